@@ -22,6 +22,7 @@ from mcp_bridge.registry.selection import Selection
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
+    from mcp_bridge.isolation.order import SandboxOptions
     from mcp_bridge.settings import Settings, SourceSettings
 
 UpdateListener = Callable[[str], None]
@@ -194,7 +195,7 @@ def _isolate(
 ) -> ToolSource:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge.isolation import sandbox
-    from mcp_bridge.isolation.order import IsolationOptions, SandboxOptions, WorkerLimits, WorkerOrder
+    from mcp_bridge.isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
     from mcp_bridge.isolation.source import IsolatedSource
 
     options, directory = source.isolation, settings.directory
@@ -206,14 +207,13 @@ def _isolate(
     if options.sandbox is not None and not sandbox.is_installed():
         error = ConfigError(f"{options.sandbox} is not installed", hint=sandbox.HINT)
         raise _locate_error(source, error, "isolation", "sandbox")
-    readable, writable = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
-    restricted = SandboxOptions(network=options.network, read=readable, write=writable)
     isolation = IsolationOptions(
         tools=options.tools,
         workers=options.workers,
         limits=WorkerLimits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
         env=options.env,
-        sandbox=restricted if options.sandbox is not None else None,
+        invokes=("*",) if options.invokes is None and options.sandbox is None else options.invokes or (),
+        sandbox=_restrict(built, source, directory) if options.sandbox is not None else None,
     )
     order = WorkerOrder(
         type=source.type,
@@ -225,6 +225,23 @@ def _isolate(
         watch=watch,
     )
     return IsolatedSource(built, order, isolation, listener)
+
+
+def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> SandboxOptions:
+    """Return what a sandboxed source can access. Raises ConfigError if that would be the home folder by default."""
+    from mcp_bridge.isolation import sandbox
+    from mcp_bridge.isolation.order import SandboxOptions
+
+    options = source.isolation
+    assert options is not None
+    read, write = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
+    sandbox.warn_of_home(built.name, "read", read)
+    sandbox.warn_of_home(built.name, "write", write)
+    try:
+        files = sandbox.list_files(built, directory.resolve())
+    except ConfigError as error:
+        raise _locate_error(source, error, "isolation", "sandbox") from None
+    return SandboxOptions(network=options.network, files=files, read=read, write=write)
 
 
 def _resolve_all(directory: Path, paths: Iterable[str]) -> tuple[str, ...]:

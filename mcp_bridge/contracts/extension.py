@@ -1,8 +1,8 @@
 """The extension points, as protocols: a class implements one by having its members, without inheriting from it.
 
 A source needs `name` and `run`. Everything else that the core uses is declared in the optional protocols below:
-`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource` and `WorkingDirSource`. A middleware that adds
-texts to results is an `InjectingMiddleware`.
+`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource`, `WorkingDirSource` and `FileListingSource`. A
+middleware that adds texts to results is an `InjectingMiddleware`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ class WorkingDirSource(Protocol):
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
         """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
+
+
+@runtime_checkable
+class FileListingSource(Protocol):
+    """A source that knows what it reads. In a sandbox it can read nothing else of the folder of the settings."""
+
+    def list_files(self) -> Sequence[Path]:
+        """Return the existing files and folders that it reads."""
 
 
 class Stage(IntEnum):

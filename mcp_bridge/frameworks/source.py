@@ -12,6 +12,7 @@ from mcp_bridge.frameworks.discovery import DiscoveredTools, describe_unknown, r
 from mcp_bridge.frameworks.references import is_factory, made_by
 from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import import_attribute
+from mcp_bridge.runtime.source_files import find_source_files
 from mcp_bridge.runtime.third_party import describe_error
 
 
@@ -49,6 +50,11 @@ class FrameworkSource:
             return Offer(tools=tools, problems=[*discovered.problems, *opened.problems, *duplicates])
 
         await publish_toolboxes(discovered.toolboxes, self._open_timeout, make_offer, publish)
+
+    def list_files(self) -> Sequence[Path]:
+        """Return the manuals, and the files of the objects' modules in the folder of the settings."""
+        modules = [reference.partition(":")[0].partition(".")[0] for reference in self._objects]
+        return [*find_source_files(self._directory, modules=modules), *(path for path in self._utcp if path.exists())]
 
     async def _discover(self) -> DiscoveredTools:
         discovered = DiscoveredTools()

@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import InvalidOutput
+from mcp_bridge.contracts.errors import Denied, InvalidOutput, Overloaded
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import (
@@ -26,11 +27,15 @@ from mcp_bridge.isolation.codec import (
     get_time_left,
 )
 from mcp_bridge.isolation.nested_runs import CheckName, NestedRuns, reject_name
-from mcp_bridge.isolation.order import make_size_error
+from mcp_bridge.isolation.order import IsolationOptions, make_size_error
 from mcp_bridge.isolation.process import WorkerProcess
+from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.values import to_plain
 
 logger = logging.getLogger("mcp_bridge.isolation")
+
+MAX_REQUESTS = 100
+"""Questions, and calls of other tools, that a call in a worker can have at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ class WorkerCrash(Exception):
 
 
 async def run_worker_call(
-    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, cpu: float | None
+    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, isolation: IsolationOptions
 ) -> ToolResult | NeedsInput | Exception:
     """Run a call in a worker and return its result, or the exception that the handler raised.
 
@@ -67,9 +72,10 @@ async def run_worker_call(
         ResultTooLarge: the result is longer than a line may be.
     """
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
-    messages = await worker.start_call({**order, "cpu": cpu, "context": encode_context(ctx)})
+    messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": encode_context(ctx)})
     result: Json | None = None
     runs = NestedRuns(ctx, request.check_name)
+    requests = _WorkerRequests(worker, runs, isolation)
     async with messages, runs, anyio.create_task_group() as tasks:
         runs.tasks = tasks
         async for message in messages:
@@ -78,7 +84,7 @@ async def run_worker_call(
                 result = message
                 break
             if event == "ask":
-                tasks.start_soon(_handle_request, worker, message, runs)
+                await requests.start_request(message, tasks)
             else:
                 await _forward_notification(event, message, ctx)
         tasks.cancel_scope.cancel()
@@ -119,27 +125,58 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
         logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
 
 
-async def _handle_request(worker: WorkerProcess, message: Json, runs: NestedRuns) -> None:
-    ctx = runs.get_context(message.get("within"))
-    try:
-        reply = {"answer": await _run_request(message.get("what"), message, ctx, runs)}
-    except Exception as error:
-        reply = {"error": encode_error(error)}
-    await worker.reply(message.get("ask"), {**reply, "left": get_time_left(ctx)})
+class _WorkerRequests:
+    """The questions of a call, and its calls of other tools. There is a limit to how many it can have at once."""
 
+    def __init__(self, worker: WorkerProcess, runs: NestedRuns, isolation: IsolationOptions) -> None:
+        self._worker = worker
+        self._runs = runs
+        self._isolation = isolation
+        self._open = 0
 
-async def _run_request(what: Any, message: Json, ctx: CallContext, runs: NestedRuns) -> Any:
-    if what == "put":
-        questions = {key: decode_question(one) for key, one in message["questions"].items()}
-        answers: Mapping[str, Any] = await ctx.put(questions)
-        return {key: encode_answer(answer) for key, answer in answers.items()}
-    if what == "invoke":
-        return encode_result(await ctx.invoke(message["name"], message["arguments"]))
-    if what == "begin":
-        return await runs.begin(message)
-    if what == "continue":
-        return await runs.proceed(message)
-    if what == "tools":
-        names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
-        return [{name: to_plain(getattr(entry, name)) for name in names} for entry in ctx.tools()]
-    raise ValueError(f"a call cannot ask for '{what}'")
+    async def start_request(self, message: Json, tasks: TaskGroup) -> None:
+        """Start to handle a request, or reject it."""
+        questions = message.get("questions")
+        count = len(questions) if isinstance(questions, dict) else 1
+        if self._open + count > MAX_REQUESTS:
+            text = f"A call can have at most {MAX_REQUESTS} questions and calls of other tools at once."
+            await self._send_reply(message, {"error": encode_error(Overloaded(text))})
+        else:
+            self._open += count
+            tasks.start_soon(self._run_to_reply, message, count)
+
+    async def _run_to_reply(self, message: Json, count: int) -> None:
+        try:
+            reply = {"answer": await self._run_request(message.get("what"), message)}
+        except Exception as error:
+            reply = {"error": encode_error(error)}
+        self._open -= count
+        await self._send_reply(message, reply)
+
+    async def _send_reply(self, message: Json, reply: Json) -> None:
+        left = get_time_left(self._runs.get_context(message.get("within")))
+        await self._worker.reply(message.get("ask"), {**reply, "left": left})
+
+    async def _run_request(self, what: Any, message: Json) -> Any:
+        ctx = self._runs.get_context(message.get("within"))
+        if what == "put":
+            questions = {key: decode_question(one) for key, one in message["questions"].items()}
+            answers: Mapping[str, Any] = await ctx.put(questions)
+            return {key: encode_answer(answer) for key, answer in answers.items()}
+        if what == "invoke":
+            return await self._invoke(str(message["name"]), message["arguments"], ctx)
+        if what == "begin":
+            return await self._runs.begin(message)
+        if what == "continue":
+            return await self._runs.proceed(message)
+        if what == "tools":
+            names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
+            allowed = [entry for entry in ctx.tools() if self._isolation.can_invoke(entry.name)]
+            return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
+        raise ValueError(f"a call cannot ask for '{what}'")
+
+    async def _invoke(self, name: str, arguments: Any, ctx: CallContext) -> Json:
+        if not self._isolation.can_invoke(name):
+            text = f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
+            return encode_result(to_error_result(Denied(text)))
+        return encode_result(await ctx.invoke(name, arguments))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from mcp_bridge.contracts.errors import ResultTooLarge
@@ -33,11 +34,17 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
-    """What a sandboxed worker can access besides the system and its own folder: paths, and the network."""
+    """What a sandboxed worker can access besides the system: paths, and the network.
+
+    `files` are those of its source. `namespaces`: whether it can create user namespaces, because bubblewrap cannot
+    forbid that here.
+    """
 
     network: bool = False
+    files: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    namespaces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +52,19 @@ class IsolationOptions:
     """How tools are isolated: in at most `workers` processes, each with one call at a time.
 
     `tools` are patterns of the tools that run there (none: all of the source). `env` names the environment variables
-    that workers get besides the usual ones. Without a `sandbox` a worker is a plain process.
+    that workers get besides the usual ones. `invokes` are patterns of the published tools that calls in workers may
+    call. Without a `sandbox` a worker is a plain process.
     """
 
     tools: tuple[str, ...] = ()
     workers: int = 4
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     env: tuple[str, ...] = ()
+    invokes: tuple[str, ...] = ("*",)
     sandbox: SandboxOptions | None = None
+
+    def can_invoke(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.invokes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

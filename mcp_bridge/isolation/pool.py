@@ -59,7 +59,7 @@ class WorkerPool:
         command: Sequence[str] = (),
     ) -> None:
         self._order = order
-        self._isolation = isolation
+        self.isolation = isolation
         self._on_message = on_message
         self._command = command
         self.current: Json | None = None
@@ -104,7 +104,7 @@ class WorkerPool:
             raise
         within = self._within.set(True)
         try:
-            result = await run_worker_call(worker, request, ctx, self._isolation.limits.cpu)
+            result = await run_worker_call(worker, request, ctx, self.isolation)
         except WorkerCrash as crash:
             worker.kill()
             self._start_task(self._release_slot_at_end, worker, slot)
@@ -179,7 +179,7 @@ class WorkerPool:
 
     async def _start_worker(self) -> WorkerProcess:
         assert self._tasks is not None
-        worker = WorkerProcess(self._order, self._isolation, self._on_message, self._command)
+        worker = WorkerProcess(self._order, self.isolation, self._on_message, self._command)
         self._all.add(worker)
         try:
             await worker.start(self._tasks)

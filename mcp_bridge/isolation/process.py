@@ -17,15 +17,21 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.isolation import sandbox, worker_system
+from mcp_bridge.isolation import sandbox, worker_output, worker_system
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
 from mcp_bridge.runtime.line_splitter import LineSplitter
+from mcp_bridge.runtime.token_bucket import TokenBucket
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
 MESSAGE_BUFFER = 64
 """Messages of a call that are buffered before the worker has to wait."""
+MESSAGE_RATE, MESSAGE_BURST = 2_000, 10_000
+"""Messages of a worker, or kilobytes of them, that are handled per second in the long run and at once. The results of
+calls do not count. What is sent to reply to it does."""
+OFFER_COST = 100
+"""How many messages an offer counts as, because each is published to the clients."""
 START_TIMEOUT = 60.0
 """Seconds that a worker may take until its first offer."""
 CLOSE_TIMEOUT = 2.0
@@ -59,8 +65,10 @@ class WorkerProcess:
         self._calls = 0
         self._talk: MemoryObjectSendStream[Json] | None = None
         self._sending = anyio.Lock()
+        self._budget = TokenBucket(rate=MESSAGE_RATE, burst=MESSAGE_BURST)
         self._answered = anyio.Event()
         self._unwanted = anyio.Event()
+        self._relayed = anyio.Event()
         self.offer: Json | None = None
         self.offered = anyio.Event()
         self.ended = anyio.Event()
@@ -78,12 +86,15 @@ class WorkerProcess:
         """Start the process and wait for its offer. Raises SourceError if it makes none."""
         command, boxed = self._command, self._isolation.sandbox
         if boxed is not None:
-            command = sandbox.build_command(command, boxed, self._order.directory)
+            command = sandbox.build_command(command, boxed, self._order.directory, self._isolation.limits.memory)
         environment = _build_environment(os.environ, self._isolation.env)
         try:
             with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
                 self._process = process = await anyio.open_process(
-                    worker_system.wrap_command(command), stderr=None, env=environment, start_new_session=True
+                    worker_system.wrap_command(command),
+                    stderr=worker_output.STDERR,
+                    env=environment,
+                    start_new_session=True,
                 )
         except OSError as error:
             raise SourceError(f"a worker cannot be started: {error}") from error
@@ -114,7 +125,7 @@ class WorkerProcess:
         return messages
 
     async def reply(self, number: Any, response: Json) -> None:
-        await self._send_message({"do": "reply", "id": number, **response})
+        self._budget.charge(await self._send_message({"do": "reply", "id": number, **response}) / 1024)
 
     async def cancel_call(self, patience: float) -> bool:
         """Cancel the worker's call; return whether it has ended within `patience` seconds."""
@@ -147,7 +158,8 @@ class WorkerProcess:
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("", "mcp_bridge")}
         return {"order": asdict(self._order), "limits": limits, "levels": levels}
 
-    async def _send_message(self, message: Json) -> None:
+    async def _send_message(self, message: Json) -> int:
+        """Send a message and return its length."""
         assert self._process is not None
         assert self._process.stdin is not None
         line = orjson.dumps(message) + b"\n"
@@ -160,22 +172,31 @@ class WorkerProcess:
             except BaseException:  # after half a line the worker cannot read the next one
                 self.kill()
                 raise
+        return len(line)
 
     async def _run_until_ended(self, process: Process) -> None:
         """Read its output until it has ended, and release it."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_reading_after_end, process, tasks.cancel_scope)
-                tasks.start_soon(self._kill_when_unwanted, process)
-                await self._read_messages(process)
-                tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end_process(process, 0 if self._unwanted.is_set() else CLOSE_TIMEOUT)
-            self.ended.set()
-            self.offered.set()
-            self.problem = self.problem or f"the worker {self.describe_exit()} before its first offer"
-            self._close_call_stream()
+        async with anyio.create_task_group() as relaying:
+            relaying.start_soon(self._relay_output, process)
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_stop_reading_after_end, process, tasks.cancel_scope)
+                    tasks.start_soon(self._kill_when_unwanted, process)
+                    await self._read_messages(process)
+                    tasks.cancel_scope.cancel()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end_process(process, 0 if self._unwanted.is_set() else CLOSE_TIMEOUT, self._relayed)
+                self.ended.set()
+                self.offered.set()
+                self.problem = self.problem or f"the worker {self.describe_exit()} before its first offer"
+                self._close_call_stream()
+
+    async def _relay_output(self, process: Process) -> None:
+        with anyio.CancelScope(shield=True):  # it ends with the process, and what that prints last explains why
+            if process.stderr is not None:
+                await worker_output.relay_output(process.stderr)
+            self._relayed.set()
 
     async def _kill_when_unwanted(self, process: Process) -> None:
         """Kill the supervisor too: it ends nothing if the worker has stopped it by a signal."""
@@ -198,6 +219,7 @@ class WorkerProcess:
         try:
             message = orjson.loads(line) if line is not None else {"say": "too long"}
             event = message["say"]
+            await self._slow_down(event, message, len(line or b""))
             if event in ("offer", "failed", "log", "updated"):
                 self._handle_notification(event, message)
             elif line is None or message.get("id") == self._calls:
@@ -206,6 +228,12 @@ class WorkerProcess:
             problem = f"{type(error).__name__}: {error}"
             logger.warning("a worker of source %r sent an invalid message: %s", self._order.name, problem)
             self.kill()
+
+    async def _slow_down(self, event: Any, message: Json, length: int) -> None:
+        """Let a worker that floods the bridge wait, but not the result of a call."""
+        if event != "result" or message.get("id") != self._calls or self._talk is None:
+            self._budget.charge((OFFER_COST if event == "offer" else 1) + length / 1024)
+            await self._budget.wait_while_empty()
 
     def _handle_notification(self, event: str, message: Json) -> None:
         if event == "failed":
@@ -242,7 +270,7 @@ async def _stop_reading_after_end(process: Process, reading: anyio.CancelScope) 
     reading.cancel()
 
 
-async def _end_process(process: Process, patience: float) -> None:
+async def _end_process(process: Process, patience: float, relayed: anyio.Event) -> None:
     """Wait for a process to end by itself for `patience` seconds; then end it, with all that it has started."""
     with anyio.move_on_after(patience):
         if process.stdin is not None:
@@ -253,6 +281,8 @@ async def _end_process(process: Process, patience: float) -> None:
         await process.wait()
     worker_system.kill_group(process.pid)
     await process.wait()
+    with anyio.move_on_after(OUTPUT_TIMEOUT):
+        await relayed.wait()
     await process.aclose()
 
 

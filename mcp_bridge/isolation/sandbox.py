@@ -1,18 +1,22 @@
-"""The bubblewrap sandbox: a worker sees the system and its own folder read-only, an empty /tmp, and no network."""
+"""The bubblewrap sandbox: a worker sees the system and its source's files read-only, an empty /tmp, and no network."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
-from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.errors import ConfigError, SourceError
+from mcp_bridge.contracts.extension import FileListingSource, ToolSource
 from mcp_bridge.isolation.order import SandboxOptions
+from mcp_bridge.runtime.source_files import contains_home
 
 PROGRAM = "bwrap"
 HINT = "Install bubblewrap and allow user namespaces, or remove sandbox from the settings"
@@ -22,53 +26,130 @@ _ETC = (
     *("nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl"),
 )
 _PATIENCE = 10.0
+_SMALLEST = 4096
+"""The smallest size of a file system in memory; 0 would be none."""
+logger = logging.getLogger("mcp_bridge.isolation")
 
 
 def is_installed() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def build_command(command: list[str], sandbox: SandboxOptions, directory: str) -> list[str]:
-    return [PROGRAM, *_list_options(sandbox, directory), "--", *command]
+def list_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
+    """Return what a source can read in the sandbox: its own files if it lists them, else the folder of the settings.
+
+    Raises ConfigError if that would be the user's home folder.
+    """
+    hint = "Move the settings file and the tools into a folder of their own"
+    at_home = contains_home(directory)
+    if isinstance(source, FileListingSource):
+        if at_home:
+            text = "SECURITY: the settings of the sandboxed source %r are in your home folder, %s. %s"
+            logger.warning(text, source.name, directory, hint)
+        return tuple(map(str, source.list_files()))
+    if at_home:
+        raise ConfigError(f"in the sandbox, it could read all keys in your home folder, {directory}", hint=hint)
+    return (str(directory),)
 
 
-async def probe(sandbox: SandboxOptions, directory: str) -> None:
-    """Raise SourceError with bubblewrap's message if it cannot make this sandbox."""
-    command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory)
+def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
+    for path in paths:
+        if contains_home(Path(path)):
+            text = "SECURITY: isolation.%s gives the sandbox of source %r your home folder (%s), with all keys in it"
+            logger.warning(text, setting, source, path)
+
+
+def build_command(command: list[str], sandbox: SandboxOptions, directory: str, memory: int) -> list[str]:
+    return [PROGRAM, *_list_options(sandbox, directory, memory), "--", *command]
+
+
+async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
+    """Return the options with which bubblewrap makes this sandbox. Raises SourceError with its message if it cannot."""
+    strict, lenient = replace(sandbox, namespaces=False), replace(sandbox, namespaces=True)
+    if not await _try_options(strict, directory, memory):
+        return strict
+    problem = await _try_options(lenient, directory, memory)
+    if "option --size" in problem:
+        raise SourceError(f"bubblewrap is older than 0.7 and cannot limit the memory of files ({problem}). Update it")
+    if problem:
+        raise SourceError(f"bubblewrap cannot make a sandbox here: {problem}. {HINT}")
+    logger.warning("bubblewrap cannot forbid namespaces here (0.8 or later can): tools may exceed `memory` by files")
+    return lenient
+
+
+async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> str:
+    """Return bubblewrap's problem with these options, or an empty string."""
+    command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory, memory)
     try:
         with anyio.fail_after(_PATIENCE):
             done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
-        message = done.stderr.decode(errors="replace").strip()
-        problem = "" if done.returncode == 0 else message or f"exit code {done.returncode}"
     except (OSError, TimeoutError) as error:
-        problem = str(error) or "it does not respond"
-    if problem:
-        raise SourceError(f"bubblewrap cannot make a sandbox here: {problem}. {HINT}")
+        return str(error) or "it does not respond"
+    message = done.stderr.decode(errors="replace").strip()
+    return "" if done.returncode == 0 else message or f"exit code {done.returncode}"
 
 
-def _list_options(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
+def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    if not sandbox.namespaces:  # in one of its own, a tool could mount file systems in memory without a limit
+        yield from ("--unshare-user", "--disable-userns")
     if sandbox.network:
         yield "--share-net"
-    mounts = _list_mounts(sandbox, directory)
+    mounts = _list_mounts(sandbox, directory, memory)
+    read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)  # bubblewrap makes both in memory, unlimited
+    if directory not in mounts and not any(
+        _is_below(directory, each) for each in mounts if mounts[each][0] != "--size"
+    ):
+        mounts[directory] = ("--size", str(_SMALLEST), "--tmpfs")  # only what is mounted in it is there
+        read_only.add(directory)
     for place, mount in sorted(mounts.items()):  # parents first: a later mount hides what is below it
         yield from (*mount, place)
+    yield from ("--dir", directory)
+    for place in sorted(read_only):
+        yield from ("--remount-ro", place)
     yield from ("--chdir", directory)
 
 
-def _list_mounts(sandbox: SandboxOptions, directory: str) -> dict[str, tuple[str, ...]]:
-    """Return the options of each mount by its path. Paths that the settings name have to exist, system paths may."""
-    python = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)))
+def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[str, tuple[str, ...]]:
+    """Return the options of each mount by its path. Paths that the settings name have to exist, system paths may.
+
+    What is written to the two file systems in memory counts as `memory`, half of it each.
+    """
+    in_memory = ("--size", str(max(memory // 2, _SMALLEST)), "--perms", "1777", "--tmpfs")
+    python = (*_list_prefixes(), os.path.dirname(os.path.realpath(sys.executable)))
     usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_list_import_paths())
     mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
-    mounts |= {"/proc": ("--proc",), "/dev": ("--dev",), "/tmp": ("--tmpfs",)}  # noqa: S108 - private, and empty
-    mounts |= {path: ("--ro-bind", path) for path in (directory, *sandbox.read)}
+    mounts |= {"/proc": ("--proc",), "/dev": ("--dev",)}
+    mounts |= dict.fromkeys(("/tmp", "/dev/shm"), in_memory)  # noqa: S108 - private, and empty
+    mounts |= {path: ("--ro-bind", path) for path in (*_list_own_files(sandbox, directory), *sandbox.read)}
     return mounts | {path: ("--bind", path) for path in sandbox.write}
 
 
+def _list_own_files(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
+    """Yield what is mounted for the source. In a writable folder that is nothing, because tools can put links there.
+
+    The folder of the settings stays read-only in a writable one.
+    """
+    if any(_is_below(directory, path) and directory != path for path in sandbox.write):
+        yield directory
+    for path in sandbox.files:
+        if not any(_is_below(path, folder) for folder in sandbox.write):
+            yield path
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _list_prefixes() -> Iterator[str]:
+    for prefix in (sys.prefix, sys.base_prefix):
+        parts = ("bin", "lib", "lib64", "pyvenv.cfg") if contains_home(Path(prefix)) else ("",)
+        yield from (os.path.join(prefix, part).rstrip(os.sep) for part in parts)
+
+
 def _list_import_paths() -> Iterator[str]:
-    """Yield where Python finds modules, but not the current folder, which `python -m` adds."""
+    """Yield where Python finds modules, but neither the current folder, which `python -m` adds, nor the home folder."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     for path in (str(Path(__file__).parent.parent), *sys.path):
-        if os.path.isabs(path) and (path != os.getcwd() or path in named):
+        if os.path.isabs(path) and not contains_home(Path(path)) and (path != os.getcwd() or path in named):
             yield path

@@ -72,7 +72,9 @@ class IsolatedSource:
     async def run(self, publish: Publish) -> None:
         """Publish what the workers offer until cancelled. Raises SourceError if no worker can be started."""
         if self._isolation.sandbox is not None:
-            await sandbox.probe(self._isolation.sandbox, self._order.directory)
+            memory = self._isolation.limits.memory
+            boxed = await sandbox.probe(self._isolation.sandbox, self._order.directory, memory)
+            self._pool.isolation = replace(self._isolation, sandbox=boxed)
         failed: list[Exception] = []
         async with anyio.create_task_group() as tasks:
             try:

@@ -86,7 +86,7 @@ class WorkerContext(CallContext):
         self._notify_bridge("close stream")
 
     def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools by name. Call them through `invoke`."""
+        """Return the published tools that this call may call, by name. Call them through `invoke`."""
         reply = self._link.send_request({"id": self._call, "what": "tools"}).result()
         return [ToolEntry(handler=_reject_local_call, **entry) for entry in reply["answer"]]
 

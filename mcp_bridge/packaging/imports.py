@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.source_files import list_imports
 
 _map_distributions = cache(packages_distributions)
 _OWN_PACKAGE = __name__.partition(".")[0]
@@ -53,19 +53,12 @@ def find_distributions(name: str) -> Sequence[str]:
 
 def _list_imports(path: Path) -> Sequence[str]:
     try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
-        tree = ast.parse(path.read_bytes())
+        return list_imports(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise ConfigError("this is not valid Python", path=str(path), line=line, hint="Fix it first") from None
     except OSError as error:
         raise ConfigError(f"cannot read: {error.strerror}", path=str(path)) from None
-    names: dict[str, None] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0]: None for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names[node.module.partition(".")[0]] = None
-    return tuple(names)
 
 
 def _is_installed_with_us(name: str) -> bool:

@@ -64,8 +64,8 @@ class StderrRelay:
         for number in (self._source, self._stopped):
             poll.register(number, select.POLLIN)
         while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ)):
-            self._write(self._report_dropped() + data if self._dropped and self._can_write(0) else data)
-        if self._dropped and self._can_write(READER_TIMEOUT):
+            self._write(self._report_dropped() + data if self._dropped and _can_write(self.target, 0) else data)
+        if self._dropped and _can_write(self.target, READER_TIMEOUT):
             self._write(self._report_dropped())
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class StderrRelay:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            if not self._can_write(0 if self._dropped else READER_TIMEOUT):
+            if not _can_write(self.target, 0 if self._dropped else READER_TIMEOUT):
                 self._dropped += len(view)
                 return
             try:
@@ -94,13 +94,27 @@ class StderrRelay:
             except OSError:  # the reader has gone
                 return
 
-    def _can_write(self, patience: float) -> bool:
-        """Whether writing to the target does not block: it has room, or its reader has gone."""
-        import select
 
-        poll = select.poll()
-        poll.register(self.target, select.POLLOUT)
-        return bool(poll.poll(patience * 1000))
+def write_nowait(descriptor: int, data: bytes) -> int:
+    """Write as much as fits without blocking, and return how many bytes: all of them if the reader has gone."""
+    written = 0
+    while written < len(data) and _can_write(descriptor, 0):
+        try:
+            written += os.write(descriptor, data[written : written + _CHUNK])
+        except BlockingIOError:
+            break
+        except OSError:
+            return len(data)
+    return written
+
+
+def _can_write(descriptor: int, patience: float) -> bool:
+    """Whether writing does not block: there is room, or the reader has gone."""
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(patience * 1000))
 
 
 def _may_block(descriptor: int) -> bool:

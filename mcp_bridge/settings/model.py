@@ -102,8 +102,13 @@ class IsolationSettings(SettingsModel):
         default=(),
         description="Names of environment variables for workers, in addition to PATH, HOME, LANG and similar ones.",
     )
+    invokes: tuple[str, ...] | None = Field(
+        default=None,
+        description="Patterns (`*`, `?`) of the names of published tools that the isolated tools may call. Default: "
+        "all tools; with a sandbox, none.",
+    )
     sandbox: Literal["bubblewrap"] | None = Field(
-        default=None, description="`bubblewrap`: workers can only read the system and the folder of the settings file."
+        default=None, description="`bubblewrap`: workers can only read the system and the files of their source."
     )
     network: bool = Field(default=False, description="Allow sandboxed workers to use the network.")
     read: tuple[str, ...] = Field(default=(), description="More paths that sandboxed workers may read.")

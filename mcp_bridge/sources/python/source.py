@@ -18,6 +18,7 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
 from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, Toolbox, open_toolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
+from mcp_bridge.runtime.source_files import contains_home, find_source_files
 from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers
 
 logger = logging.getLogger("mcp_bridge.sources.python")
@@ -62,6 +63,21 @@ class PythonSource:
             await tasks.start(publisher.publish, loaded)
             async for reloaded in self._reload_after_edits(stamps):
                 await tasks.start(publisher.publish, reloaded)
+
+    def list_files(self) -> Sequence[Path]:
+        """Return the source's files, or its folder, and what they import from beside them.
+
+        A folder that contains the settings or the user's home is not returned itself. While files are watched, it is,
+        because a sandbox has an edited file only with its folder.
+        """
+        if self._module is not None:
+            return find_source_files(self._directory, modules=[self._module.partition(".")[0]])
+        path, root = self._path, self._root
+        assert path is not None
+        is_private = contains_home(root) or (not self._watch and self._directory.is_relative_to(root))
+        if not is_private and (self._watch or path.is_dir()):
+            return [root]
+        return find_source_files(root, _list_files(path))
 
     def load(self) -> Offer:
         """Import everything and return what it offers, except what a set of tools would list once it is open.

@@ -115,13 +115,15 @@ def seen(server: Any, path: str) -> set[str]:
 
 
 @needs_bubblewrap
-def test_a_sandbox_can_read_only_the_settings_folder_and_named_paths(tmp_path: Path) -> None:
+def test_a_sandbox_can_read_only_its_own_files_and_named_paths(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "named").mkdir()
     (tmp_path / "named" / "file.txt").write_text("seen")
     with boxed(tmp_path, read=["../named"]) as server, server.neighbour():
         fails(server, "reads", path=str(tmp_path / "secret.txt"))
         fails(server, "reads", path="../secret.txt")
+        fails(server, "reads", path="mcp-bridge.json")
+        assert seen(server, ".") == {"own_tools.py"}
         assert seen(server, str(Path.home())) <= ABOVE
         assert "bridge" in server.text("reads", path="own_tools.py")
         assert server.text("reads", path=str(tmp_path / "named" / "file.txt")) == "seen"

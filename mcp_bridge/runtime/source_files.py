@@ -1,0 +1,59 @@
+"""The files that Python code reads when it is imported, found without running it."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+
+def list_imports(code: bytes) -> Sequence[str]:
+    """Return the top-level modules that code imports by name. Raises what `ast.parse` raises."""
+    names: dict[str, None] = {}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0]: None for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names[node.module.partition(".")[0]] = None
+    return tuple(names)
+
+
+def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[str] = ()) -> Sequence[Path]:
+    """Return the files and top-level modules with all that they import from `root`: files, and folders of packages.
+
+    Imports that the code computes are not found, nor packages without an `__init__.py`.
+    """
+    found: dict[Path, None] = {}
+    pending = [*files, *_find_modules(root, modules)]
+    while pending:
+        path = pending.pop(0)
+        if path not in found:
+            found[path] = None
+            for file in path.rglob("*.py") if path.is_dir() else [path]:
+                pending += _find_modules(root, _read_imports(file))
+    return tuple(found)
+
+
+def contains_home(folder: Path) -> bool:
+    """Whether a folder is the user's home, or above it."""
+    home = Path(os.path.expanduser("~"))
+    return home.is_absolute() and home.resolve().is_relative_to(folder)
+
+
+def _find_modules(root: Path, names: Iterable[str]) -> Iterator[Path]:
+    for name in names:
+        spec = PathFinder.find_spec(name, [str(root)])
+        if spec is not None and spec.origin is not None:  # a folder without `__init__.py` has no origin
+            origin = Path(spec.origin)
+            yield origin.parent if spec.submodule_search_locations is not None else origin
+
+
+def _read_imports(file: Path) -> Sequence[str]:
+    if file.suffix != ".py":
+        return ()
+    try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
+        return list_imports(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()  # importing it says what is wrong

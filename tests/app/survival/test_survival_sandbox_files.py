@@ -1,0 +1,137 @@
+"""What a sandboxed source can read: its own files and what they import, wherever the settings are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.survival.test_survival_sandbox import TOOLS, fails, needs_bubblewrap, seen
+from tests.kits.survival.survival_kit import ONE, PATIENCE, live
+
+KEY = ".ssh/id_rsa"
+OWN = (
+    TOOLS
+    + """
+import helper, package.inner
+
+@tool
+def imports() -> list[str]:
+    return [helper.NAME, package.inner.read_data()]
+"""
+)
+INNER = """
+from pathlib import Path
+
+def read_data():
+    return Path(__file__).with_name("data.txt").read_text()
+"""
+FILES = {
+    KEY: "a key",
+    "notes.txt": "private",
+    "unused.py": "",
+    "helper.py": "import second\nNAME = second.NAME",
+    "second.py": "NAME = 'second'",
+    "package/__init__.py": "",
+    "package/inner.py": INNER,
+    "package/data.txt": "data",
+}
+IMPORTED = {"helper.py", "second.py", "package"}
+
+
+@contextlib.contextmanager
+def at_home(home: Path, source: dict[str, Any], **isolation: Any) -> Iterator[Any]:
+    """A server whose settings are in the user's home folder."""
+    for name, text in FILES.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    given = {"type": "python", **source, "isolation": {"sandbox": "bubblewrap", "workers": 1, **isolation}}
+    with live(ONE, home, OWN, {"sources": [given]}, env={"HOME": str(home)}) as server:
+        yield server
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("source", [{"path": "own_tools.py"}, {"module": "own_tools"}], ids=["path", "module"])
+def test_settings_in_the_home_folder_do_not_expose_it(source: dict[str, Any], tmp_path: Path) -> None:
+    with at_home(tmp_path, source) as server:
+        assert json.loads(server.text("imports")) == ["second", "data"]
+        assert seen(server, ".") == {"own_tools.py", *IMPORTED}
+        for name in (KEY, "notes.txt", "mcp-bridge.json"):
+            fails(server, "reads", path=str(tmp_path / name))
+        fails(server, "writes", path=str(tmp_path / "new.txt"))
+        server.says("SECURITY: the settings of the sandboxed source")
+
+
+@needs_bubblewrap
+def test_a_source_that_is_the_home_folder_does_not_expose_it(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with at_home(tmp_path / "home", {"path": ".", "tools": []}) as server:
+        server.says("survival_tools")
+
+
+@needs_bubblewrap
+def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "first.py").write_text(TOOLS)
+    (tmp_path / "tools" / "data.txt").write_text("data")
+    (tmp_path / "notes.txt").write_text("private")
+    given = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
+    with live(ONE, tmp_path, "", {"sources": [given]}) as server:
+        assert server.text("reads", path="tools/data.txt") == "data"
+        assert seen(server, ".") == {"tools"}
+        fails(server, "reads", path="notes.txt")
+
+
+@needs_bubblewrap
+def test_a_path_that_exposes_the_home_folder_is_reported(tmp_path: Path) -> None:
+    with at_home(tmp_path, {"path": "own_tools.py"}, read=["."]) as server:
+        server.says("SECURITY: isolation.read gives the sandbox of source")
+        assert server.text("reads", path=KEY) == "a key"
+
+
+@needs_bubblewrap
+def test_a_writable_folder_around_the_settings_cannot_change_them(tmp_path: Path) -> None:
+    inside = tmp_path / "settings"
+    inside.mkdir()
+    with at_home(inside, {"path": "own_tools.py"}, write=[str(tmp_path)]) as server:
+        for name in ("mcp-bridge.json", "own_tools.py", "new.py"):
+            fails(server, "writes", path=str(inside / name))
+
+
+@needs_bubblewrap
+def test_a_link_that_a_tool_makes_exposes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("NAME = 'a key'")
+    inside = tmp_path / "settings"
+    inside.mkdir()
+    with at_home(inside, {"path": "own_tools.py"}, write=["."]) as server:
+        assert json.loads(server.text("imports")) == ["second", "data"]
+        (inside / "second.py").unlink()
+        (inside / "second.py").symlink_to("../secret.py")
+        assert server.result("wreck")["isError"]
+        assert "a key" not in json.dumps(server.result("imports"))
+        server.says("No module named 'second'")
+
+
+@needs_bubblewrap
+def test_a_source_that_lists_no_files_is_rejected_in_the_home_folder(tmp_path: Path) -> None:
+    given = {"type": "xaibo", "provider": "provider:Tools", "isolation": {"sandbox": "bubblewrap"}}
+    (tmp_path / "bridge.json").write_text(json.dumps({"sources": [given]}))
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", "validate", "bridge.json"],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "it could read all keys in your home folder" in done.stderr
+    assert "bridge.json:1" in done.stderr

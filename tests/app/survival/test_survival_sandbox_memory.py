@@ -1,0 +1,96 @@
+"""Files in memory: a sandboxed tool can fill no more of them than its setting `memory` allows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from tests.app.survival.test_survival_sandbox import needs_bubblewrap, refused
+from tests.kits.survival.survival_kit import ONE, live
+
+MEMORY = 512 * 1024**2
+TOOLS = """
+import multiprocessing, os, subprocess
+from mcp_bridge import tool
+
+@tool
+def fill() -> dict[str, int]:
+    written = {}
+    folders = [folder for folder, _, _ in os.walk("/", onerror=None) if not folder.startswith(("/proc", "/sys"))]
+    for folder in folders:
+        count = 0
+        try:
+            for number in range(20):
+                with open(f"{folder}/file-{number}", "wb", buffering=0) as file:
+                    for _ in range(64):
+                        count += file.write(bytes(1024 * 1024))
+        except OSError:
+            pass
+        if count:
+            written[folder] = count
+    return written
+
+@tool
+def share() -> int:
+    lock = multiprocessing.Lock()
+    with lock:
+        return 1
+
+@tool
+def nest() -> list[str]:
+    command = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs own /tmp && echo mounted"]
+    return [subprocess.run(command, capture_output=True, text=True).stdout.strip()]
+"""
+FAKE = """#!/bin/sh
+for word in "$@"; do
+  case "$word" in {words}) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
+done
+exec {bwrap} "$@"
+"""
+
+
+def make_old_bubblewrap(folder: Path, *options: str) -> str:
+    import shutil
+
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "bwrap"
+    program.write_text(FAKE.format(words="|".join(options), bwrap=shutil.which("bwrap")))
+    program.chmod(0o755)
+    return f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+
+def settings() -> dict[str, object]:
+    isolation = {"sandbox": "bubblewrap", "workers": 1, "memory": MEMORY, "file_size": "1 GiB"}
+    return {"sources": [{"type": "python", "path": "own_tools.py", "isolation": isolation}]}
+
+
+@needs_bubblewrap
+def test_files_in_memory_count_as_memory(tmp_path: Path) -> None:
+    with live(ONE, tmp_path, TOOLS, settings()) as server:
+        assert server.text("share") == "1"
+        written = json.loads(server.text("fill"))
+        assert set(written) == {"/tmp", "/dev/shm"}
+        assert MEMORY * 0.9 < sum(written.values()) <= MEMORY
+
+
+@needs_bubblewrap
+def test_a_sandbox_cannot_mount_file_systems_of_its_own(tmp_path: Path) -> None:
+    with live(ONE, tmp_path, TOOLS, settings()) as server:
+        assert json.loads(server.text("nest")) == [""]
+
+
+@needs_bubblewrap
+def test_a_bubblewrap_that_cannot_limit_files_in_memory_is_an_error(tmp_path: Path) -> None:
+    code, errors = refused(tmp_path, make_old_bubblewrap(tmp_path, "--size", "--disable-userns"))
+    assert code != 0
+    assert "bubblewrap is older than 0.7" in errors
+    assert not (tmp_path / "imported").exists()
+
+
+@needs_bubblewrap
+def test_a_bubblewrap_that_cannot_forbid_namespaces_is_reported(tmp_path: Path) -> None:
+    env = {"PATH": make_old_bubblewrap(tmp_path, "--disable-userns")}
+    with live(ONE, tmp_path, TOOLS, settings(), env=env) as server:
+        server.says("bubblewrap cannot forbid namespaces here")
+        assert server.text("share") == "1"

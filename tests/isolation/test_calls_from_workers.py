@@ -1,0 +1,79 @@
+"""Which published tools an isolated tool may call: any from a plain worker, from a sandbox those in the settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.settings import load
+from mcp_bridge.testing import connect
+from tests.app.survival.test_survival_sandbox import NOT_HERE
+
+INNER = """
+from mcp_bridge import CallContext, tool
+
+@tool
+async def invokes(ctx: CallContext, name: str) -> list[str]:
+    result = await ctx.invoke(name)
+    return [str(result.output) if result.success else f"{result.code}: {result.error}"]
+
+@tool
+def lists(ctx: CallContext) -> list[str]:
+    return sorted(entry.name for entry in ctx.tools())
+"""
+OUTER = """
+from mcp_bridge import CallContext, tool
+
+@tool
+def harmless() -> str:
+    return "called"
+
+@tool
+def deletes() -> str:
+    return "deleted"
+
+@tool
+async def relays(ctx: CallContext) -> str:
+    return (await ctx.invoke("deletes")).output
+"""
+SANDBOX = pytest.param({"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE))
+
+
+async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: Any) -> list[str]:
+    (folder / "inner.py").write_text(INNER)
+    (folder / "outer.py").write_text(OUTER)
+    sources = [{"type": "python", "path": "inner.py", "isolation": isolation}, {"type": "python", "path": "outer.py"}]
+    (folder / "bridge.json").write_text(json.dumps({"sources": sources}))
+    async with connect(build_from_settings(load(folder / "bridge.json", {}))) as client:
+        result = await client.call_tool(tool, arguments)
+        found: list[str] = json.loads(result.content[0].text)
+        return found
+
+
+@pytest.mark.parametrize("name", ["deletes", "lists", "no_such_tool"])
+@pytest.mark.parametrize("isolation", [SANDBOX, {"invokes": ["harmless"]}])
+async def test_an_isolated_tool_cannot_call_tools_that_the_settings_do_not_name(
+    isolation: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    (said,) = await call(tmp_path, isolation, "invokes", name=name)
+    assert said.startswith("denied: ")
+    assert "isolation.invokes" in said
+
+
+@pytest.mark.parametrize("isolation", [SANDBOX, {}])
+async def test_an_isolated_tool_can_call_and_list_tools_that_the_settings_name(
+    isolation: dict[str, Any], tmp_path: Path
+) -> None:
+    isolation = {**isolation, "invokes": ["harm*", "relays"]}
+    assert await call(tmp_path, isolation, "invokes", name="harmless") == ["called"]
+    assert await call(tmp_path, isolation, "invokes", name="relays") == ["deleted"]
+    assert await call(tmp_path, isolation, "lists") == ["harmless", "relays"]
+
+
+async def test_a_tool_in_a_plain_worker_can_call_every_tool(tmp_path: Path) -> None:
+    assert await call(tmp_path, {}, "invokes", name="deletes") == ["deleted"]
+    assert "deletes" in await call(tmp_path, {}, "lists")

@@ -1,0 +1,140 @@
+"""A worker that sends messages without end has to wait; it costs the bridge, and the other workers, little."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.isolation import process
+from mcp_bridge.isolation.conversation import MAX_REQUESTS
+from mcp_bridge.isolation.order import IsolationOptions
+from mcp_bridge.isolation.pool import WorkerPool
+from tests.isolation.test_untrusted_workers import ORDER, REQUEST, WORKER
+from tests.kits.isolation.isolation_kit import PATIENCE
+from tests.kits.isolation.strange_worker import OFFER
+from tests.kits.loops import BOTH_LOOPS
+
+
+class CountingContext(CallContext):
+    """Counts what a call does, and never finishes a call of another tool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        self.counts["progress"] += 1
+
+    async def log(self, level: Any, data: Any, logger: str | None = None) -> None:
+        self.counts["log"] += 1
+
+    def tools(self) -> list[Any]:
+        self.counts["tools"] += 1
+        return []
+
+    async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
+        self.counts["invoke"] += 1
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def call_flooding(ctx: CountingContext, steps: list[Any]) -> Any:
+    """Return the result of a call whose worker carries out these steps."""
+
+    def count(message: Any) -> None:
+        ctx.counts["messages"] += 1
+
+    pool = WorkerPool(ORDER, IsolationOptions(workers=1), count, [sys.executable, "-S", str(WORKER), json.dumps(steps)])
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(pool.run)
+            result = await pool.call(REQUEST, ctx)
+            tasks.cancel_scope.cancel()
+    return result
+
+
+FLOODS: dict[str, Any] = {
+    "progress": {"say": "progress", "id": 1, "progress": 1, "total": None, "message": None},
+    "log": {"say": "message", "id": 1, "level": "info", "data": "x", "logger": None},
+    "tools": {"say": "ask", "id": 1, "ask": 1, "what": "tools"},
+    "messages": {"say": "log", "level": 10, "text": "x"},
+}
+
+
+@pytest.fixture
+def low_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MESSAGE_BURST", 200)
+    monkeypatch.setattr(process, "MESSAGE_RATE", 100)
+
+
+async def measure(ctx: CountingContext, message: Any, times: int) -> float:
+    """Return how many seconds a call takes that sends a message so many times."""
+    before = time.monotonic()
+    result = await call_flooding(ctx, [{"raw": json.dumps(message) + "\n", "times": times}, "answer"])
+    assert result.output == "fine"
+    return time.monotonic() - before
+
+
+@BOTH_LOOPS
+@pytest.mark.usefixtures("low_rate")
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_a_worker_that_floods_the_bridge_has_to_wait(kind: str) -> None:
+    ctx = CountingContext()
+    assert await measure(ctx, FLOODS[kind], 300) > 1.5  # the first offer takes half of what is allowed at once
+    assert ctx.counts[kind] >= 300
+
+
+@pytest.mark.usefixtures("low_rate")
+async def test_long_messages_count_more() -> None:
+    assert await measure(CountingContext(), {**FLOODS["messages"], "text": "x" * 20_480}, 10) > 0.9
+
+
+@pytest.mark.usefixtures("low_rate")
+async def test_offers_count_more() -> None:
+    assert await measure(CountingContext(), OFFER, 2) > 0.9
+
+
+@pytest.mark.usefixtures("low_rate")
+async def test_long_replies_count_more() -> None:
+    class LongContext(CountingContext):
+        async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
+            return ToolResult(success=True, output="x" * 20_480)
+
+    asks = [{"say": "ask", "id": "$id", "ask": 1, "what": "invoke", "name": "t", "arguments": {}}] * 10
+    wait = [{"raw": json.dumps(FLOODS["messages"]) + "\n", "times": 20}] * 10
+    before = time.monotonic()
+    result = await call_flooding(LongContext(), [*asks, *wait, "answer"])
+    assert result.output == "fine"
+    assert time.monotonic() - before > 2.5
+
+
+@BOTH_LOOPS
+async def test_a_call_has_a_limited_number_of_questions_and_calls_at_once() -> None:
+    ctx = CountingContext()
+    ask = {"say": "ask", "id": 1, "ask": 1, "what": "invoke", "name": "t", "arguments": {}}
+    result = await call_flooding(ctx, [{"raw": json.dumps(ask) + "\n", "times": 5 * MAX_REQUESTS}, "answer"])
+    assert result.output == "fine"
+    assert ctx.counts["invoke"] == MAX_REQUESTS
+
+
+async def test_many_questions_in_one_request_count_one_by_one() -> None:
+    questions = {str(number): {"roots": {}} for number in range(MAX_REQUESTS + 1)}
+    asked: list[Any] = []
+
+    class AskingContext(CountingContext):
+        async def put(self, questions: Any) -> Any:
+            asked.append(questions)
+            return {}
+
+    ctx = AskingContext()
+    ask = {"say": "ask", "id": "$id", "ask": 1, "what": "put", "questions": questions}
+    assert (await call_flooding(ctx, [ask, "answer"])).output == "fine"
+    assert asked == []
