@@ -105,8 +105,8 @@ class Limiter:
 
     def _release(self, slot: Slot) -> None:
         self._count(slot, -1)
-        while self._queues and (key := self._find_turn()) is not None:
-            waiter = self._queues[key][0]
+        while self._queues and (turn := self._find_turn()) is not None:
+            key, waiter = turn
             self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
             self._remove_waiter(key, waiter)
             self._recent.append(waiter.slot.quotas)
@@ -114,19 +114,19 @@ class Limiter:
             waiter.is_admitted = True
             waiter.decided.set()
 
-    def _find_turn(self) -> Hashable | None:
-        """Return the key whose turn it is: the first one that is new to the recent turns, else the least recent one."""
+    def _find_turn(self) -> tuple[Hashable, _Waiter] | None:
+        """Return whose turn it is: the first key that is new to the recent turns, else the least recent one."""
         turns = {key: age for age, quotas in enumerate(self._recent, 1) for key, _ in quotas}
         found, least = None, RECENT + 1
         for key, queue in self._queues.items():
-            slot = queue[0].slot
-            if not self._has_room(slot):
+            waiter = queue[0]
+            if not self._has_room(waiter.slot):
                 continue
-            age = max((turns.get(name, 0) for name, _ in slot.quotas), default=0)
+            age = max((turns.get(name, 0) for name, _ in waiter.slot.quotas), default=0)
             if not age:
-                return key
+                return key, waiter
             if age < least:
-                found, least = key, age
+                found, least = (key, waiter), age
         return found
 
     def _reject_newest(self, key: Hashable, slot: Slot) -> None:

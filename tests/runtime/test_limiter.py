@@ -63,6 +63,17 @@ async def test_no_more_slots_than_the_total_are_in_use() -> None:
     assert limiter.acquire_nowait() is not None
 
 
+async def test_a_caller_without_a_key_gets_the_slot_that_it_waits_for() -> None:
+    limiter = Limiter(1)
+    first = await limiter.acquire()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(limiter.acquire)
+            await anyio.wait_all_tasks_blocked()
+            first.release()
+    assert (limiter.in_use, limiter.waiting) == (1, 0)
+
+
 async def test_keys_that_wait_take_turns_and_callers_of_one_key_come_in_order() -> None:
     limiter = Limiter(1)
     async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "b2", "c1"]) as crowd:
