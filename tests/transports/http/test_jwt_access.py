@@ -240,7 +240,7 @@ async def test_keys_from_a_url_are_fetched_once_and_again_when_they_are_old(issu
     assert issuer.count == 2
 
 
-async def test_an_unknown_key_makes_the_server_fetch_at_most_once_in_a_while(issuer: KeyServer) -> None:
+async def test_unknown_keys_make_the_server_fetch_at_most_once_in_30_seconds(issuer: KeyServer) -> None:
     clock = Clock()
     verifier = verifier_of(issuer.url, clock=clock)
     await verify(verifier, sign())
@@ -271,7 +271,7 @@ async def test_an_unknown_key_makes_the_server_fetch_at_most_once_in_a_while(iss
         (200, {}, json.dumps({"keys": [{"kty": "RSA"}] * 201}).encode()),
     ],
 )
-async def test_without_usable_keys_no_token_is_judged_and_the_keys_that_are_known_stay(
+async def test_known_keys_stay_in_use_if_the_issuer_fails_and_without_keys_no_token_is_verified(
     issuer: KeyServer, status: int, headers: dict[str, str], body: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, clock = issuer.body, Clock()
