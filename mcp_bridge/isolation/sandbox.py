@@ -27,7 +27,7 @@ _ETC = (
 )
 _PATIENCE = 10.0
 _SMALLEST = 4096
-"""The smallest size of a file system in memory; 0 would be none."""
+"""The smallest size of a file system in memory in bytes; 0 would mean no limit."""
 logger = logging.getLogger("mcp_bridge.isolation")
 
 
@@ -44,18 +44,18 @@ def list_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
     at_home = contains_home(directory)
     if isinstance(source, FileListingSource):
         if at_home:
-            text = "SECURITY: the settings of the sandboxed source %r are in your home folder, %s. %s"
+            text = "SECURITY: the settings file of the sandboxed source %r is in your home folder, %s. %s"
             logger.warning(text, source.name, directory, hint)
         return tuple(map(str, source.list_files()))
     if at_home:
-        raise ConfigError(f"in the sandbox, it could read all keys in your home folder, {directory}", hint=hint)
+        raise ConfigError(f"the sandbox could read all keys in your home folder, {directory}", hint=hint)
     return (str(directory),)
 
 
 def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
     for path in paths:
         if contains_home(Path(path)):
-            text = "SECURITY: isolation.%s gives the sandbox of source %r your home folder (%s), with all keys in it"
+            text = "SECURITY: isolation.%s gives the sandbox of source %r your home folder (%s) and all keys in it"
             logger.warning(text, setting, source, path)
 
 
@@ -64,16 +64,16 @@ def build_command(command: list[str], sandbox: SandboxOptions, directory: str, m
 
 
 async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
-    """Return the options with which bubblewrap makes this sandbox. Raises SourceError with its message if it cannot."""
+    """Return the options that bubblewrap supports here. Raises SourceError with its message if there are none."""
     strict, lenient = replace(sandbox, namespaces=False), replace(sandbox, namespaces=True)
     if not await _try_options(strict, directory, memory):
         return strict
     problem = await _try_options(lenient, directory, memory)
     if "option --size" in problem:
-        raise SourceError(f"bubblewrap is older than 0.7 and cannot limit the memory of files ({problem}). Update it")
+        raise SourceError(f"bubblewrap before 0.7 cannot limit the size of /tmp in memory ({problem}). Update it")
     if problem:
-        raise SourceError(f"bubblewrap cannot make a sandbox here: {problem}. {HINT}")
-    logger.warning("bubblewrap cannot forbid namespaces here (0.8 or later can): tools may exceed `memory` by files")
+        raise SourceError(f"bubblewrap cannot create a sandbox here: {problem}. {HINT}")
+    logger.warning("bubblewrap cannot forbid user namespaces here (0.8 or later can): `memory` does not limit files")
     return lenient
 
 
@@ -96,7 +96,7 @@ def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Itera
     if sandbox.network:
         yield "--share-net"
     mounts = _list_mounts(sandbox, directory, memory)
-    read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)  # bubblewrap makes both in memory, unlimited
+    read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)  # both are in memory without a limit
     if directory not in mounts and not any(
         _is_below(directory, each) for each in mounts if mounts[each][0] != "--size"
     ):
@@ -111,9 +111,9 @@ def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Itera
 
 
 def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[str, tuple[str, ...]]:
-    """Return the options of each mount by its path. Paths that the settings name have to exist, system paths may.
+    """Return the options of each mount by its path. Paths in the settings must exist; system paths are optional.
 
-    What is written to the two file systems in memory counts as `memory`, half of it each.
+    Each of the two file systems in memory can hold half of `memory`.
     """
     in_memory = ("--size", str(max(memory // 2, _SMALLEST)), "--perms", "1777", "--tmpfs")
     python = (*_list_prefixes(), os.path.dirname(os.path.realpath(sys.executable)))
@@ -126,7 +126,7 @@ def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[s
 
 
 def _list_own_files(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
-    """Yield what is mounted for the source. In a writable folder that is nothing, because tools can put links there.
+    """Yield the files to mount for the source. Files in a writable folder are not mounted: tools can put links there.
 
     The folder of the settings stays read-only in a writable one.
     """
@@ -148,7 +148,7 @@ def _list_prefixes() -> Iterator[str]:
 
 
 def _list_import_paths() -> Iterator[str]:
-    """Yield where Python finds modules, but neither the current folder, which `python -m` adds, nor the home folder."""
+    """Yield the import paths of Python, except the current folder (added by `python -m`) and the home folder."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     for path in (str(Path(__file__).parent.parent), *sys.path):
         if os.path.isabs(path) and not contains_home(Path(path)) and (path != os.getcwd() or path in named):

@@ -104,8 +104,8 @@ class IsolationSettings(SettingsModel):
     )
     invokes: tuple[str, ...] | None = Field(
         default=None,
-        description="Patterns (`*`, `?`) of the names of published tools that the isolated tools may call. Default: "
-        "all tools; with a sandbox, none.",
+        description="Names of published tools that the isolated tools may call, with the wildcards `*` and `?`. "
+        "Default: all tools; with a sandbox, none.",
     )
     sandbox: Literal["bubblewrap"] | None = Field(
         default=None, description="`bubblewrap`: workers can only read the system and the files of their source."
@@ -249,9 +249,9 @@ class Settings(SettingsModel):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The keys of `state`, the values from the environment, and texts under keys of sources such as `token`.
+        """Values that must not appear in logs.
 
-        They must not appear in logs.
+        These are the keys of `state`, values from the environment, and text in sources under keys such as `token`.
         """
         return self._secrets
 

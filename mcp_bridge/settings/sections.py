@@ -53,8 +53,8 @@ class LimitSettings(SettingsModel):
         default=1024,
         ge=1,
         le=100_000,
-        description="How many calls may run at once. One tool, and over HTTP one client, may have three quarters of "
-        "them, and three quarters of the threads. Numbers under 4 are not divided.",
+        description="How many calls may run at once. One tool, and over HTTP one client, can use at most three "
+        "quarters of these and of the threads, or all if there are fewer than 4.",
     )
     queue: Whole = Field(
         default=1024,
@@ -100,30 +100,30 @@ class LimitSettings(SettingsModel):
 Algorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 ]  # fmt: skip
-"""Asymmetric ones: with the others, everyone who can verify a token can make one."""
+"""Only asymmetric algorithms: with a symmetric one, everyone who can verify a token can create one."""
 
 
 class JwtSettings(SettingsModel):
-    """Which JWTs are accepted as bearer tokens. It needs the extra `jwt`."""
+    """JWTs of an OAuth issuer as bearer tokens. Requires the extra `jwt`."""
 
-    issuer: str = Field(min_length=1, description="The issuer of the tokens, exactly as in their claim `iss`.")
+    issuer: str = Field(min_length=1, description="The issuer of the tokens, exactly as in the claim `iss`.")
     audience: str = Field(
-        min_length=1, description="The name of this server in the claim `aud`, usually its URL, such as `resource`."
+        min_length=1, description="The value of the claim `aud` for this server, usually the URL of its MCP endpoint."
     )
     jwks: KeySetLocation = Field(
-        description="The issuer's public keys (a JSON Web Key Set): a file, or an `https` URL. They are read when the "
-        "first token arrives, and again every 10 minutes (a file: 5 seconds) or when a token names an unknown key."
+        description="The issuer's public keys (a JSON Web Key Set): a file, or an `https` URL. Read when the first "
+        "token arrives, again after 10 minutes (a file: 5 seconds), and when a token has an unknown key id."
     )
     algorithms: tuple[Algorithm, ...] = Field(
         default=("RS256", "PS256", "ES256", "EdDSA"), min_length=1, description="The accepted signature algorithms."
     )
     scopes: tuple[Scope, ...] = Field(
-        default=(), description="The scopes that every token needs. A token without one of them is rejected with 403."
+        default=(), description="The scopes that every token must have. Other tokens are rejected with 403."
     )
     resource: Url | None = Field(
         default=None,
-        description="The URL of the MCP endpoint as clients see it, for the metadata that tells them where to sign in. "
-        "Default: `audience` if it is a URL, else the address of the request.",
+        description="The URL of the MCP endpoint that clients use, for the protected-resource metadata. Default: "
+        "`audience` if it is a URL, else the URL of the request.",
     )
 
 
@@ -137,11 +137,10 @@ class HttpSettings(SettingsModel):
     )
     tokens: dict[PrincipalName, TokenReference] = Field(
         default={},
-        description="More bearer tokens: a mapping from the name of a principal to where its token is, `env:NAME` for "
-        "an environment variable or `file:PATH` for a file. Changes of this setting and of the files apply without a "
-        "restart ([principals](security.md#principals)).",
+        description="Bearer tokens of named [principals](security.md#principals): a mapping from each name to "
+        "`env:NAME` (an environment variable) or `file:PATH`. Changes apply without a restart.",
     )
-    jwt: JwtSettings | None = Field(default=None, description="Accept the JWTs of an OAuth issuer as bearer tokens.")
+    jwt: JwtSettings | None = Field(default=None, description="Accept JWTs of an OAuth issuer as bearer tokens.")
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="Accepted values of the Host header, in addition to `host`."
     )
@@ -275,7 +274,7 @@ class DialectSettings(SettingsModel):
     )
     show_injections: bool | None = Field(
         default=None,
-        description="If there are hooks, list tools without output schema, and send results to which hooks add texts "
-        "without structured content, because the model would not see these texts beside it. Default: if a client needs "
-        "it.",
+        description="For clients whose model sees only structured content: if there are hooks, list tools without "
+        "output schemas, and omit the structured content of results to which hooks add text. Default: if a client "
+        "needs it.",
     )

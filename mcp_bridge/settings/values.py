@@ -61,7 +61,7 @@ def _check_token_reference(value: str) -> str:
 
 
 def _check_url(value: str) -> str:
-    """Accept https, and http to this machine, where nobody can change what is received."""
+    """Require https, except on this machine, where no one can change the response in transit."""
     parts = urlsplit(value)
     is_local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not (parts.scheme == "https" or is_local) or not parts.hostname or re.search(r"[?#\s\"\\\\]", value):

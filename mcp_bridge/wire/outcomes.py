@@ -43,8 +43,8 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ),
     ErrorOutcome(
         errors.InvalidOutput,
-        "the tool ran, but its result, or what a policy changed it to, does not match the output schema",
-        "use the text, and report the problem to the author of the tool, or of the policy that the text names",
+        "the tool ran, but its result does not match the output schema, possibly because a policy changed it",
+        "use the text, and report the problem to the author of the tool or of the named policy",
     ),
     ErrorOutcome(
         errors.ToolError, "the tool reports what went wrong; its author may use another code", "follow the text"

@@ -71,7 +71,7 @@ def why_not() -> str:
         return "there is no bubblewrap"
     command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    return f"bubblewrap cannot make a sandbox: {done.stderr.strip()}" if done.returncode else ""
+    return f"bubblewrap cannot create a sandbox: {done.stderr.strip()}" if done.returncode else ""
 
 
 NOT_HERE = why_not()
@@ -231,7 +231,7 @@ def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_p
 @needs_bubblewrap
 def test_what_is_to_be_seen_must_be_there(tmp_path: Path) -> None:
     with boxed(tmp_path, read=["nowhere"]) as server:
-        server.says("bubblewrap cannot make a sandbox here")
+        server.says("bubblewrap cannot create a sandbox here")
         server.says("nowhere")
         assert server.text("echo", text="served") == "served"
 
@@ -271,5 +271,5 @@ def test_a_kernel_that_forbids_the_sandbox_is_an_error_with_the_reason(tmp_path:
     fake.chmod(0o755)
     code, errors = refused(tmp_path, f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert code != 0
-    assert "bubblewrap cannot make a sandbox here: bwrap: No permissions to create new namespace" in errors
+    assert "bubblewrap cannot create a sandbox here: bwrap: No permissions to create new namespace" in errors
     assert not (tmp_path / "imported").exists()

@@ -66,7 +66,7 @@ def test_settings_in_the_home_folder_do_not_expose_it(source: dict[str, Any], tm
         for name in (KEY, "notes.txt", "mcp-bridge.json"):
             fails(server, "reads", path=str(tmp_path / name))
         fails(server, "writes", path=str(tmp_path / "new.txt"))
-        server.says("SECURITY: the settings of the sandboxed source")
+        server.says("SECURITY: the settings file of the sandboxed source")
 
 
 @needs_bubblewrap
@@ -133,5 +133,5 @@ def test_a_source_that_lists_no_files_is_rejected_in_the_home_folder(tmp_path: P
         check=False,
     )
     assert done.returncode != 0
-    assert "it could read all keys in your home folder" in done.stderr
+    assert "the sandbox could read all keys in your home folder" in done.stderr
     assert "bridge.json:1" in done.stderr
