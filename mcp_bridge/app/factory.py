@@ -228,7 +228,7 @@ def _isolate(
 
 
 def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> SandboxOptions:
-    """Return what a sandboxed source can access. Raises ConfigError if that would be the home folder by default."""
+    """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
     from mcp_bridge.isolation import sandbox
     from mcp_bridge.isolation.order import SandboxOptions
 
@@ -238,7 +238,7 @@ def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> San
     sandbox.warn_of_home(built.name, "read", read)
     sandbox.warn_of_home(built.name, "write", write)
     try:
-        files = sandbox.list_files(built, directory.resolve())
+        files = sandbox.list_readable_files(built, directory.resolve())
     except ConfigError as error:
         raise _locate_error(source, error, "isolation", "sandbox") from None
     return SandboxOptions(network=options.network, files=files, read=read, write=write)

@@ -1,4 +1,4 @@
-"""Who may send requests over HTTP, from the settings, and again when they change."""
+"""The authenticator for HTTP and its tokens, from the settings. Named tokens are reloaded when they change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TOKEN_FILE = 64 * 1024
 
 
 def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[str, str]) -> Authenticator | None:
-    """Return who checks tokens: the one that names nobody, those with names, and JWTs. None: no token is required.
+    """Return an authenticator for static tokens and JWTs, or None if no token is required.
 
     Raises ConfigError.
     """
@@ -51,7 +51,7 @@ def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[s
 
 
 def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the token of each principal in the settings. Raises ConfigError for one that cannot be read."""
+    """Return the token of each principal in the settings. Raises ConfigError if one cannot be read."""
     found: dict[str, str] = {}
     for name, reference in settings.http.tokens.items():
         try:
@@ -61,14 +61,16 @@ def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
             problem = ConfigError(f"cannot read the token of '{name}': {reason}", hint=f"Check {reference}")
             raise settings.add_location(problem, "http", "tokens", name) from None
         if token in found.values():
-            problem = ConfigError(f"the token of '{name}' has another name too", hint="Give each name its own token")
+            problem = ConfigError(
+                f"the token of '{name}' also belongs to another name", hint="Give each name its own token"
+            )
             raise settings.add_location(problem, "http", "tokens", name)
         found[name] = token
     return found
 
 
 def list_known_tokens(directory: Path, references: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """List the tokens that can be read, which are secrets also where no client sends them."""
+    """List the tokens that can be read. They are secrets even where no client sends them."""
     known = []
     for reference in references:
         try:
@@ -88,7 +90,7 @@ class TokenReloader:
         """Raises ConfigError for a token that cannot be read."""
         self._path = path
         self._hide = hide
-        self._files = _list_files(path, settings)
+        self._files = _list_watched_files(path, settings)
         self._stamps = _read_stamps(self._files)
         self.tokens = read_tokens(settings, os.environ)
         self.accepted: StaticTokens | None = None
@@ -107,7 +109,7 @@ class TokenReloader:
         self._stamps = stamps
         try:
             tokens = await to_thread.run_sync(self._read)
-        except Exception as error:  # from whatever the file has become
+        except Exception as error:  # the file may contain anything
             text = str(error) if isinstance(error, ConfigError) else type(error).__name__
             logger.error("http.tokens was not reloaded, and the earlier tokens stay valid: %s", text)
             return
@@ -123,8 +125,8 @@ class TokenReloader:
         from mcp_bridge.settings import load
 
         settings = load(self._path, os.environ)
-        files = _list_files(self._path, settings)
-        if files != self._files:  # watched also if they cannot be read: the operator may write them later
+        files = _list_watched_files(self._path, settings)
+        if files != self._files:  # watched even if they cannot be read yet
             self._files, self._stamps = files, _read_stamps(files)
         return read_tokens(settings, os.environ)
 
@@ -147,7 +149,7 @@ def _read_reference(directory: Path, reference: str, environ: Mapping[str, str])
     return token
 
 
-def _list_files(path: Path, settings: Settings) -> list[Path]:
+def _list_watched_files(path: Path, settings: Settings) -> list[Path]:
     references = [reference for reference in settings.http.tokens.values() if reference.startswith("file:")]
     return [path, *(_find_path(settings.directory, each.partition(":")[2]) for each in references)]
 

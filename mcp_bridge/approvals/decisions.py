@@ -20,8 +20,8 @@ MIN_READING_TIME = 0.5
 class ApprovalDecision:
     """One decision. `seconds` is how long it took, None if unknown.
 
-    `is_repeated` marks one that another run of the same call has already applied. `reason` says why no user has
-    decided, and what to do, for the model that made the call.
+    `is_repeated` marks one that another run of the same call has already applied. `reason` explains to the
+    model why no user has decided, and what to do.
     """
 
     scope: Scope

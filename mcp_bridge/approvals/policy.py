@@ -20,8 +20,7 @@ RUNTIME_FOLDER = Path("/run/user")
 class ApprovalPolicy:
     """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
 
-    `options` are the choices of a user where a hook names none. `file` is the name of the settings file. What is None
-    is not used.
+    `options` are the choices of a user if a hook defines none. `file` is the name of the settings file.
     """
 
     options: Sequence[str] = ("Allow", "Deny")

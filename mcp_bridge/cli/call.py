@@ -68,7 +68,7 @@ class TerminalContext(CallContext):
         report(escape(f"{level}: {to_text(to_plain(data))}"))
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask at the terminal. Raises MissingCapability if there is none, or for a question that is no choice."""
+        """Ask at the terminal. Raises MissingCapability without a terminal, or if the question is not a choice."""
         self.close()
         answers: dict[str, Any] = {}
         with self.release_holds():
@@ -93,7 +93,7 @@ def call_tool(options: CallOptions) -> None:
     if pairs and arguments is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
     data = _parse_json(arguments) if arguments is not None else None
-    with reserve_stdio() as pipes:  # stdout is for the result alone
+    with reserve_stdio() as pipes:  # stdout is only for the result
         bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
         result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt)
     if result is None:

@@ -93,7 +93,7 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
 
 
 def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:
-    """Return the named tokens, which are read again when they change; None if the settings have none at the start."""
+    """Return the reloader of named tokens, or None if the settings have none at start-up."""
     if target.settings is None or not target.settings.http.tokens:
         return None
     return TokenReloader(target.path, target.settings, partial(hide_secrets, target.bridge))

@@ -86,7 +86,7 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
         check_servable(path)
         bridge = build_from_file(path, watch=watch, private=token_env is not None)
     if token_env is not None and (token := os.environ.get(token_env)):
-        hide_secrets(bridge, [token])  # the token is a secret over stdio too, where no client sends it
+        hide_secrets(bridge, [token])  # the token is a secret over stdio too
     loop_factory = _choose_loop_factory(settings) if settings is not None else None
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
 

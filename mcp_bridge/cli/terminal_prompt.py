@@ -1,4 +1,4 @@
-"""Asks the user at the terminal of a command: a choice from a list, or a confirmation."""
+"""Asks the user at the terminal to confirm or to choose from a list."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TerminalPrompt:
         return data.decode(errors="replace").strip()
 
     def _discard_input(self) -> None:
-        """Discard what was typed before the question appeared: it cannot be an answer to it."""
+        """Discard what was typed before the question appeared."""
         if sys.platform != "win32":
             import termios
 
@@ -67,7 +67,7 @@ class TerminalPrompt:
 
 
 def _list_choices(question: Question) -> Mapping[str, str] | None:
-    """Return the values from which the question asks to choose one, by the texts that the user sees."""
+    """Return the choices of a question by label, or None if it is not a choice."""
     if not isinstance(question, Form):
         return None
     if question.schema is None:

@@ -1,7 +1,7 @@
-"""Tools that a worker runs inside a call, such as those of an agent, under the pipeline of the bridge.
+"""Nested calls of tools that run in a worker, such as those of an agent, through the pipeline of the bridge.
 
-The worker asks before each run ("begin") and reports its outcome ("continue"). Each reply says either to run the tool,
-with the arguments as policies have left them, or what the result is.
+The worker announces each call ("begin") and reports the outcome of each run ("continue"). Each reply is either an order
+to run the tool, with the arguments after all policies, or the final result.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class NestedRuns:
         run = self._runs[number] = _NestedRun(number)
         schema = message["schema"]
         entry = ToolEntry(name, "", run.run_in_worker, schema if isinstance(schema, dict) else {})
-        self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
+        self.tasks.start_soon(run.invoke_tool, self.get_context(message["within"]), entry, message["arguments"])
         return await self._wait_for_reply(number)
 
     async def proceed(self, message: Json) -> Json:
-        """Take the outcome of a run. Raises KeyError for an unknown one."""
+        """Continue a call with the outcome of its run. Raises KeyError for an unknown run."""
         number = message["run"]
         with suppress(
             anyio.BrokenResourceError, anyio.ClosedResourceError
@@ -91,7 +91,7 @@ class _NestedRun:
 
         self.ctx: CallContext | None = None
 
-    async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
+    async def invoke_tool(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
         try:
             reply = {"result": encode_result(await ctx.invoke_entry(entry, arguments))}
         except (CallError, RuntimeError) as error:

@@ -28,8 +28,8 @@ logger = logging.getLogger("mcp_bridge.isolation")
 MESSAGE_BUFFER = 64
 """Messages of a call that are buffered before the worker has to wait."""
 MESSAGE_RATE, MESSAGE_BURST = 2_000, 10_000
-"""Messages of a worker, or kilobytes of them, that are handled per second in the long run and at once. The results of
-calls do not count. What is sent to reply to it does."""
+"""The rate per second and the burst of messages of a worker that are handled. A long message counts once per KiB.
+Results of calls do not count, replies to the worker do."""
 OFFER_COST = 100
 """How many messages an offer counts as, because each is published to the clients."""
 START_TIMEOUT = 60.0
@@ -230,7 +230,7 @@ class WorkerProcess:
             self.kill()
 
     async def _slow_down(self, event: Any, message: Json, length: int) -> None:
-        """Let a worker that floods the bridge wait, but not the result of a call."""
+        """Delay messages of a worker that floods the bridge, except the result of a call."""
         if event != "result" or message.get("id") != self._calls or self._talk is None:
             self._budget.charge((OFFER_COST if event == "offer" else 1) + length / 1024)
             await self._budget.wait_while_empty()

@@ -1,7 +1,7 @@
-"""What a worker prints: it comes through a pipe of its own, and is written to stderr at a limited rate.
+"""The output of a worker, which is read from its own pipe and written to stderr at a limited rate.
 
 A worker that had the bridge's stderr itself could truncate or read the log file behind it, even from a sandbox, because
-`/proc/self/fd/2` opens the file again. It could also make a pipe that others write to nonblocking.
+`/proc/self/fd/2` opens the file again. It could also make a shared pipe nonblocking.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSE = 0.02
 
 
 async def relay_output(output: ByteReceiveStream, target: int = 2) -> None:
-    """Write what a worker prints to `target` until it ends. What cannot be written within a second is dropped."""
+    """Write what a worker prints to `target`. Output that cannot be written within a second is dropped."""
     budget = TokenBucket(rate=RATE, burst=BURST)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Responses that repeat what the client sent. That text is not redacted: a redacted guess would be a confirmed one."""
+"""Responses that repeat what the client sent. That text is not redacted, because redaction would confirm a guess."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcp_bridge.schema.validator import Validator
 
 
 class RequestError(RpcError):
-    """An error that consists of constant text, of what the client sent, and of what is redacted already."""
+    """An error that needs no redaction: constant text, text that the client sent, and text that is already redacted."""
 
 
 def echo(value: Any) -> orjson.Fragment:
-    """Encode a value that the client sent, so that nothing in it is redacted."""
+    """Encode a value that the client sent without redaction."""
     return orjson.Fragment(orjson.dumps(value))
 
 

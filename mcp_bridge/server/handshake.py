@@ -102,8 +102,8 @@ class HandshakeChannel:
             raise errors[0]
         return {key: answers[key] for key in questions}
 
-    async def wait_for_late_answer(self, question: QuestionRequest) -> None:
-        """Return at once: the client's request is open, and the server's own, which asked, was cancelled."""
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """Return None at once: the server has cancelled its request to the client, so no answer can arrive."""
 
     async def _ask(self, question: QuestionRequest) -> Any:
         from mcp_bridge.server.questions import TRIES, AnswerMismatch

@@ -1,4 +1,4 @@
-"""Remembers which request states have been used: "valid once" is a promise that no other data may evict."""
+"""Remembers which request states have been used. No other data can evict these records, so a state is valid once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.server.request_state import SKEW
 
 MARKS = 100_000
-"""The most used states that are remembered, at about 200 bytes each."""
+"""The maximum number of used states that are remembered, at about 200 bytes each."""
 _PREFIX = "mcp-bridge/used/"
 
 

@@ -69,7 +69,7 @@ def test_a_token_that_cannot_be_read_is_reported_with_its_line(tmp_path: Path, t
 
 def test_two_names_cannot_have_the_same_token(tmp_path: Path) -> None:
     settings = load_from(tmp_path, "ann: env:ONE", "eve: env:TWO")
-    with pytest.raises(ConfigError, match="the token of 'eve' has another name too"):
+    with pytest.raises(ConfigError, match="the token of 'eve' also belongs to another name"):
         read_tokens(settings, {"ONE": "the-same", "TWO": "the-same"})
 
 

@@ -17,7 +17,7 @@ from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
-"""Paths that need no token, besides that of the metadata; without one they disclose nothing."""
+"""Paths that need no token, in addition to the metadata. Without a token, they disclose nothing."""
 
 SINGLE_HEADERS = frozenset(
     {b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"}
@@ -49,7 +49,7 @@ def read_host_name(address: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What is allowed: host names, origins besides those of the hosts, and whose tokens (None: none is required)."""
+    """The accepted host names and origins, and the authenticator (None: no token is required)."""
 
     hosts: frozenset[str] = LOOPBACK
     origins: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class Access:
     ) -> Access:
         """Return the access to a server that listens on `host`: its name, loopback names, and those given.
 
-        `token` is short for an authenticator that accepts only this one.
+        `token` is a shortcut for an authenticator that accepts only this token.
         """
         if token is not None:
             authenticator = Authenticator(StaticTokens(token))
@@ -105,7 +105,7 @@ class AccessGuard:
             raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
 
     async def authenticate(self, request: HttpRequest) -> None:
-        """Set the caller of a request. Raises HttpRejection if it has none, unless the path needs no token."""
+        """Set the caller of a request. Raises HttpRejection without a valid token, unless the path needs none."""
         if self._access.authenticator is None:
             return
         try:

@@ -160,7 +160,7 @@ class BridgeApp:
         return self._stateless.serve(request, version)
 
     def _describe_resource(self, request: HttpRequest, path: str) -> Awaitable[None]:
-        """Say where clients get a token (RFC 9728)."""
+        """Respond with the protected-resource metadata (RFC 9728)."""
         resource = self._access.authenticator.resource if self._access.authenticator is not None else None
         if resource is None or path.removeprefix(METADATA_PATH) not in ("", resource.path, "/mcp", "/sse"):
             raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")

@@ -1,6 +1,6 @@
-"""Bearer tokens: finds out who sends a request (RFC 6750), by static tokens and by JWTs.
+"""Authenticates requests by bearer tokens (RFC 6750): static tokens and JWTs.
 
-A token names its principal, whom sessions, suspended calls, approvals and quotas belong to.
+A token identifies a principal, which owns sessions, suspended calls, approvals and quotas.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ RETRY_AFTER = ((b"retry-after", b"5"),)
 
 
 class StaticTokens:
-    """Tokens that the operator chose: those in `named` by the name of their principal, and a `token` that names nobody.
+    """Tokens that the operator chose: `named` tokens by principal, and a `token` without a principal.
 
-    Only hashes are kept, all of the same length, and every one is compared, in constant time. So the duration shows
-    neither which token is similar nor which one matches.
+    Only hashes are kept. A token is compared with all of them in constant time, so the duration shows neither which
+    token is similar nor which one matches.
     """
 
     def __init__(self, token: str | None = None, named: Mapping[str, str] | None = None) -> None:
@@ -34,7 +34,7 @@ class StaticTokens:
         self.replace_named(named or {})
 
     def find_caller(self, token: bytes) -> TokenOwner | None:
-        """Return whose token this is, or None."""
+        """Return the owner of a token, or None."""
         digest, found = _hash_token(token), None
         for known, caller in self._callers:
             if hmac.compare_digest(digest, known):
@@ -42,7 +42,7 @@ class StaticTokens:
         return found
 
     def replace_named(self, named: Mapping[str, str]) -> None:
-        """Accept these named tokens from now on, and report the principals without a token to the listeners."""
+        """Replace the named tokens, and report the removed principals to the listeners."""
         removed = frozenset(self._named) - frozenset(named)
         self._named = {name: _hash_token(token.encode()) for name, token in named.items()}
         self._callers = [
@@ -58,7 +58,7 @@ class StaticTokens:
 
 
 class Authenticator:
-    """Finds the caller of each request. `resource` describes the server to clients that have to get a JWT."""
+    """Finds the caller of each request. `resource` is the metadata for clients that need a JWT."""
 
     def __init__(
         self, tokens: StaticTokens, jwt: JwtVerifier | None = None, resource: ProtectedResource | None = None
@@ -97,7 +97,7 @@ class Authenticator:
         return caller
 
     def _make_challenge(self, request: HttpRequest, error: str = "", description: str = "") -> HttpRejection:
-        """Return a rejection that says how to authenticate (RFC 6750, 3; RFC 9728, 5.1)."""
+        """Return a rejection with a WWW-Authenticate challenge (RFC 6750, 3; RFC 9728, 5.1)."""
         fields = {"realm": "mcp-bridge"}
         if self.resource is not None:
             fields |= {"resource_metadata": self.resource.format_metadata_url(request)}

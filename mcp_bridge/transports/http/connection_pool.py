@@ -11,14 +11,14 @@ from mcp_bridge.transports.http.exchange import Exchange
 from mcp_bridge.transports.http.request import AsgiApp
 
 RESERVED = 4
-"""One of so many descriptors is reserved for files, pipes and connections of everything else in this process."""
+"""One in this many descriptors is reserved for other purposes: files, pipes and outgoing connections."""
 
 
 class ConnectionPool:
     """The open connections of a server, and the tasks that handle their requests.
 
-    Connections that would take a reserved descriptor are rejected. While they take no more than half of the reserve,
-    their clients have a second to read why.
+    Connections that would take a reserved descriptor are rejected. As long as they use at most half of the reserve,
+    their clients have a second to read the response.
     """
 
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:

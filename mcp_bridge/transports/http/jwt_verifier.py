@@ -1,6 +1,6 @@
 """Verifies JWTs as access tokens: signature, issuer, audience and time (RFC 7519, RFC 8725, RFC 9068).
 
-The extra `jwt` is needed: PyJWT, which is imported here alone and in `key_set`.
+Requires the extra `jwt` (PyJWT), which only this module and `key_set` import.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CACHED, CACHE_TIME = 1024, 60.0
 
 
 class InvalidToken(Exception):
-    """A token that is not accepted. The text may be sent to its sender: it repeats nothing of the token."""
+    """The token is not accepted. The text contains nothing of the token and may be sent to the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class JwtVerifier:
         self._verified: TTLCache[bytes, tuple[TokenOwner, float, int]] = TTLCache(CACHED, CACHE_TIME)
 
     async def verify(self, token: bytes) -> TokenOwner:
-        """Return whose token this is. Raises InvalidToken and KeysUnavailable."""
+        """Return the owner of a token. Raises InvalidToken and KeysUnavailable."""
         if len(token) > MAX_TOKEN:
             raise InvalidToken("The token is too long.")
         digest = sha256(token).digest()

@@ -35,11 +35,11 @@ UNKNOWN_INTERVAL = {"url": 30.0, "file": 1.0}
 RETRY_INTERVAL = 5.0
 """Seconds after which a failed reading is repeated."""
 MAX_STALE = 24 * 3600.0
-"""Seconds for which keys are used although they could not be read again."""
+"""Seconds for which keys stay in use after the last successful reading."""
 
 
 class KeysUnavailable(Exception):
-    """The keys could not be read, or not for a long time."""
+    """The keys have never been read, or not for too long."""
 
 
 class KeySet:
@@ -72,9 +72,9 @@ class KeySet:
     async def _refresh(self, age: float) -> None:
         """Read the keys if they are older than `age` seconds. Raises KeysUnavailable."""
         if self._is_due(age):
-            async with self._lock:  # of many requests, one reads and the others wait
+            async with self._lock:  # one request reads, the others wait
                 if self._is_due(age):
-                    with anyio.CancelScope(shield=True):  # a request that is aborted must not cost the others the keys
+                    with anyio.CancelScope(shield=True):  # other requests need the keys even if this one is aborted
                         await self._read()
         if self._clock() - self._read_at > MAX_STALE:
             raise KeysUnavailable
@@ -87,7 +87,7 @@ class KeySet:
         try:
             content = await to_thread.run_sync(partial(_read_document, self._location))
             documents = _parse_keys(content)
-        except Exception as error:  # whatever the issuer sends, the keys that are known stay
+        except Exception as error:  # the issuer may send anything; the known keys stay in use
             self._has_failed, self._next_at = True, self._clock() + RETRY_INTERVAL
             logger.error("cannot read the keys for tokens from %s: %s", self._location, error)
             return

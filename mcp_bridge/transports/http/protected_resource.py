@@ -1,4 +1,4 @@
-"""The metadata of the server as an OAuth protected resource: which issuer gives tokens for it (RFC 9728)."""
+"""The metadata of the server as an OAuth protected resource: which issuer issues its tokens (RFC 9728)."""
 
 from __future__ import annotations
 

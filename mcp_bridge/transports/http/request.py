@@ -42,7 +42,7 @@ class ClientDisconnected(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOwner:
-    """Who sent a valid token. `principal` is None for a token that names nobody."""
+    """The owner of a valid token. `principal` is None for a token without a name."""
 
     principal: str | None = None
     scopes: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class TokenOwner:
 class HttpRequest:
     """A request and its response. `common_headers` are added to whatever response is sent.
 
-    `caller` is whose token it has, `abortion` the response if the server aborts it.
+    `caller` is the owner of its token, `abortion` the response if the server aborts it.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class HttpRequest:
         return value.strip(b" \t").decode("latin-1") if value is not None else None
 
     def read_principal(self) -> str | None:
-        """Return whom the token names, else the authenticated caller if an app around this one knows it.
+        """Return the principal of the token, else the user that a surrounding ASGI app has authenticated.
 
         That is Starlette's `user`, or its token's owner: the user of the SDK's authentication has a token
         (`mcp.server.auth`).
@@ -191,5 +191,5 @@ def format_principal(client: str | None, issuer: str | None, subject: str | None
 
 
 def make_client_key(principal: str | None, session: str = "") -> str:
-    """Return whose quotas a request counts against: the principal, else the session, else all anonymous clients."""
+    """Return the client whose quotas apply: the principal, else the session, else all anonymous clients."""
     return f"principal/{principal}" if principal is not None else "session/" + session

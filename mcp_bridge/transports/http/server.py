@@ -19,11 +19,11 @@ from mcp_bridge.transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED
 BACKLOG = 2048
 """Connections that may wait in the kernel to be accepted."""
 ACCEPTED = 64
-"""The most connections that the event loop accepts before it closes those that are too many."""
+"""How many connections the event loop accepts at once, before excess ones are closed."""
 
 
 def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket.socket:
-    """Return a bound socket. `token` is what clients have to send, or who checks that.
+    """Return a bound socket. `token` is the token that clients must send, or an authenticator.
 
     Raises ConfigError for an address that other machines can reach without a token, and for one that is unavailable.
     """
@@ -84,7 +84,7 @@ async def _accept_connections(app: BridgeApp, bound: socket.socket, stopped: any
     async with app.lifespan():
         loop = asyncio.get_running_loop()
         server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPTED)
-        bound.listen(BACKLOG)  # asyncio has set that of the kernel to its own
+        bound.listen(BACKLOG)  # asyncio also uses its own backlog for the kernel
         await stopped.wait()
         server.close()
         await pool.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)

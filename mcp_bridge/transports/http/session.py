@@ -18,7 +18,7 @@ from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
 REQUEST_CANCELLED = -32800
 """The error of a cancelled request: in this era, only a response ends the stream of a request."""
 UNREAD = 10.0
-"""Seconds after which a call lends its slot to others because no client reads its stream."""
+"""Seconds without a client that reads the stream of a call, after which other calls can use its slot."""
 
 
 class HttpSession:
