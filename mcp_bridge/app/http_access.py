@@ -88,7 +88,7 @@ class TokenReloader:
         """Raises ConfigError for a token that cannot be read."""
         self._path = path
         self._hide = hide
-        self._files = _list_files(path, settings)
+        self._files = _list_watched_files(path, settings)
         self._stamps = _read_stamps(self._files)
         self.tokens = read_tokens(settings, os.environ)
         self.accepted: StaticTokens | None = None
@@ -123,7 +123,7 @@ class TokenReloader:
         from mcp_bridge.settings import load
 
         settings = load(self._path, os.environ)
-        files = _list_files(self._path, settings)
+        files = _list_watched_files(self._path, settings)
         if files != self._files:  # watched also if they cannot be read: the operator may write them later
             self._files, self._stamps = files, _read_stamps(files)
         return read_tokens(settings, os.environ)
@@ -147,7 +147,7 @@ def _read_reference(directory: Path, reference: str, environ: Mapping[str, str])
     return token
 
 
-def _list_files(path: Path, settings: Settings) -> list[Path]:
+def _list_watched_files(path: Path, settings: Settings) -> list[Path]:
     references = [reference for reference in settings.http.tokens.values() if reference.startswith("file:")]
     return [path, *(_find_path(settings.directory, each.partition(":")[2]) for each in references)]
 

@@ -102,7 +102,7 @@ class HandshakeChannel:
             raise errors[0]
         return {key: answers[key] for key in questions}
 
-    async def wait_for_late_answer(self, question: QuestionRequest) -> None:
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
         """Return at once: the client's request is open, and the server's own, which asked, was cancelled."""
 
     async def _ask(self, question: QuestionRequest) -> Any:

@@ -122,13 +122,13 @@ class SqliteStore:
         if not self._path.exists():
             return []
         try:
-            with closing(self._connect()) as database:
+            with closing(self._open_database()) as database:
                 return database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             if not _is_disk_error(error) or self._has_log():
                 raise self._to_os_error(error) from error
         try:  # nobody can write: the disk is full or read-only, and what has been written is in the file
-            with closing(self._connect(mode="ro&immutable=1")) as database:
+            with closing(self._open_database(mode="ro&immutable=1")) as database:
                 return database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._to_os_error(error) from error
@@ -233,7 +233,7 @@ class SqliteStore:
 
     def _delete_in_place(self, write: QueuedWrite) -> bool | Exception:
         try:
-            with closing(self._connect(*_IN_PLACE)) as database:
+            with closing(self._open_database(*_IN_PLACE)) as database:
                 return database.execute(write.statement, write.values).rowcount > 0
         except Exception as error:
             return error
@@ -245,13 +245,13 @@ class SqliteStore:
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
-        database = self._connect()
+        database = self._open_database()
         with suppress(sqlite3.OperationalError):  # after a deletion in place it has another mode
             database.execute("PRAGMA journal_mode = WAL")
         self._pages = _read_pragma(database, "page_count")
         return database
 
-    def _connect(self, *pragmas: str, mode: str = "rw") -> sqlite3.Connection:
+    def _open_database(self, *pragmas: str, mode: str = "rw") -> sqlite3.Connection:
         """Open the file and check it. Raises StoreFileError, sqlite3.DatabaseError."""
         uri = f"{self._path.absolute().as_uri()}?mode={mode}"
         database = sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)
