@@ -238,7 +238,7 @@ def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> San
     sandbox.warn_of_home(built.name, "read", read)
     sandbox.warn_of_home(built.name, "write", write)
     try:
-        files = sandbox.list_readable_files(built, directory.resolve())
+        files = sandbox.list_source_files(built, directory.resolve())
     except ConfigError as error:
         raise _locate_error(source, error, "isolation", "sandbox") from None
     return SandboxOptions(network=options.network, files=files, read=read, write=write)

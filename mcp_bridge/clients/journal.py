@@ -82,12 +82,12 @@ class InstallationJournal:
 
     def list_records(self) -> Sequence[InstallationRecord]:
         """List the records that can be read, by client, file and name."""
-        return sorted(filter(None, map(_read_record, self._list_journals())), key=_get_key)
+        return sorted(filter(None, map(_read_record, self._iter_files())), key=_get_key)
 
     def _get_path(self, key: Sequence[str]) -> Path:
         return self._folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
 
-    def _list_journals(self) -> Iterator[Path]:
+    def _iter_files(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             yield from sorted(path for path in self._folder.iterdir() if path.suffix == ".json")
 

@@ -150,7 +150,7 @@ class OpenToolboxes:
         with anyio.CancelScope(deadline=anyio.current_time() + self._timeout) as scope:
             try:
                 async with toolbox:
-                    await self._collect_tools(where, toolbox)
+                    await self._list_tools(where, toolbox)
                     scope.deadline = math.inf
                     self._set_listed(where)
                     await self._watch_changes(where, toolbox)
@@ -167,12 +167,12 @@ class OpenToolboxes:
             await toolbox.wait_for_change()
             try:
                 with anyio.fail_after(self._timeout):
-                    await self._collect_tools(where, toolbox)
+                    await self._list_tools(where, toolbox)
             except Exception as error:
                 self._problems[where] = [f"'{where}': {_format_error(error)}: its tools stay as they were"]
             self._change.set()
 
-    async def _collect_tools(self, where: str, toolbox: Toolbox) -> None:
+    async def _list_tools(self, where: str, toolbox: Toolbox) -> None:
         self._tools[where] = [(where, entry) for entry in await toolbox.list_entries()]
         self._problems[where] = [f"'{where}': {line}" for line in toolbox.problems]
 

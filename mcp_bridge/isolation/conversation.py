@@ -164,7 +164,7 @@ class _WorkerRequests:
             answers: Mapping[str, Any] = await ctx.put(questions)
             return {key: encode_answer(answer) for key, answer in answers.items()}
         if what == "invoke":
-            return await self._invoke(str(message["name"]), message["arguments"], ctx)
+            return await self._run_tool(str(message["name"]), message["arguments"], ctx)
         if what == "begin":
             return await self._runs.begin(message)
         if what == "continue":
@@ -175,7 +175,7 @@ class _WorkerRequests:
             return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
         raise ValueError(f"a call cannot ask for '{what}'")
 
-    async def _invoke(self, name: str, arguments: Any, ctx: CallContext) -> Json:
+    async def _run_tool(self, name: str, arguments: Any, ctx: CallContext) -> Json:
         if not self._isolation.can_invoke(name):
             text = f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
             return encode_result(to_error_result(Denied(text)))

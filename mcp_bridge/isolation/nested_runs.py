@@ -46,7 +46,7 @@ class NestedRuns:
         run = self._runs[number] = _NestedRun(number)
         schema = message["schema"]
         entry = ToolEntry(name, "", run.run_in_worker, schema if isinstance(schema, dict) else {})
-        self.tasks.start_soon(run.invoke_tool, self.get_context(message["within"]), entry, message["arguments"])
+        self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
         return await self._wait_for_reply(number)
 
     async def proceed(self, message: Json) -> Json:
@@ -91,7 +91,7 @@ class _NestedRun:
 
         self.ctx: CallContext | None = None
 
-    async def invoke_tool(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
+    async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
         try:
             reply = {"result": encode_result(await ctx.invoke_entry(entry, arguments))}
         except (CallError, RuntimeError) as error:

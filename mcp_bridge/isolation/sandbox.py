@@ -35,7 +35,7 @@ def is_installed() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def list_readable_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
+def list_source_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
     """Return what a source can read in the sandbox: its own files if it lists them, else the folder of the settings.
 
     Raises ConfigError if that would be the user's home folder.

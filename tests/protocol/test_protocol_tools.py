@@ -227,9 +227,9 @@ class Crowd:
             self.running -= 1
         return ["done"]
 
-    async def full(self) -> None:
-        """Wait until as many run as may."""
-        await to_thread.run_sync(lambda: [self.here.acquire(timeout=PATIENCE) for _ in range(THREADS)])
+    async def full(self, count: int) -> None:
+        """Wait until so many run."""
+        await to_thread.run_sync(lambda: [self.here.acquire(timeout=PATIENCE) for _ in range(count)])
         await anyio.wait_all_tasks_blocked()
 
 
@@ -246,7 +246,9 @@ class Waiting:
         return "done"
 
 
-THREADS, CALLS, FLOOD = 32, 64, 80
+THREADS = 32
+SHARE, CALLS = 24, 768
+"""Three quarters of all threads and calls, which one tool may have."""
 
 
 @proves("tools/calls-limited")
@@ -255,13 +257,13 @@ async def test_a_flood_of_calls_does_not_run_all_at_once(connected: Connected) -
     connected.bridge.registry.register(ToolEntry("crowd", "Waits in a thread.", crowd, {"type": "object"}))
     connected.bridge.registry.register(ToolEntry("waiting", "Waits.", waiting, {"type": "object"}))
     async with connected.wire() as wire:
-        calls = [await wire.begin("crowd") for _ in range(FLOOD)]
-        await crowd.full()
-        assert crowd.most == THREADS
+        calls = [await wire.begin("crowd") for _ in range(2 * SHARE)]
+        await crowd.full(SHARE)
+        assert crowd.most == SHARE
         crowd.go.set()
         for call in calls:
             assert "isError" not in (await wire.answer(call))["result"]
-        calls = [await wire.begin("waiting") for _ in range(FLOOD)]
+        calls = [await wire.begin("waiting") for _ in range(CALLS + 20)]
         await anyio.wait_all_tasks_blocked()
         assert waiting.running == CALLS
         waiting.go.set()
@@ -277,8 +279,8 @@ async def test_a_flood_of_completions_does_not_run_all_at_once(connected: Connec
     )
     asked = {"ref": {"type": "ref/prompt", "name": "crowd"}, "argument": {"name": "a", "value": ""}}
     async with connected.wire() as wire:
-        calls = [await wire.ask("completion/complete", asked) for _ in range(FLOOD)]
-        await crowd.full()
+        calls = [await wire.ask("completion/complete", asked) for _ in range(2 * THREADS)]
+        await crowd.full(THREADS)
         assert crowd.most == THREADS
         crowd.go.set()
         for call in calls:
