@@ -1,4 +1,4 @@
-"""Which published tools an isolated tool may call: any from a plain worker, from a sandbox those in the settings."""
+"""An isolated tool may call all published tools, a sandboxed one only those that the settings name."""
 
 from __future__ import annotations
 

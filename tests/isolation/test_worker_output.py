@@ -1,4 +1,4 @@
-"""What a worker prints reaches stderr, and what it does to its own stderr reaches nothing of the bridge."""
+"""The output of a worker reaches stderr, and nothing that it does to its own stderr affects the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tool or client leaves room for the others: a quarter of the places and of the threads."""
+"""One tool or client leaves a quarter of the slots and of the threads to the others."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ async def until_running(hanging: Hanging, key: str | None, count: int) -> None:
             await checkpoint()
 
 
-async def test_a_tool_has_at_most_three_quarters_of_the_places(hanging: Hanging) -> None:
+async def test_a_tool_has_at_most_three_quarters_of_the_slots(hanging: Hanging) -> None:
     registry = make_registry(Pipeline(concurrency=8), hanging.make_tool("hangs", is_async=True))
     async with calling(registry, *[("hangs", None)] * 20):
         assert hanging.running["hangs"] == 6
         assert (await dispatch(registry, "quick")).output == "quick"
 
 
-async def test_a_client_has_at_most_three_quarters_of_the_places_with_all_its_tools(hanging: Hanging) -> None:
+async def test_a_client_has_at_most_three_quarters_of_the_slots_with_all_its_tools(hanging: Hanging) -> None:
     tools = [hanging.make_tool(name, is_async=True) for name in ("one", "two")]
     registry = make_registry(Pipeline(concurrency=8), *tools)
     async with calling(registry, *[("one", "ann"), ("two", "ann")] * 10):
@@ -150,7 +150,7 @@ async def test_calls_of_a_tool_whose_threads_never_end_are_rejected_while_others
     assert (await dispatch(registry, "quick")).output == "quick"
 
 
-async def test_the_wait_for_a_place_does_not_count_towards_the_timeout() -> None:
+async def test_the_wait_for_a_slot_does_not_count_towards_the_timeout() -> None:
     deadlines: list[float | None] = []
     free = anyio.Event()
 
@@ -188,7 +188,7 @@ async def test_the_wait_for_a_thread_does_not_count_towards_the_timeout(hanging:
         assert deadlines[0] >= released + PATIENCE
 
 
-async def test_a_call_that_waits_for_a_place_longer_than_its_timeout_is_rejected_with_advice(hanging: Hanging) -> None:
+async def test_a_call_that_waits_for_a_slot_longer_than_its_timeout_is_rejected_with_advice(hanging: Hanging) -> None:
     limits = {"quick": ToolLimits(timeout=0.05)}
     pipeline = Pipeline(concurrency=1, tools=limits)
     registry = make_registry(pipeline, hanging.make_tool("hangs", is_async=True))

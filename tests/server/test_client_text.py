@@ -1,4 +1,4 @@
-"""A client cannot find out a secret by sending guesses: what it sends comes back as it was, a secret or not."""
+"""A client cannot find out a secret by sending guesses: errors repeat them unchanged, whether they are right or not."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ BOTH_ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @BOTH_LOOPS
 @BOTH_ERAS
 @pytest.mark.parametrize("kind", GUESSES)
-async def test_a_response_does_not_tell_whether_a_guess_is_the_secret(kind: str, version: str) -> None:
+async def test_a_response_does_not_confirm_a_guess_of_the_secret(kind: str, version: str) -> None:
     method, params = GUESSES[kind]
     right, wrong = [await ask(method.replace("GUESS", x), substitute(params, x), version) for x in (SECRET, OTHER)]
     assert right.replace(SECRET, OTHER) == wrong

@@ -52,7 +52,7 @@ async def test_a_call_without_a_late_denial_runs_once(answers: Any, caplog: pyte
     assert (said(result), len(house.ran)) == ('{"sum":3}', 1)
 
 
-async def test_a_late_denial_of_a_result_withholds_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_late_denial_of_a_result_turns_it_into_an_error(caplog: pytest.LogCaptureFixture) -> None:
     house = make_house("tool:post")
     async with talking(house.registry) as client:
         result = await answer_late(client, {"q1": DENY}, caplog)

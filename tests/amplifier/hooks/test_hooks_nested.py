@@ -57,7 +57,7 @@ async def test_each_step_of_a_chain_has_an_id_of_its_own_under_that_of_the_chain
     assert steps == [f"{outer}.1", f"{outer}.2", f"{outer}.3"]
 
 
-async def test_the_ids_of_calls_in_calls_show_the_whole_path() -> None:
+async def test_the_ids_of_nested_calls_show_the_whole_path() -> None:
     house = build_house()
     house.on("tool:pre")
     async with visited(house, "legacy") as client:
@@ -87,7 +87,7 @@ async def test_texts_that_hooks_inject_are_in_the_error_of_a_chain_that_fails_la
     assert texts(result)[1:] == ["The sum is 10.", "The sum is 11."]
 
 
-async def test_texts_of_calls_in_calls_reach_the_client_once() -> None:
+async def test_texts_of_nested_calls_reach_the_client_once() -> None:
     house = build_house()
     house.on("tool:post", note_sum)
     async with visited(house, "2026-07-28") as client:

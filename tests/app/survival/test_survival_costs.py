@@ -57,7 +57,7 @@ FILLERS = {
 
 @pytest.mark.parametrize(("way", "era"), ERAS)
 @pytest.mark.timeout(900)
-def test_no_parameter_of_any_method_makes_a_request_dear(way: Way, era: str, tmp_path: Path) -> None:
+def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str, tmp_path: Path) -> None:
     dear = []
     with live(way, tmp_path, TOOLS) as server, server.neighbour(within=10 * PATIENCE):
         for method, path in iter_parameters(era):

@@ -80,7 +80,7 @@ def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path,
 
 
 @pytest.mark.timeout(300)
-def test_calls_whose_clients_have_left_for_ten_seconds_give_their_places_back(tmp_path: Path) -> None:
+def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path) -> None:
     with serve(OTHER, tmp_path, concurrency=4) as server:
         for number in range(4):
             leave_call(server, number, server.session(), tool=("hangs", "blocks")[number % 2])

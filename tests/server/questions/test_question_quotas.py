@@ -122,7 +122,7 @@ async def test_a_used_state_stays_used_however_much_other_data_is_stored(store: 
         assert server.ran == ["Ada"]
 
 
-async def test_when_no_more_uses_can_be_remembered_new_questions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MARKS", 4)
     async with Server(parked=2).serve() as server:
         states = []
@@ -171,7 +171,7 @@ async def test_unanswered_questions_of_one_client_do_not_lock_out_another() -> N
         assert said(await server.call("principal/eve", state=eves[-1])) == "Ada"
 
 
-async def test_the_client_with_the_most_questions_loses_its_oldest_when_all_places_are_taken() -> None:
+async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_free() -> None:
     async with Server(parked=4).serve() as server:
         anns = [await server.ask(ANN) for _ in range(3)]
         bobs = [await server.ask(BOB)]
@@ -191,7 +191,7 @@ async def test_a_call_that_can_restart_makes_room_first_and_loses_nothing() -> N
         assert said(await server.call(ANN, state=begun)) == "Ada"
 
 
-async def test_anonymous_clients_are_not_locked_out_by_questions_that_nobody_answers() -> None:
+async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
     async with Server(parked=4).serve() as server:
         states = [await server.ask("session/") for _ in range(20)]
         assert said(await server.call("session/", state=states[-1])) == "Ada"

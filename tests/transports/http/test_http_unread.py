@@ -53,7 +53,7 @@ async def leave_after_one_step(talk: Talk, work: Work) -> Event:
 
 
 @pytest.mark.parametrize("sessions", [RESUMABLE, SessionOptions(resuming=None)], ids=["resumable", "not resumable"])
-async def test_a_call_whose_client_has_left_gives_its_place_to_another(sessions: SessionOptions) -> None:
+async def test_a_call_whose_client_has_left_lends_its_slot_to_another(sessions: SessionOptions) -> None:
     work = Work()
     async with one_place(work, sessions) as http:
         await leave_after_one_step(await opened(http), work)
@@ -62,7 +62,7 @@ async def test_a_call_whose_client_has_left_gives_its_place_to_another(sessions:
         assert not work.cancelled.is_set()
 
 
-async def test_a_call_whose_client_comes_back_takes_its_place_back() -> None:
+async def test_a_call_whose_client_comes_back_reclaims_its_slot() -> None:
     work = Work()
     async with one_place(work, RESUMABLE) as http:
         talk = await opened(http)
@@ -79,7 +79,7 @@ async def test_a_call_whose_client_comes_back_takes_its_place_back() -> None:
         assert not (await call(http, "brief")).get("isError")
 
 
-async def test_a_call_that_closes_its_own_stream_lends_its_place_too() -> None:
+async def test_a_call_that_closes_its_own_stream_lends_its_slot_too() -> None:
     work = Work()
     async with one_place(work, RESUMABLE) as http:
         talk = await opened(http)
@@ -91,7 +91,7 @@ async def test_a_call_that_closes_its_own_stream_lends_its_place_too() -> None:
             assert not (await call(http, "there")).get("isError")
 
 
-async def test_a_call_whose_client_reads_keeps_its_place() -> None:
+async def test_a_call_whose_client_reads_keeps_its_slot() -> None:
     work = Work()
     async with one_place(work, RESUMABLE) as http:
         talk = await opened(http)

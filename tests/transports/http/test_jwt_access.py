@@ -1,4 +1,4 @@
-"""JWTs as bearer tokens: what is verified, where the keys come from, and what clients are told about it."""
+"""JWTs as bearer tokens: what is verified, where the keys come from, and how clients are informed."""
 
 from __future__ import annotations
 

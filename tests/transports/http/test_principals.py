@@ -1,4 +1,4 @@
-"""Principals by named tokens: whatever one of them holds is worth nothing to another."""
+"""Principals by named tokens: none can use what belongs to another."""
 
 from __future__ import annotations
 
@@ -127,7 +127,9 @@ async def test_every_token_is_compared_whichever_matches(
         assert compared == [32, 32]
 
 
-async def test_quotas_and_sessions_are_of_a_principal(clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient]) -> None:
+async def test_each_principal_has_its_own_quotas_and_sessions(
+    clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
+) -> None:
     named = {"mcp-bridge/session": "mine"}
     found = [json.loads((await call(http, "describe", named))["result"]["content"][0]["text"]) for http in clients]
     (ann, ann_session, ann_client), (eve, eve_session, eve_client) = found
