@@ -24,7 +24,7 @@ class Text(Content):
 
 @dataclass(frozen=True, slots=True)
 class InjectedText(Text):
-    """Text for the model that a policy has added to a result."""
+    """Text for the model that a policy adds to a result."""
 
 
 @dataclass(frozen=True, slots=True)

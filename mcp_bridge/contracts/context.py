@@ -44,7 +44,7 @@ class Caller(Protocol):
         """Run one call through the pipeline."""
 
     async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
-        """Run one call of a tool that is not published through the pipeline."""
+        """Run a call of an unpublished tool through the pipeline."""
 
     def resource_updated(self, uri: str) -> None:
         """Notify subscribed clients that a resource has changed."""
@@ -267,12 +267,12 @@ class CallContext:
         return await self._get_caller().dispatch_entry(entry, self.create_call(entry.name, arguments), self)
 
     def create_call(self, name: str, arguments: Any = None) -> ToolCall:
-        """Return a call that this one makes. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
+        """Return a nested call. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
         self._ids += 1
         return ToolCall(id=f"{self._call_id}.{self._ids}", name=name, arguments={} if arguments is None else arguments)
 
     def create_nested(self, call_id: str = "") -> CallContext:
-        """Return the context of a call with this id that this call makes."""
+        """Return the context of a nested call with this id."""
         self._calls += 1
         return NestedContext(self, call_id)
 

@@ -120,7 +120,7 @@ class InvalidArguments(CallError):
 class InvalidOutput(CallError):
     """The tool ran, but its result does not match the output schema. `output` holds the result.
 
-    `changed_by` names the policy that has changed a result that did match, such as `the hook 'mask'`.
+    `changed_by` names the policy that changed a valid result, such as `the hook 'mask'`.
     """
 
     code = "invalid_output"
@@ -140,7 +140,7 @@ class Denied(CallError):
 
 
 class ApprovalDeclined(CallError):
-    """The user declined the call, or a policy denies it because no user has approved it."""
+    """The user declined the call, or a policy denied it because no user approved it."""
 
     code = "approval_declined"
 

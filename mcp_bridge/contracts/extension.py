@@ -44,7 +44,7 @@ class WorkingDirSource(Protocol):
 
 @runtime_checkable
 class FileListingSource(Protocol):
-    """A source that knows what it reads. In a sandbox it can read nothing else of the folder of the settings."""
+    """A source that lists its files. In a sandbox, it cannot read anything else in the folder of the settings."""
 
     def list_files(self) -> Sequence[Path]:
         """Return the existing files and folders that it reads."""
@@ -71,7 +71,7 @@ class Middleware(Protocol):
 
 @runtime_checkable
 class InjectingMiddleware(Protocol):
-    """A policy that may add texts for the model to the results of tools, each as an `InjectedText`."""
+    """A policy that can add text for the model to the results of tools, as an `InjectedText`."""
 
     injects_texts: bool
 

@@ -192,7 +192,7 @@ class ToolRegistry:
         return await self.run_prepared(tool, call, ctx)
 
     async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
-        """Run a tool that is not published through the pipeline. Every problem is in the result."""
+        """Run an unpublished tool through the pipeline. Every problem is in the result."""
         return await self.run_prepared(PreparedEntry(entry), call, ctx)
 
     def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:

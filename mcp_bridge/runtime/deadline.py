@@ -118,7 +118,7 @@ class TaskDeadline:
         return self._requests > 0
 
     def restart(self, seconds: float) -> None:
-        """Let the deadline pass in `seconds` from now."""
+        """Set the deadline to `seconds` from now."""
         self.deadline = self.due = self._timer.loop.time() + seconds
         self._timer.wake_by(self.due)
 

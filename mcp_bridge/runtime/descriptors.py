@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 WANTED = 65_536
-"""The soft limit that a server asks for. Each connection takes one descriptor."""
+"""The soft limit that a server requests. Each connection takes one descriptor."""
 FALLBACK = 10_240
-"""What macOS allows at least (OPEN_MAX) where it refuses more, whatever the hard limit is."""
+"""OPEN_MAX of macOS, which it allows even where it rejects the hard limit."""
 UNKNOWN = 1024
 """The limit that is assumed where there is none to read."""
 

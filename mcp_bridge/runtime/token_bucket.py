@@ -1,4 +1,4 @@
-"""A token bucket that makes the caller wait instead of dropping what exceeds its rate."""
+"""A token bucket that delays the caller when it exceeds the rate."""
 
 from __future__ import annotations
 

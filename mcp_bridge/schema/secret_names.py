@@ -59,7 +59,7 @@ def is_secret_key(key: str) -> bool:
 def find_secret_values(data: Any) -> Iterator[str]:
     """Yield the texts below keys that name a secret in a configuration, each once or more.
 
-    A mapping with a `type` below such a key is a schema, or says by its own keys which of its values are secret.
+    A mapping with a `type` below such a key is a schema, or its own keys show which values are secret.
     """
     return _find_secret_values(data, is_direct=False, is_inside=False)
 

@@ -31,7 +31,7 @@ SUBSCRIBED = 256 * 1024
 STREAMS = 8192
 """The most subscriptions/listen streams at once."""
 SHARES = 8
-"""One client has at most one of so many shares of the streams."""
+"""One client can have at most one in this many of the streams."""
 BACKLOG = 1024
 """The most events that wait for the client of a stream. With more, the stream ends: the client lists again anyway."""
 
@@ -168,7 +168,7 @@ class ChangeNotifier:
         return self._responses.complete({"_meta": meta}, request.version)
 
     def limit_streams(self, most: int) -> None:
-        """Accept at most so many streams at once, if that is less than `STREAMS`."""
+        """Limit the number of concurrent streams to `most`, if that is less than `STREAMS`."""
         self._most = max(1, min(STREAMS, most))
 
     def close_streams(self) -> None:

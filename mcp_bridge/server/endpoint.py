@@ -198,7 +198,7 @@ class Endpoint:
             task_status.started()
 
     def limit_subscriptions(self, most: int) -> None:
-        """Accept at most so many subscriptions/listen streams at once: each may hold a connection."""
+        """Limit the number of concurrent subscriptions/listen streams: each may hold a connection."""
         self._notifier.limit_streams(most)
 
     def close_subscriptions(self) -> None:

@@ -73,7 +73,7 @@ class Responses:
             raise RequestError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
 
     def choose_scope(self, request: Request) -> str:
-        """Return who may cache a list: only the client that asked, if it had to say who it is."""
+        """Return the cache scope of a list: private if clients are authenticated."""
         return self._scope if request.incoming.principal is None else "private"
 
     def _encode_page(self, scope: str, page: Mapping[str, Any], version: str) -> orjson.Fragment:

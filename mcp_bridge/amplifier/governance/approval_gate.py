@@ -152,7 +152,7 @@ class ApprovalGate:
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
 
     def _explain(self, error: CallError) -> str:
-        """Return why no user could be asked, and what to do, for the model that made the call."""
+        """Explain to the model why no user could be asked, and what to do."""
         if isinstance(error, QuestionExpired):
             return f"No user answered. {error.message}"
         why = "the client does not support elicitation" if isinstance(error, MissingCapability) else error.message

@@ -19,7 +19,7 @@ ENTRY = "__entry__"
 _XAIBO = "__xaibo__"
 _COLLECTOR = "xaibo.primitives.modules.tools.tool_collector"
 WrapProvider = Callable[[str, Any], Any]
-"""Returns what the modules of an agent get instead of the provider with this id."""
+"""Returns the replacement of the provider with this id for the modules of an agent."""
 
 
 def read_agent(path: Path, directory: Path) -> Any:
