@@ -360,6 +360,11 @@ class NestedContext(CallContext):
         with self.release_holds():
             return await self._outer.put(questions)
 
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait as the outer call does. The deadlines of the outer calls pause."""
+        with self.release_holds():
+            return await self._outer.wait_for_late_answer(message, schema)
+
     @contextmanager
     def release_holds(self) -> Iterator[None]:
         """Release what this call and its outer calls hold."""
