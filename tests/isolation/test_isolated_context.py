@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import mcp_types as types
 import anyio
+import mcp_types as types
 import pytest
 
 from tests.kits.isolation import isolated_asking
