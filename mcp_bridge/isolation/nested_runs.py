@@ -64,7 +64,7 @@ class NestedRuns:
 
     def get_context(self, number: Any) -> CallContext:
         """Return the context of the nested run with this number, or of the call."""
-        run = self._runs.get(number)
+        run = self._runs.get(number) if isinstance(number, int) else None
         return self._ctx if run is None or run.ctx is None else run.ctx
 
     async def _wait_for_reply(self, number: int) -> Json:
