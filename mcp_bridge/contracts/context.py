@@ -68,6 +68,8 @@ class CallContext:
         message_size: The size of the request in bytes, or None if it is unknown. Set by the server; it saves work where
             a request is too small to exceed a limit.
         pipeline: The pipeline of the call, which also applies to calls that it makes.
+        is_in_thread: Whether the handler has a thread. Calls that it makes count against no client, because they would
+            wait for the threads of its other calls. Set by the pipeline.
         started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
         needs: The `NeedsInput` that the call waits for between two runs of its handler.
         holds: What the call releases while it waits for the user.
@@ -80,8 +82,8 @@ class CallContext:
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_paused", "answers", "approved_call", "caller",
-        "check", "check_output", "client", "holds", "injected", "message_size", "meta", "needs", "pipeline",
-        "principal", "protocol_version", "request_id", "session", "since", "started", "state",
+        "check", "check_output", "client", "holds", "injected", "is_in_thread", "message_size", "meta", "needs",
+        "pipeline", "principal", "protocol_version", "request_id", "session", "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +110,7 @@ class CallContext:
         self.since: float | None = None
         self.message_size: int | None = None
         self.pipeline: Any = None
-        self.started = False
+        self.is_in_thread = self.started = False
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
@@ -336,7 +338,7 @@ class NestedContext(CallContext):
             meta=outer.meta,
         )
         self._outer = outer
-        self.client = outer.client
+        self.client = None if outer.is_in_thread else outer.client
         self.pipeline, self.started = outer.pipeline, True
 
     @property
@@ -359,6 +361,11 @@ class NestedContext(CallContext):
         """Ask several questions at once; the deadlines of the outer calls pause too."""
         with self.release_holds():
             return await self._outer.put(questions)
+
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait as the outer call does. The deadlines of the outer calls pause."""
+        with self.release_holds():
+            return await self._outer.wait_for_late_answer(message, schema)
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:

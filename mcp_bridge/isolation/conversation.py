@@ -137,7 +137,7 @@ class _WorkerRequests:
     async def start_request(self, message: Json, tasks: TaskGroup) -> None:
         """Start to handle a request, or reject it."""
         questions = message.get("questions")
-        count = len(questions) if isinstance(questions, dict) else 1
+        count = max(1, len(questions)) if isinstance(questions, dict) else 1
         if self._open + count > MAX_REQUESTS:
             text = f"A call can have at most {MAX_REQUESTS} questions and calls of other tools at once."
             await self._send_reply(message, {"error": encode_error(Overloaded(text))})
@@ -150,8 +150,8 @@ class _WorkerRequests:
             reply = {"answer": await self._run_request(message.get("what"), message)}
         except Exception as error:
             reply = {"error": encode_error(error)}
-        self._open -= count
         await self._send_reply(message, reply)
+        self._open -= count  # not before: a worker that does not read has as many replies in memory as requests
 
     async def _send_reply(self, message: Json, reply: Json) -> None:
         left = get_time_left(self._runs.get_context(message.get("within")))

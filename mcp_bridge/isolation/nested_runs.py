@@ -16,10 +16,12 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, Denied
+from mcp_bridge.contracts.errors import CallError, Denied, Overloaded
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.isolation.codec import Json, decode_error, decode_result, encode_context, encode_error, encode_result
 
+MAX_RUNS = 100
+"""Runs that a call in a worker can have at once."""
 CheckName = Callable[[CallContext, str], str]
 """Returns the name under which policies see a tool of the worker. Raises CallError for a name that it may not use."""
 
@@ -41,7 +43,9 @@ class NestedRuns:
         self._runs: dict[int, _NestedRun] = {}
 
     async def begin(self, message: Json) -> Json:
-        """Start a call of a tool of the worker. Raises KeyError or TypeError for an invalid message."""
+        """Start a call of a tool of the worker. Raises Overloaded, and KeyError or TypeError for an invalid message."""
+        if len(self._runs) >= MAX_RUNS:
+            raise Overloaded(f"A call can run at most {MAX_RUNS} tools at once.")
         number, name = next(self._numbers), self._check_name(self._ctx, str(message["name"]))
         run = self._runs[number] = _NestedRun(number)
         schema = message["schema"]
@@ -60,7 +64,7 @@ class NestedRuns:
 
     def get_context(self, number: Any) -> CallContext:
         """Return the context of the nested run with this number, or of the call."""
-        run = self._runs.get(number)
+        run = self._runs.get(number) if isinstance(number, int) else None
         return self._ctx if run is None or run.ctx is None else run.ctx
 
     async def _wait_for_reply(self, number: int) -> Json:

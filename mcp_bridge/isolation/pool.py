@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ class WorkerPool:
             Overloaded: there are too many calls made by calls.
             Exception: whatever the call raised.
         """
-        slot = await self._acquire_slot()
+        slot = await self._acquire_slot(request, ctx)
         try:
             worker = await self._acquire_worker()
         except BaseException:
@@ -122,9 +123,11 @@ class WorkerPool:
             raise result
         return result
 
-    async def _acquire_slot(self) -> Slot:
+    async def _acquire_slot(self, request: WorkerCall, ctx: CallContext) -> Slot:
+        """Wait for a worker. Tools and clients that wait take turns, as they do in the pipeline."""
         if not self._within.get():
-            return await self._slots.acquire()
+            keys = (f"{request.kind}/{request.name}", *((ctx.client,) if ctx.client is not None else ()))
+            return await self._slots.acquire(keys, quotas=[(key, math.inf) for key in keys])
         if (slot := self._inner.acquire_nowait()) is None:
             raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
         return slot

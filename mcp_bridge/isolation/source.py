@@ -59,7 +59,7 @@ class IsolatedSource:
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
-        self._tool_handlers: dict[str, Callable[..., Any]] = {}
+        self._tool_handlers: dict[tuple[str, bool], Callable[..., Any]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
         if self._isolation.tools and isinstance(self._inner, SecretSource):
@@ -147,16 +147,16 @@ class IsolatedSource:
         if part:
             return complete_in_worker
         handler = call if context else call_without_context
-        return self._tool_handlers.setdefault(name, handler) if kind == "tools" else handler
+        return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
 
     def _check_name(self, ctx: CallContext, name: str) -> str:
         """Return the name under which the tool `name` of this source is published, or `name`.
 
         Raises Denied for the name of another source's tool: users could be asked to approve something else.
         """
-        handler = self._tool_handlers.get(name)
+        handlers = [self._tool_handlers.get((name, context)) for context in (True, False)]
         published = ctx.tools()
-        if handler is not None and (found := next((one for one in published if one.handler is handler), None)):
+        if found := next((one for one in published if one.handler in handlers), None):
             return found.name
         if any(one.name == name and one.owner != self.name for one in published):
             raise Denied(f"Tool '{name}' cannot be called here, because another source has a tool of this name.")

@@ -92,6 +92,7 @@ class PreparedEntry:
         if self.is_async:
             value = await self.handler(arguments, ctx)
         else:
+            ctx.is_in_thread = True
             value = await threads.run(
                 self._run_sync, arguments, ctx, name=self.name, client=ctx.client, holds=ctx.holds
             )

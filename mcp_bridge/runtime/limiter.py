@@ -199,8 +199,8 @@ class Slot:
             self._give_away(_LENT)
 
     def reclaim(self) -> None:
-        """Take back at once a slot that was lent by `lend`."""
-        if self._away & _LENT:
+        """Take back at once a slot that was lent by `lend`; it stays lent if others have taken its place."""
+        if self._away & _LENT and (self._away & _PAUSED or self._limiter._has_room(self)):
             self._limiter.lent -= 1
             self._take_back(_LENT)
 

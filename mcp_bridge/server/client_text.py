@@ -26,7 +26,9 @@ def echo(value: Any) -> orjson.Fragment:
 
 def redact_around(text: str, sent: str, redactor: Redactor) -> str:
     """Redact a text except where it repeats what the client sent."""
-    return sent.join(map(redactor.redact_text, text.split(sent))) if sent else redactor.redact_text(text)
+    if redactor.redact_text(sent) == sent:  # splitting there could split a secret
+        return redactor.redact_text(text)
+    return sent.join(map(redactor.redact_text, text.split(sent)))
 
 
 def find_problems(result: ToolResult, entry: PreparedEntry, call: ToolCall, redactor: Redactor) -> str | None:

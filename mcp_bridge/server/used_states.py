@@ -47,20 +47,23 @@ class UsedStates:
         self._forget_expired()
         if len(self._used) + reserved >= self._most:
             return False
-        return client is None or self._counts[client] < self._most // 2
+        return self._has_share(client)
 
     async def use(self, handle: str, client: str | None) -> StateUse:
         """Remember the use of a state, and return whether it is the first one."""
         self._forget_expired()
         if handle in self._used:
             return StateUse.REPEATED
-        if len(self._used) >= self._most:
+        if len(self._used) >= self._most or not self._has_share(client):
             return StateUse.NO_ROOM
         self._used[handle] = (self._clock() + self._ttl, client)
         self._counts[client] += 1
         if self._shared is not None and not await self._shared.add(_PREFIX + handle, b"", self._ttl):
             return StateUse.REPEATED
         return StateUse.FIRST
+
+    def _has_share(self, client: str | None) -> bool:
+        return client is None or self._counts[client] < self._most // 2
 
     def _forget_expired(self) -> None:
         now = self._clock()

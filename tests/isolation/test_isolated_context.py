@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
 
 from tests.kits.isolation import isolated_asking
-from tests.kits.isolation.isolation_kit import both, bridge_of, shown, until
+from tests.kits.isolation.isolation_kit import PATIENCE, both, bridge_of, shown, until
 
 # isort: split
 from mcp.shared.exceptions import MCPError
@@ -233,3 +234,20 @@ async def test_the_log_of_a_worker_is_the_log_of_the_bridge(tmp_path: Path, capl
     assert record.levelname == "WARNING"
     assert record.name == "mcp_bridge.isolation"
     assert "own.tools: a line" in record.getMessage()
+
+
+async def test_a_tool_that_takes_the_context_only_after_a_reload_gets_the_clients_context(tmp_path: Path) -> None:
+    before = "from mcp_bridge import CallContext, tool\n\n@tool\nasync def version() -> str:\n    return 'none'\n"
+    after = before.replace("version()", "version(ctx: CallContext)").replace("'none'", "ctx.protocol_version")
+    bridge = bridge_of(tmp_path, {"mode": "process"}, tools=before, reload=True)
+
+    async def call(client: Any) -> str:
+        return str((await client.call_tool("version", {})).content[0].text)
+
+    async with connect(bridge) as client:
+        assert await call(client) == "none"
+        (tmp_path / "offered" / "own.py").write_text(after)
+        with anyio.fail_after(PATIENCE):
+            while (found := await call(client)) == "none":  # noqa: ASYNC110 - the file is polled
+                await anyio.sleep(0.05)
+        assert found

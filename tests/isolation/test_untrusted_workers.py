@@ -106,6 +106,9 @@ BESIDE: dict[str, list[Any]] = {
         {"say": "log", "level": 10**15, "text": "a\nb"},
         {"say": "updated", "uri": ["x"]},
     ],
+    "requests within no run": [
+        {"say": "ask", "id": "$id", "ask": 1, "what": "tools", "within": x} for x in ([1], {}, 5)
+    ],
     "empty lines": [{"raw": "\n\n   \n"}],
     "questions of another shape": [
         {"say": "ask", "id": "$id"},

@@ -6,15 +6,16 @@ import json
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation import process
-from mcp_bridge.isolation.conversation import MAX_REQUESTS
+from mcp_bridge.isolation.conversation import MAX_REQUESTS, WorkerCall
 from mcp_bridge.isolation.order import IsolationOptions
 from mcp_bridge.isolation.pool import WorkerPool
 from tests.isolation.test_untrusted_workers import ORDER, REQUEST, WORKER
@@ -46,7 +47,7 @@ class CountingContext(CallContext):
         raise AssertionError
 
 
-async def call_flooding(ctx: CountingContext, steps: list[Any]) -> Any:
+async def call_flooding(ctx: CountingContext, steps: list[Any], request: WorkerCall = REQUEST) -> Any:
     """Return the result of a call whose worker carries out these steps."""
 
     def count(message: Any) -> None:
@@ -56,7 +57,7 @@ async def call_flooding(ctx: CountingContext, steps: list[Any]) -> Any:
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             await tasks.start(pool.run)
-            result = await pool.call(REQUEST, ctx)
+            result = await pool.call(request, ctx)
             tasks.cancel_scope.cancel()
     return result
 
@@ -138,3 +139,37 @@ async def test_many_questions_in_one_request_count_one_by_one() -> None:
     ask = {"say": "ask", "id": "$id", "ask": 1, "what": "put", "questions": questions}
     assert (await call_flooding(ctx, [ask, "answer"])).output == "fine"
     assert asked == []
+
+
+@BOTH_LOOPS
+async def test_a_call_has_a_limited_number_of_tools_that_its_worker_has_begun_to_run() -> None:
+    class RunningContext(CountingContext):
+        async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
+            self.counts["begun"] += 1
+            result: ToolResult = await entry.handler(arguments, self)  # the worker never reports the outcome
+            return result
+
+    ctx, request = RunningContext(), replace(REQUEST, check_name=lambda ctx, name: name)
+    begin = {"say": "ask", "id": 1, "ask": 1, "what": "begin", "within": None, "name": "t", "schema": {}}
+    flood = {"raw": json.dumps({**begin, "arguments": {}}) + "\n", "times": 2 * MAX_REQUESTS}
+    result = await call_flooding(ctx, [flood, "answer"], request)
+    assert result.output == "fine"
+    assert 0 < ctx.counts["begun"] <= MAX_REQUESTS
+
+
+@pytest.mark.parametrize("ask", [{"what": "invoke", "name": "t", "arguments": {}}, {"what": "put", "questions": {}}])
+async def test_a_worker_that_does_not_read_its_replies_gets_a_limited_number(ask: Any) -> None:
+    class LongContext(CountingContext):
+        async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
+            self.counts["asked"] += 1
+            return ToolResult(success=True, output="x" * 100_000)
+
+        async def put(self, questions: Any) -> Any:
+            self.counts["asked"] += 1
+            return {"x" * 100_000: ()}
+
+    ctx = LongContext()
+    flood = {"raw": json.dumps({"say": "ask", "id": 1, "ask": 1, **ask}) + "\n", "times": 3 * MAX_REQUESTS}
+    with anyio.move_on_after(1.5):
+        await call_flooding(ctx, [flood, "sleep"])
+    assert 0 < ctx.counts["asked"] <= MAX_REQUESTS + 2  # the pipe has room for one

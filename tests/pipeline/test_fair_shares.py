@@ -207,3 +207,20 @@ async def test_a_call_that_waits_for_a_thread_longer_than_its_timeout_is_rejecte
         assert rejected.code == "overloaded"
         assert "Retry later." in rejected.error_text
         hanging.freed.set()
+
+
+async def test_nested_synchronous_calls_of_one_client_do_not_wait_for_its_other_calls() -> None:
+    def run_outer(data: Any, ctx: CallContext) -> str:
+        return str(anyio.from_thread.run(ctx.invoke, "quick", {}).output)
+
+    registry = make_registry(Pipeline(threads=4), ToolEntry("outer", "Calls another.", run_outer))
+    results: list[ToolResult] = []
+
+    async def call_outer() -> None:
+        results.append(await dispatch(registry, "outer", "a client"))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(call_outer)
+    assert [result.output for result in results] == ["quick"] * 12

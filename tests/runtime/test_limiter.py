@@ -263,3 +263,26 @@ async def test_a_slot_that_its_holder_lends_while_it_continues_is_taken_back_or_
 @pytest.mark.parametrize(("total", "share"), [(1, 1), (3, 3), (4, 3), (32, 24), (50, 38), (1024, 768)])
 async def test_a_share_is_three_quarters_and_leaves_a_slot_if_there_are_four(total: int, share: int) -> None:
     assert compute_share(total) == share
+
+
+async def test_a_client_that_takes_back_what_it_has_lent_does_not_take_the_slots_of_others() -> None:
+    limiter = Limiter(4, lendable=4)
+
+    def acquire(client: str) -> Slot | None:
+        return limiter.acquire_nowait(client, quotas=((client, 3),))
+
+    lent = [acquire("hog") for _ in range(3)]
+    for slot in lent:
+        assert slot is not None
+        slot.lend()
+    others = [acquire("hog") for _ in range(3)]
+    assert None not in others
+    for slot in lent:
+        assert slot is not None
+        slot.reclaim()  # stays lent, because the client has its share
+    assert acquire("ann") is not None
+    assert limiter.lent == 3
+    for slot in (*lent, *others):
+        assert slot is not None
+        slot.release()
+    assert (limiter.in_use, limiter.lent) == (1, 0)

@@ -193,3 +193,12 @@ async def test_a_tool_that_repeats_its_arguments_does_not_reveal_the_secret(vers
     sent = await ask("tools/call", {"name": "t", "arguments": {"x": SECRET}}, version, registry=registry)
     assert "[secret]" in sent
     assert SECRET not in sent
+
+
+@BOTH_ERAS
+async def test_the_name_of_a_prompt_that_is_part_of_a_secret_does_not_reveal_it(version: str) -> None:
+    registry = ToolRegistry()
+    registry.publish("s", [ToolEntry("t", "", lambda data: "")], prompts=[PromptEntry("and", fail)])
+    sent = await ask("prompts/get", {"name": "and"}, version, registry=registry)
+    assert "no connection with [secret]" in sent
+    assert HIDDEN not in sent

@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_bridge import CallContext
+from mcp_bridge.authoring import tool
 from tests.kits.hooks.hooks_kit import House, ask
 
 from tests.kits.questions.asking_kit import Talk, accept, bridge_of, code_of, said, talking  # isort: skip - hooks_kit says where
@@ -71,3 +73,23 @@ async def test_a_known_denial_counts_on_another_instance_however_short_the_time_
         assert code_of(await call.elsewhere(other).ends({"q1": DENY})) == "approval_declined"
         one.hang_up()
     assert [house.ran for house in houses] == [[], []]
+
+
+async def test_a_late_denial_of_a_call_that_another_call_makes_stops_it(caplog: pytest.LogCaptureFixture) -> None:
+    house = House(timeout=1.0)
+    question = ask(approval_default="allow", approval_timeout=0.3)
+    house.on("tool:pre", lambda data: question if data["tool_name"] == "add" else None)
+
+    @tool(registry=house.registry)
+    async def pass_on(n: int, ctx: CallContext) -> Any:
+        return await ctx.invoke("add", {"n": n})
+
+    async with talking(house.registry) as client:
+        call = client.calling("pass_on", {"n": 2})
+        assert list(await call.asks()) == ["q1"]
+        with anyio.fail_after(60):
+            while "by default" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
+                await anyio.sleep(0.01)
+        await anyio.sleep(1.2)  # the time limit of the outer call is paused
+        result = await call.ends({"q1": DENY})
+    assert (code_of(result), house.ran) == ("approval_declined", [])

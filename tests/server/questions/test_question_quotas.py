@@ -195,3 +195,10 @@ async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
     async with Server(parked=4).serve() as server:
         states = [await server.ask("session/") for _ in range(20)]
         assert said(await server.call("session/", state=states[-1])) == "Ada"
+
+
+async def test_a_client_that_has_saved_many_states_cannot_use_up_the_room_of_others() -> None:
+    used = UsedStates(None, 600.0, most=4)
+    uses = [await used.use(f"ann {number}", ANN) for number in range(4)]
+    assert uses == [StateUse.FIRST, StateUse.FIRST, StateUse.NO_ROOM, StateUse.NO_ROOM]
+    assert await used.use("bob", BOB) is StateUse.FIRST

@@ -1,0 +1,52 @@
+"""Calls that wait for a worker take turns: many calls of one tool or client do not hold up another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from mcp_bridge.contracts.context import CallContext
+from tests.isolation.test_untrusted_workers import REQUEST, pool_of
+from tests.kits.loops import BOTH_LOOPS
+
+PROGRESS = {"say": "progress", "id": "$id", "progress": 1, "total": None, "message": None}
+
+
+class WaitingContext(CallContext):
+    """A call that ends when `released` is set."""
+
+    def __init__(self, client: str) -> None:
+        super().__init__()
+        self.client = client
+        self.started, self.released = anyio.Event(), anyio.Event()
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        self.started.set()
+        await self.released.wait()
+
+
+@BOTH_LOOPS
+@pytest.mark.parametrize("other", [("t", "ann"), ("another tool", "hog")], ids=["client", "tool"])
+async def test_a_call_does_not_wait_for_all_calls_of_another_client_or_tool(other: tuple[str, str]) -> None:
+    ended: list[tuple[str, str]] = []
+    first = WaitingContext("hog")
+
+    async with pool_of(PROGRESS, "answer") as pool, anyio.create_task_group() as tasks:
+
+        async def call(name: str, client: str) -> None:
+            ctx = WaitingContext(client)
+            ctx.released.set()
+            await pool.call(replace(REQUEST, name=name), ctx)
+            ended.append((name, client))
+
+        tasks.start_soon(pool.call, REQUEST, first)
+        await first.started.wait()
+        for _ in range(4):
+            tasks.start_soon(call, "t", "hog")
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(call, *other)
+        await anyio.wait_all_tasks_blocked()
+        first.released.set()
+    assert ended.index(other) <= 1
