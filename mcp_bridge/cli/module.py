@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import signal
 import sys
 import tempfile
@@ -23,7 +24,6 @@ from mcp_bridge.cli.output import escape, format_count, report, show_table, writ
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.schema.secret_names import find_secret_values
 
 START_TIMEOUT = 60.0
 """Seconds until a process must have started."""
@@ -44,6 +44,7 @@ _ADVICE = {
     "slow": "Wait without blocking (await), or raise --timeout",
     "item": "A module must not end the process it runs in",
 }
+_SECRET_KEY = re.compile("key|token|secret|passw|credential|auth", re.IGNORECASE)
 _LABELS = {"passed": "ok  ", "failed": "FAIL", "warned": "warn", "skipped": "-   "}
 _COLOURS = {"passed": "green", "failed": "red", "warned": "yellow", "skipped": "dim"}
 
@@ -64,7 +65,7 @@ def check_module(options: ModuleOptions) -> None:
     examination = ProbedModule(subject, options.type, config, options.timeout, findings)
     if check_structure(subject, findings):
         examination.run()
-    result = Redactor(find_secret_values(config)).redact_value(_describe_check(options.module, examination, findings))
+    result = Redactor(_list_secrets(config)).redact_value(_describe_check(options.module, examination, findings))
     if options.as_json:
         write_json(result)
     else:
@@ -81,6 +82,19 @@ def _parse_config(text: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ConfigError(f"found {type(config).__name__}", where="--config", hint=hint)
     return config
+
+
+def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:
+    """List the strings of a configuration that are below the name of a secret."""
+    if isinstance(value, dict):
+        return [
+            text
+            for key, item in value.items()
+            for text in _list_secrets(item, is_secret=is_secret or bool(_SECRET_KEY.search(key)))
+        ]
+    if isinstance(value, list):
+        return [text for item in value for text in _list_secrets(item, is_secret=is_secret)]
+    return [value] if is_secret and isinstance(value, str) else []
 
 
 def _describe_check(module: str, examination: ProbedModule, findings: ItemFindings) -> dict[str, Any]:
