@@ -21,7 +21,7 @@ class RequestError(RpcError):
 
 def echo(value: Any) -> orjson.Fragment:
     """Encode a value that the client sent without redaction."""
-    return orjson.Fragment(orjson.dumps(value))
+    return orjson.Fragment(orjson.dumps(value).decode())  # streams keep it, and orjson's bytes occupy 2 KiB
 
 
 def redact_around(text: str, sent: str, redactor: Redactor) -> str:
