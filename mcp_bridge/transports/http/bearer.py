@@ -78,7 +78,7 @@ class Authenticator:
         if caller is not None:
             return caller
         if self._jwt is None:
-            raise self._make_challenge(request)
+            raise self._make_challenge(request, "invalid_token", "The bearer token is not valid.")
         return await self._verify_jwt(self._jwt, token, request)
 
     async def _verify_jwt(self, jwt: JwtVerifier, token: bytes, request: HttpRequest) -> TokenOwner:

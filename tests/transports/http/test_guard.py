@@ -138,7 +138,9 @@ def test_without_the_right_token_nothing_is_done(secured: str, method: str, path
     headers = {} if sent is None else {"Authorization": sent.encode("utf-8")}
     answer = status(secured, method, path, **headers)
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Bearer ")
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith("Bearer ")
+    assert ("invalid_token" in challenge) == (str(sent).startswith("Bearer "))
     assert TOKEN not in answer.text
 
 
