@@ -58,15 +58,15 @@ FILLERS = {
 @pytest.mark.parametrize(("way", "era"), ERAS)
 @pytest.mark.timeout(900)
 def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str, tmp_path: Path) -> None:
-    dear = []
+    expensive = []
     with live(way, tmp_path, TOOLS) as server, server.neighbour(within=10 * PATIENCE):
         for method, path in iter_parameters(era):
             for filler in FILLERS:
                 valid = {**VALID.get(method, {}), **({"_meta": META} if era == STATELESS else {})}
                 cpu, memory = measure(server, method, fill(valid, path, filler), filler)
                 if cpu > FACTOR or memory > FACTOR:
-                    dear.append((method, ".".join(path), filler, round(cpu), round(memory)))
-    assert dear == []
+                    expensive.append((method, ".".join(path), filler, round(cpu), round(memory)))
+    assert expensive == []
 
 
 def iter_parameters(era: str) -> Iterator[tuple[str, tuple[str, ...]]]:
