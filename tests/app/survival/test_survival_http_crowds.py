@@ -45,7 +45,10 @@ async def tasks() -> int:
 @pytest.mark.timeout(600)
 def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     context = ssl.create_default_context()  # one for all: a client that makes its own takes longer than its calls
-    with live(OTHER, tmp_path) as server, server.neighbour():
+    settings = {
+        "http": {"receive_timeout": 300}
+    }  # with 500 threads in one process, a client may rest for longer than 10
+    with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
             answers = list(clients.map(lambda number: client(server, number, every, context), range(500)))
