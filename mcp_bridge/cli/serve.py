@@ -7,7 +7,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_bridge.app.http_access import TokenReloader, build_authenticator
 from mcp_bridge.app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.output import format_entry_counts, report
@@ -22,6 +21,7 @@ from mcp_bridge.runtime.supervisor import GRACE, Supervisor
 from mcp_bridge.transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
+    from mcp_bridge.app.http_access import TokenReloader
     from mcp_bridge.settings import Settings
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.sessions import SessionOptions
@@ -64,6 +64,7 @@ def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: 
 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """Options of the command take precedence over the settings, and these over the defaults."""
+    from mcp_bridge.app.http_access import build_authenticator
     from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.connection import ClientTimeouts
@@ -96,6 +97,8 @@ def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:
     """Return the reloader of named tokens, or None if the settings have none at start-up."""
     if target.settings is None or not target.settings.http.tokens:
         return None
+    from mcp_bridge.app.http_access import TokenReloader
+
     return TokenReloader(target.path, target.settings, partial(hide_secrets, target.bridge))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -147,6 +146,8 @@ def _make_prefix(principal: str | None) -> str:
     """Return the beginning of the keys of a principal's pages. URIs, which are sent to models, contain none of it."""
     if principal is None:
         return f"{_KEY}anonymous/"
+    from hashlib import sha256  # most servers never need it
+
     return f"{_KEY}{sha256(principal.encode(errors='surrogatepass')).hexdigest()[:32]}/"
 
 

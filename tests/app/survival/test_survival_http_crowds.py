@@ -45,9 +45,7 @@ async def tasks() -> int:
 @pytest.mark.timeout(600)
 def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     context = ssl.create_default_context()  # one for all: a client that makes its own takes longer than its calls
-    settings = {
-        "http": {"receive_timeout": 300}
-    }  # with 500 threads, a client may rest for 10 s
+    settings = {"http": {"receive_timeout": 300}}  # with 500 threads, a client may rest for 10 s
     with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
