@@ -56,9 +56,8 @@ class NestedRuns:
     async def proceed(self, message: Json) -> Json:
         """Continue a call with the outcome of its run. Raises KeyError for an unknown run."""
         number = message["run"]
-        with suppress(
-            anyio.BrokenResourceError, anyio.ClosedResourceError
-        ):  # the call is over, because its time limit has passed
+        # The call may be over, because its time limit has passed.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._runs[number].outcomes.send_nowait(message)
         return await self._wait_for_reply(number)
 
@@ -92,7 +91,6 @@ class _NestedRun:
         self._reported: MemoryObjectReceiveStream[Json]
         self._send, self.replies = anyio.create_memory_object_stream[Json](1)
         self.outcomes, self._reported = anyio.create_memory_object_stream[Json](1)
-
         self.ctx: CallContext | None = None
 
     async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:

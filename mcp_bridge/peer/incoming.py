@@ -94,7 +94,7 @@ class IncomingRequest:
         return make_error(self.id, self._error) if self._error is not None else None
 
     def lend_slots(self) -> None:
-        """Lend the slots of limiters that the call holds, while nobody waits for its result (see `Slot.lend`)."""
+        """Lend the slots of limiters that the call holds, while no client reads its stream (see `Slot.lend`)."""
         for hold in self.holds:
             if isinstance(hold, Slot):
                 hold.lend()

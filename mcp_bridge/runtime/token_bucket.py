@@ -1,4 +1,4 @@
-"""A token bucket that delays the caller when it exceeds the rate."""
+"""A token bucket: it rejects or delays what exceeds a rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ class TokenBucket:
         self._burst = burst
         self._full_at = 0.0
 
+    def take_token(self) -> bool:
+        """Take a token; return whether there was one."""
+        now = time.monotonic()
+        full_at = max(self._full_at, now) + 1 / self._rate
+        if full_at - now > self._burst / self._rate:
+            return False
+        self._full_at = full_at
+        return True
+
     def charge(self, cost: float) -> None:
+        """Take this many tokens, also if there are fewer."""
         self._full_at = max(self._full_at, time.monotonic()) + cost / self._rate
 
     async def wait_while_empty(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.server.requests import Request
 from mcp_bridge.wire.meta_keys import LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
@@ -47,24 +47,6 @@ class QuestionChannel(Protocol):
         """See `CallContext.wait_for_late_answer`."""
 
 
-class Throttle:
-    """A token bucket for notifications: `BURST` at once, then `RATE` per second."""
-
-    __slots__ = ("_full_at",)
-
-    def __init__(self) -> None:
-        self._full_at = 0.0
-
-    def take_token(self) -> bool:
-        """Take a token; return whether there was one."""
-        now = time.monotonic()
-        full_at = max(self._full_at, now) + 1 / RATE
-        if full_at - now > BURST / RATE:
-            return False
-        self._full_at = full_at
-        return True
-
-
 class ServedContext(CallContext):
     """A running call that has a client.
 
@@ -87,8 +69,8 @@ class ServedContext(CallContext):
         self._request: Request | None = request
         self._capabilities = request.capabilities
         self._progress: float | None = None
-        self._progress_throttle: Throttle | None = None
-        self._log_throttle: Throttle | None = None
+        self._progress_throttle: TokenBucket | None = None
+        self._log_throttle: TokenBucket | None = None
         self._channel: QuestionChannel | None = None
 
     def set_request(self, request: Request | None) -> None:
@@ -107,7 +89,7 @@ class ServedContext(CallContext):
         if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
             return
         if self._progress_throttle is None:
-            self._progress_throttle = Throttle()
+            self._progress_throttle = TokenBucket(rate=RATE, burst=BURST)
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
             await self._request.report_progress(progress, total, message)
@@ -123,7 +105,7 @@ class ServedContext(CallContext):
         if request is None or lowest not in LEVELS or severity < LEVELS.index(lowest):
             return
         if self._log_throttle is None:
-            self._log_throttle = Throttle()
+            self._log_throttle = TokenBucket(rate=RATE, burst=BURST)
         if not self._log_throttle.take_token():
             return
         params = {"level": level, "data": to_plain(data), **({"logger": logger} if logger is not None else {})}

@@ -127,7 +127,7 @@ class SqliteStore:
         except sqlite3.DatabaseError as error:
             if not _is_disk_error(error) or self._has_log():
                 raise self._to_os_error(error) from error
-        try:  # nobody can write: the disk is full or read-only, and what has been written is in the file
+        try:  # the disk is full or read-only, so the file has everything and no process can write
             with closing(self._open_database(mode="ro&immutable=1")) as database:
                 return database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:

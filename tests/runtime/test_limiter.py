@@ -212,7 +212,7 @@ async def test_a_client_that_waits_with_many_tools_gets_a_quarter_of_the_turns()
             await anyio.wait_all_tasks_blocked()
         held.release()
     assert admitted[:8] == ["hog", "ann", "bob", "cyd", "hog", "dan", "eve", "hog"]
-    assert admitted[8:] == ["hog"] * 3  # nobody else waits
+    assert admitted[8:] == ["hog"] * 3  # no other key waits
 
 
 async def test_a_client_that_fills_the_queue_with_many_tools_gives_way() -> None:

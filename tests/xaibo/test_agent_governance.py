@@ -163,9 +163,9 @@ async def test_a_hook_denies_a_tool_that_an_agent_calls(tmp_path: Path, scope: s
     governed = Governed(tmp_path, scope=scope, exchange=exchange)
     received = governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:
-        said = await told(client, "helper", message=ADD)
+        answer = await told(client, "helper", message=ADD)
     if scope == "instance":  # Xaibo gives a module of scope 'agent' a response module of its own, which nobody reads
-        assert said == "failed: Tool 'mytools-add' was denied: no sums"
+        assert answer == "failed: Tool 'mytools-add' was denied: no sums"
     assert sys.modules["mytools"].ran == []
     assert [data["tool_name"] for data in received] == ["helper", "mytools-add"]
     outer, inner = (data["tool_call_id"] for data in received)
@@ -185,23 +185,23 @@ async def test_a_different_call_that_a_provider_makes_of_another_is_governed_too
     governed = Governed(tmp_path, exchange=DOUBLED)
     received = governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:
-        said = await told(client, "helper", message='{"name": "add_one"}')
-    assert said == "failed: Tool 'mytools-add' was denied: no sums"
+        answer = await told(client, "helper", message='{"name": "add_one"}')
+    assert answer == "failed: Tool 'mytools-add' was denied: no sums"
     assert [data["tool_call_id"].count(".") for data in received] == [0, 1, 2]
 
 
 async def test_the_arguments_that_an_agent_gives_are_validated(tmp_path: Path) -> None:
     async with connect(Governed(tmp_path).bridge) as client:
-        said = await told(client, "helper", message='{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}')
-        assert said.startswith("failed: Input validation failed for tool 'mytools-add'")
+        answer = await told(client, "helper", message='{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}')
+        assert answer.startswith("failed: Input validation failed for tool 'mytools-add'")
         assert "not found" in await told(client, "helper", message='{"name": "mytools-subtract"}')
 
 
 async def test_the_time_limit_of_a_tool_applies_inside_an_agent(tmp_path: Path) -> None:
     governed = Governed(tmp_path, tools={"mytools-wait": ToolLimits(timeout=0.05)})
     async with connect(governed.bridge) as client:
-        said = await told(client, "helper", message='{"name": "mytools-wait"}')
-    assert said.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
+        answer = await told(client, "helper", message='{"name": "mytools-wait"}')
+    assert answer.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
 
 
 @EVERY_ERA
@@ -241,6 +241,6 @@ async def test_a_tool_outside_of_any_call_is_not_run(tmp_path: Path) -> None:
     governed = Governed(tmp_path, kind="RunsLater")
     governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:
-        said = await told(client, "helper", message=ADD)
-    assert said.startswith("failed: Tool 'mytools-add' can only be called while a call of the agent runs")
+        answer = await told(client, "helper", message=ADD)
+    assert answer.startswith("failed: Tool 'mytools-add' can only be called while a call of the agent runs")
     assert sys.modules["mytools"].ran == []

@@ -108,9 +108,8 @@ class XaiboSource:
             try:
                 with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     agent_config.add_agent_modules(config, modules, self._wrap_provider)
-                self._agents = build_entries(
-                    config, dict(modules), self._wrap_provider
-                )  # without the providers that are made below
+                shared = dict(modules)  # without the providers that are made below
+                self._agents = build_entries(config, shared, self._wrap_provider)
             except SourceError as error:
                 text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
