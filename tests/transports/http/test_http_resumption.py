@@ -489,7 +489,7 @@ async def test_the_end_of_a_session_ends_the_wait_for_a_client_that_was_told_to_
 
 def count_streams() -> int:
     gc.collect()
-    return sum(isinstance(one, SessionStream) for one in gc.get_objects())
+    return sum(type(one) is SessionStream for one in gc.get_objects())
 
 
 async def test_a_session_of_many_calls_does_not_grow() -> None:
