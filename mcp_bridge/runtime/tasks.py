@@ -60,31 +60,33 @@ class AsyncioTasks:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[asyncio.Task[Any], Cancel] = {}
+        self._tasks: dict[int, tuple[asyncio.Task[Any], Cancel]] = {}
+        self._last = 0
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
-        task = self._loop.create_task(self._run_task(function, *args))
-        self._tasks[task] = cancel or task.cancel
+        self._last += 1
+        task = self._loop.create_task(self._run_task(self._last, function, *args))
+        self._tasks[self._last] = task, cancel or task.cancel
 
     async def cancel_all(self, cleanup: float) -> None:
         """Cancel all tasks, until they have ended."""
         deadline = self._loop.time() + cleanup
         interruption: asyncio.CancelledError | None = None
         with anyio.CancelScope(shield=True):
-            while tasks := [task for task in self._tasks if not task.done()]:
+            while tasks := [(task, cancel) for task, cancel in self._tasks.values() if not task.done()]:
                 is_late = self._loop.time() >= deadline
-                for task in tasks:
-                    self._tasks[task]()
+                for task, cancel in tasks:
+                    cancel()
                     if is_late:
                         task.cancel()
                 try:
-                    await asyncio.wait(tasks, timeout=RETRY_INTERVAL)
+                    await asyncio.wait([task for task, _ in tasks], timeout=RETRY_INTERVAL)
                 except asyncio.CancelledError as error:  # asyncio's own cancellation passes the shield
                     interruption = error
         if interruption is not None:
             raise interruption
 
-    async def _run_task(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    async def _run_task(self, number: int, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         try:
             await function(*args)
         except asyncio.CancelledError:
@@ -92,7 +94,7 @@ class AsyncioTasks:
         except BaseException as error:
             logger.error("a task of the server failed", exc_info=error)
         finally:
-            del self._tasks[asyncio.current_task(self._loop)]  # type: ignore[arg-type] # cheaper than a callback
+            del self._tasks[number]  # cheaper than a callback
 
 
 class GroupTasks:

@@ -124,16 +124,17 @@ class ToolMethods:
             problems = problems or find_problems(result, prepared, call, redactor)
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)
-        kept = await self._truncator.truncate(
-            rendered,
-            version,
-            declared=tool.output_schema is not None,
-            output_size=size,
-            principal=request.incoming.principal,
-        )
-        if problems is not None and kept["content"][0]["text"] == result.error_text:  # else it is truncated
-            kept["content"][0] = {"type": "text", "text": echo(problems)}
-        return self._responses.stamp(kept) if has_feature(version, STATELESS) else kept
+        if not self._truncator.is_small(rendered, size):
+            rendered = await self._truncator.truncate(
+                rendered,
+                version,
+                declared=tool.output_schema is not None,
+                output_size=size,
+                principal=request.incoming.principal,
+            )
+        if problems is not None and rendered["content"][0]["text"] == result.error_text:  # else it is truncated
+            rendered["content"][0] = {"type": "text", "text": echo(problems)}
+        return self._responses.stamp(rendered) if has_feature(version, STATELESS) else rendered
 
     def _render_page(self, request: Request, cursor: str | None) -> Any:
         return self._responses.render_page(self.index.get_pages(), request, cursor)

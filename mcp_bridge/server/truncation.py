@@ -63,8 +63,6 @@ class ResultTruncator:
             output_size: The size of the structured content in bytes, if known.
             principal: Who may read the rest.
         """
-        if self._is_small(result, output_size):
-            return result
         kept = self._remove_excess(result, output_size)
         is_incomplete = "structuredContent" in result and "structuredContent" not in kept
         texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
@@ -87,7 +85,7 @@ class ResultTruncator:
                 kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
         return kept
 
-    def _is_small(self, result: dict[str, Any], output_size: int | None) -> bool:
+    def is_small(self, result: dict[str, Any], output_size: int | None = None) -> bool:
         """Whether a result is within the limits, as far as that is known without measuring anything."""
         content = result["content"]
         if "_meta" in result or len(content) > BLOCKS:
