@@ -128,8 +128,7 @@ class CallContext:
         """When the call must end, in seconds of the event loop's clock; None if it has no limit or is paused."""
         nearest = math.inf
         for hold in self.holds:  # a generator expression would cost more than the rest
-            if hold.deadline < nearest:
-                nearest = hold.deadline
+            nearest = min(nearest, hold.deadline)
         return nearest if nearest < math.inf else None
 
     @property

@@ -1,0 +1,147 @@
+"""`context-persistent`: keeps the history in a file, from which a new process continues."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+
+from mcp_bridge.amplifier.contexts.simple import ContextConfig, SimpleContext, mount_context, read_config
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+__amplifier_module_type__ = "context"
+
+SESSION = "{session_id}"
+"""The placeholder in a path for the id of the session."""
+
+
+class PersistentConfig(ContextConfig):
+    """The configuration of `context-persistent`.
+
+    Attributes:
+        path: The file, one JSON message a line. `{session_id}` is replaced; without it, all sessions share the history.
+            By default each session has a file in the user's data folder.
+    """
+
+    path: str | None = None
+
+
+class PersistentContext(SimpleContext):
+    """A history in a file, which is complete and therefore authoritative.
+
+    A context that has found its history in the file ignores `set_messages`: transcripts that callers restore usually
+    lack the system messages (CONTEXT_CONTRACT, "File-Based Context Managers").
+    """
+
+    def __init__(self, path: Path, config: ContextConfig | None = None, hooks: Any = None) -> None:
+        super().__init__(config, hooks)
+        self._path = path
+        self._lock = anyio.Lock()
+        self._has_loaded = False
+
+    async def load(self) -> None:
+        """Read the file, if there is one. A last line that was not written completely is removed.
+
+        Raises ValueError for a file that is no history, OSError for one that cannot be read.
+        """
+        lines = await anyio.to_thread.run_sync(_read_lines, self._path)
+        for number, line in enumerate(lines, 1):
+            try:
+                self._append(json.loads(line))
+            except ValueError as error:
+                raise ValueError(f"{self._path}, line {number}: not a message ({error})") from error
+        self._has_loaded = bool(lines)
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        """Add a message, and write it before returning. Raises ValueError, or OSError if the file is not writable."""
+        async with self._lock:
+            self._append(message)
+            try:
+                await anyio.to_thread.run_sync(_append_line, self._path, _format_message(self._messages[-1]))
+            except BaseException:
+                del self._messages[-1], self._sizes[-1]
+                raise
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Replace the history, unless it was loaded from the file. Raises as `add_message` does."""
+        if self._has_loaded:
+            logger.info("the history in %s is complete, so that of the caller is ignored", self._path)
+            return
+        async with self._lock:
+            await super().set_messages(messages)
+            await anyio.to_thread.run_sync(_replace_file, self._path, [*map(_format_message, self._messages)])
+
+    async def clear(self) -> None:
+        """Forget everything, and remove the file. Raises OSError if that is not possible."""
+        async with self._lock:
+            await anyio.to_thread.run_sync(_remove_file, self._path)
+            self._forget()
+            self._has_loaded = False
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> PersistentContext:
+    """Mount the context with the history of its file. Raises ValueError for an invalid configuration or file."""
+    options = PersistentConfig(**read_config(config, PersistentConfig))
+    path = _find_path(options.path, str(coordinator.session_id))
+    context = PersistentContext(path, options, coordinator.hooks)
+    await context.load()
+    await mount_context(coordinator, context, "context-persistent")
+    return context
+
+
+def _find_path(given: str | None, session_id: str) -> Path:
+    name = session_id.replace("/", "_").replace(os.sep, "_").lstrip(".")
+    if given is not None:
+        return Path(given.replace(SESSION, name)).expanduser()
+    import platformdirs
+
+    return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "contexts" / f"{name}.jsonl"
+
+
+def _format_message(message: dict[str, Any]) -> bytes:
+    return orjson.dumps(message, default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    """Return the complete lines of a file, and remove what is left of an incomplete one."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    complete = text[: text.rfind(b"\n") + 1]
+    if len(complete) < len(text):
+        logger.warning("%s: the last message was not written completely and is removed", path)
+        os.truncate(path, len(complete))
+    return complete.splitlines()
+
+
+def _append_line(path: Path, line: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(file).st_size
+        if os.write(file, line) < len(line):  # the disk is full
+            os.truncate(file, size)
+            raise OSError(f"{path}: the message could not be written completely")
+    finally:
+        os.close(file)
+
+
+def _replace_file(path: Path, lines: Sequence[bytes]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(file, "wb") as stream:
+        stream.writelines(lines)
+    new.replace(path)
+
+
+def _remove_file(path: Path) -> None:
+    path.unlink(missing_ok=True)
