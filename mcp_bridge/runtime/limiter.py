@@ -65,9 +65,9 @@ class Limiter:
     async def acquire(self, key: Hashable = None, *, quotas: Sequence[Quota] = (), in_total: bool = True) -> Slot:
         """Take a slot, waiting for its turn. Raises LimiterFull."""
         slot = self.acquire_nowait(key, quotas=quotas, in_total=in_total)
-        return slot or await self._wait(key, Slot(self, quotas, in_total))
+        return slot or await self._wait_for_turn(key, Slot(self, quotas, in_total))
 
-    async def _wait(self, key: Hashable, slot: Slot) -> Slot:
+    async def _wait_for_turn(self, key: Hashable, slot: Slot) -> Slot:
         if self.waiting >= self._queue:
             self._reject_newest(key, slot)
         waiter = _Waiter(slot)

@@ -86,7 +86,7 @@ class PersistentContext(SimpleContext):
             self._has_loaded = False
 
 
-async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> PersistentContext:
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the context with the history of its file. Raises ValueError for an invalid configuration or file."""
     options = PersistentConfig(**read_config(config, PersistentConfig))
     path = _find_path(options.path, str(coordinator.session_id))

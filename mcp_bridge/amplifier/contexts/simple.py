@@ -187,7 +187,7 @@ class SimpleContext:
             await self._hooks.emit(event, {"message_count": messages, "token_count": tokens})
 
 
-async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> SimpleContext:
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the context. Raises ValueError for an invalid configuration (pydantic's ValidationError)."""
     context = SimpleContext(ContextConfig(**read_config(config, ContextConfig)), coordinator.hooks)
     await mount_context(coordinator, context, "context-simple")
