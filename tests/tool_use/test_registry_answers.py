@@ -31,7 +31,7 @@ async def test_a_published_chain_that_cannot_run_says_why() -> None:
     async with connect(registry) as client:
         result = await client.call_tool("chain", {})
     assert result.is_error
-    assert "Step 0: tool 'gone' not found in registry." in result.content[0].text
+    assert "step 1 of 1 of the chain calls 'gone', which is not a tool" in result.content[0].text
 
 
 async def test_a_chain_whose_tool_leaves_while_it_runs_names_the_step() -> None:
@@ -42,7 +42,7 @@ async def test_a_chain_whose_tool_leaves_while_it_runs_names_the_step() -> None:
     registry.register(chain.as_tool("chain"))
     result = await registry.dispatch(ToolCall(id="1", name="chain", arguments={}), CallContext())
     assert result.code == "tool_not_found"
-    assert result.error_text.startswith("Step 1 ('second') failed: Unknown tool: second.")
+    assert result.error_text.startswith("Step 2 of 2 ('second') failed: Unknown tool: second.")
 
 
 def test_data_that_is_not_json_is_judged_by_every_keyword_that_speaks_of_it() -> None:
