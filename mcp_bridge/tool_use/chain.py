@@ -147,14 +147,16 @@ def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], s
     """Call a tool in a thread, and abandon it after `seconds`: Python cannot stop a synchronous function."""
     outcomes: SimpleQueue[Result | BaseException] = SimpleQueue()
 
-    def run() -> None:
+    def invoke_tool() -> None:
         try:
             outcomes.put(registry.invoke(name, data))
         except BaseException as error:
             outcomes.put(error)
 
     started = time.monotonic()
-    threading.Thread(target=copy_context().run, args=(run,), name=f"mcp-bridge chain {name}", daemon=True).start()
+    threading.Thread(
+        target=copy_context().run, args=(invoke_tool,), name=f"mcp-bridge chain {name}", daemon=True
+    ).start()
     try:
         outcome = outcomes.get(timeout=seconds)
     except Empty:
