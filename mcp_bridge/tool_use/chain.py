@@ -92,12 +92,12 @@ class ToolChain:
         for wait in step.list_waits():
             if wait:
                 time.sleep(wait)
-            result = self._invoke(step, data)
+            result = self._invoke_tool(step, data)
             if result.ok or not self._can_run(step, data):  # another attempt would fail in the same way
                 break
         return result
 
-    def _invoke(self, step: ChainStep, data: dict[str, Any]) -> Result:
+    def _invoke_tool(self, step: ChainStep, data: dict[str, Any]) -> Result:
         if step.timeout is None:
             return self._registry.invoke(step.tool_name, data)
         return _invoke_in_thread(self._registry, step.tool_name, data, step.timeout)
@@ -147,7 +147,7 @@ def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], s
     """Call a tool in a thread, and abandon it after `seconds`: Python cannot stop a synchronous function."""
     outcomes: SimpleQueue[Result | BaseException] = SimpleQueue()
 
-    def invoke_tool() -> None:
+    def put_outcome() -> None:
         try:
             outcomes.put(registry.invoke(name, data))
         except BaseException as error:
@@ -155,7 +155,7 @@ def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], s
 
     started = time.monotonic()
     threading.Thread(
-        target=copy_context().run, args=(invoke_tool,), name=f"mcp-bridge chain {name}", daemon=True
+        target=copy_context().run, args=(put_outcome,), name=f"mcp-bridge chain {name}", daemon=True
     ).start()
     try:
         outcome = outcomes.get(timeout=seconds)

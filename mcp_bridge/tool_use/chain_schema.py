@@ -45,11 +45,9 @@ def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[st
             continue
         declared = properties.get(target, {}) if isinstance(properties, Mapping) else {}
         is_required = isinstance(required, Sequence) and target in required
-        accepts_null = validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [declared]}).valid
-        # A mapped value that is missing is passed as null.
-        _add_input(
-            schema, keys, _copy_property(schema, declared, tool_schema), required=is_required or not accepts_null
-        )
+        if not is_required:  # a mapped value that is missing is passed as null
+            is_required = not validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [declared]}).valid
+        _add_input(schema, keys, _copy_property(schema, declared, tool_schema), required=is_required)
 
 
 def _add_input(schema: dict[str, Any], keys: Sequence[str], declared: Any, *, required: bool) -> None:
