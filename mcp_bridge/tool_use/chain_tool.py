@@ -11,6 +11,7 @@ import anyio
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.handlers import CheckedHandler
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.deadline import DeadlineClock
@@ -32,7 +33,7 @@ _KNOWN_CODES = frozenset(outcome.code for outcome in TABLE)
 
 
 @dataclass(frozen=True)
-class ChainTool:
+class ChainTool(CheckedHandler):
     """The handler of a chain. `steps` are those of the chain, also later ones; for the rest see `ToolChain.as_tool`."""
 
     registry: ToolRegistry
