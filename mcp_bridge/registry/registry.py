@@ -248,6 +248,8 @@ def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: b
         )
     if isinstance(data, ToolResult) and data.is_error:
         return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
+    if isinstance(data, ToolResult) and data.output is not None:
+        data = data.output
     errors = _check_output(tool, data) if validate and tool.output_schema else []
     if errors:
         message = f"Output validation failed for tool '{name}'."

@@ -42,7 +42,7 @@ class ChainTool(CheckedHandler):
     stop_on_failure: bool = field(default=True, kw_only=True)
     _clock: DeadlineClock = field(default_factory=DeadlineClock, init=False, repr=False, compare=False)
 
-    async def __call__(self, data: Any, ctx: CallContext) -> ToolResult:
+    async def __call__(self, data: Any, ctx: CallContext) -> Any:
         """Run all steps, and return the selected part of the context. Raises ToolError if the chain ends early."""
         if problems := self.list_problems():
             message = "This tool is a chain of tools that cannot run. Use other tools, and report this to its author."
@@ -56,8 +56,8 @@ class ChainTool(CheckedHandler):
             if not result.is_error:
                 step.store_output(result.output, context)
                 continue
-            problem = f"Step {number} of {len(steps)} ('{step.tool_name}') failed: {result.error_text}"
-            problem += _describe_missing_inputs(step, context, result.code)
+            reason = _describe_failure(step, context, result)
+            problem = f"Step {number} of {len(steps)} ('{step.tool_name}') failed: {reason}"
             if step.continue_on_failure:
                 skipped.append(problem)
             elif self.stop_on_failure:
@@ -107,14 +107,14 @@ class ChainTool(CheckedHandler):
         except errors.ToolNotFound as error:  # unregistered since the chain was checked
             return to_error_result(error)
 
-    def _build_result(self, context: dict[str, Any], failed: Sequence[str], skipped: Sequence[str]) -> ToolResult:
+    def _build_result(self, context: dict[str, Any], failed: Sequence[str], skipped: Sequence[str]) -> Any:
         output = self._select_output(context)
         notes = [f"{line}\nThe chain continued without this step." for line in skipped]
         if failed:
             text = "\n".join([*failed, *notes, "All other steps have run and are not undone."])
             return ToolResult(success=False, output=output, error=text, code="chain_failed")
         if not notes:
-            return ToolResult(success=True, output=output)
+            return output
         content = [Text(as_text(output)), *map(Text, notes)] if output is not None else [*map(Text, notes)]
         return ToolResult(success=True, output=output, content=content)
 
@@ -126,12 +126,16 @@ class ChainTool(CheckedHandler):
         return {name: resolve_path(context, name) for name in self.output}
 
 
-def _describe_missing_inputs(step: ChainStep, context: dict[str, Any], code: str | None) -> str:
-    """Return which mapped values caused invalid arguments because nothing has produced them."""
+def _describe_failure(step: ChainStep, context: dict[str, Any], result: ToolResult) -> str:
+    """Return the error of a step's tool. The caller has not written its input, so missing values are named."""
+    if result.code != errors.InvalidArguments.code:
+        return result.error_text
+    advice = errors.InvalidArguments([], tool=step.tool_name).message
+    lines = [result.error_text.replace(advice, "its input is not valid.", 1)]
     missing = [repr(source) for source in step.input_mapping.values() if resolve_path(context, source) is None]
-    if code != errors.InvalidArguments.code or not missing:
-        return ""
-    return f"\nNeither the arguments nor earlier steps have a value for {', '.join(missing)}."
+    if missing:
+        lines.append(f"Neither the arguments nor earlier steps have a value for {', '.join(missing)}.")
+    return "\n".join(lines)
 
 
 def _advise(done: Sequence[ChainStep], code: str | None) -> str:

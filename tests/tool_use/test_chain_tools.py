@@ -7,13 +7,14 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp_types import ElicitResult
 
 from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolError, ToolRegistry, ToolResult, tool
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
 from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import ResultStatus
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import call, entry_of, listed, registry_of, words
+from tests.kits.wire.speaking import ERAS, call, entry_of, listed, registry_of, words
 
 PATIENCE = 20
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]}
@@ -223,8 +224,12 @@ async def test_a_mapped_value_that_nothing_has_produced_is_named(registry: ToolR
     chain = chain_of(registry, ChainStep("page", output_key="page"), ChainStep("count", {"words": "page.txt"}))
     result = await run(chain.as_tool("chain"))
     assert result.code == "invalid_arguments"
-    assert result.error_text.startswith("Step 2 of 2 ('count') failed: ")
-    assert "\nNeither the arguments nor earlier steps have a value for 'page.txt'.\n" in result.error_text
+    assert result.error_text == (
+        "Step 2 of 2 ('count') failed: its input is not valid.\n"
+        "- $.words: expected type string, got NoneType\n"
+        "Neither the arguments nor earlier steps have a value for 'page.txt'.\n"
+        "'page' has already run and is not undone. Retry only if running it again is safe."
+    )
 
 
 async def test_all_steps_run_if_failures_do_not_stop_the_chain(registry: ToolRegistry) -> None:
@@ -334,6 +339,20 @@ async def test_the_time_limit_of_the_call_ends_a_chain_whose_step_may_take_longe
     assert "chain" in result.error_text
 
 
+@ERAS
+async def test_the_time_limit_of_a_step_pauses_while_the_user_is_asked(mode: str) -> None:
+    async def ask(data: Any, ctx: CallContext) -> Any:
+        return dict((await ctx.ask("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})).content)
+
+    async def answer_late(context: Any, params: Any) -> Any:
+        await anyio.sleep(1.2)  # longer than the limit of the step
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    chain = chain_of(registry_of(entry_of(ask, "ask")), ChainStep("ask", timeout=1))
+    async with connect(registry_of(chain.as_tool("chain")), mode=mode, elicitation_callback=answer_late) as client:
+        assert (await call(client, "chain"))["structuredContent"] == {"name": "Ada"}
+
+
 @pytest.mark.parametrize("is_async", [True, False])
 def test_execute_abandons_a_step_that_takes_too_long(*, is_async: bool) -> None:
     release = threading.Event()
@@ -375,3 +394,22 @@ def test_a_policy_is_in_the_dictionary_of_a_step_if_it_is_set() -> None:
         **{"tool_name": "t", "input_mapping": {}, "output_key": ""},
         **{"attempts": 3, "timeout": 2.5},
     }
+
+
+# Chains in the tool_use API
+
+
+@pytest.mark.parametrize("policy", [{}, {"timeout": PATIENCE}])
+def test_a_chain_that_is_a_tool_can_be_invoked_and_be_a_step_of_another(
+    registry: ToolRegistry, policy: dict[str, Any]
+) -> None:
+    optional = ChainStep("fail", continue_on_failure=True)
+    chain = chain_of(registry, optional, *word_count(registry).steps)
+    registry.register(word_count(registry).as_tool("plain", output="total"))
+    registry.register(chain.as_tool("tolerant", output=["total"]))
+    registry.register(chain_of(registry, ChainStep("fail")).as_tool("failing"))
+    assert registry.invoke("plain", {}).data == 3
+    assert registry.invoke("tolerant", {}).data == {"total": 3}
+    assert registry.invoke("failing", {}).message.startswith("Tool 'failing' raised an exception: Step 1 of 1 ('fail')")
+    outer = chain_of(registry, ChainStep("plain", output_key="a", **policy), ChainStep("tolerant", **policy))
+    assert outer.execute().context == {"a": 3, "total": 3}
