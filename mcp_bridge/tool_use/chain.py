@@ -12,8 +12,6 @@ from typing import Any
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.contracts.tool_use_results import Result, ResultStatus, ValidationResult
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.tool_use.chain_schema import infer_input_schema
-from mcp_bridge.tool_use.chain_tool import ChainTool
 from mcp_bridge.tool_use.steps import ChainResult, ChainStep
 from mcp_bridge.tool_use.validation import validate_input
 
@@ -135,6 +133,9 @@ class ToolChain:
                 those that failed, beside the output. A step with `continue_on_failure` never makes the tool fail; a
                 note in the result says that it failed.
         """
+        from mcp_bridge.tool_use.chain_schema import infer_input_schema  # 4 ms, and few files have chains
+        from mcp_bridge.tool_use.chain_tool import ChainTool
+
         steps = self._steps
         schema = infer_input_schema(self._registry, steps) if input_schema is None else input_schema
         text = description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."

@@ -25,6 +25,12 @@ def test_a_handlers_failed_tool_result_is_a_failure_with_its_text() -> None:
     assert (answer.status, answer.message, answer.data) == (ResultStatus.FAILURE, "no", 3)
 
 
+async def test_the_output_of_a_handlers_tool_result_is_the_data() -> None:
+    registry = registry_of(lambda data: ToolResult(success=True, output={"n": 3}))
+    assert registry.invoke("a", {}).data == {"n": 3}
+    assert (await registry.ainvoke("a", {})).data == {"n": 3}
+
+
 async def test_a_published_chain_that_cannot_run_says_why() -> None:
     registry = ToolRegistry()
     registry.register(ToolChain(registry).add_step(ChainStep("gone")).as_tool("chain"))
