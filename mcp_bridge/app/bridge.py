@@ -13,6 +13,7 @@ import anyio
 
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import NotifyingSource, SecretSource, ToolSource
+from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -116,6 +117,11 @@ class Bridge:
                 MIN_LENGTH,
             )
 
+    def _warn_about_failing_tools(self) -> None:
+        for entry in self.registry.list():  # those of sources are checked by the sources
+            for problem in find_handler_problems(entry.handler):
+                logger.warning("tool '%s': every call will fail: %s", entry.name, problem)
+
     @contextlib.asynccontextmanager
     async def run_sources(self, *, serving: bool = True) -> AsyncIterator[None]:
         """Run the sources during the block, and the background tasks if `serving`.
@@ -125,6 +131,7 @@ class Bridge:
         errors: list[Exception] = []
         if serving:
             self._warn_about_short_secrets()
+            self._warn_about_failing_tools()
         async with anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)

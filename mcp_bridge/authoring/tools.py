@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overlo
 from mcp_bridge.authoring.functions import Decorator, F, attach_entry, get_function_name, make_typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import get_callable_name, is_context, read_annotation, read_signature
+from mcp_bridge.schema.callables import get_callable_name, read_annotation, read_signature
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.schema.text_arguments import Bind
 
@@ -53,10 +52,10 @@ def tool(
 ) -> Any:
     """Turn a function into a tool, and register it in `registry` if given.
 
-    With `input_schema`, or with a name and a single untyped parameter, the function takes the input data as its one
-    positional argument (the form of the tool_use API). Otherwise, name, description, schemas and parameter descriptions
-    come from the signature and the docstring, and the function is called with keywords. In both forms, a parameter
-    annotated `CallContext` receives the context of the call.
+    Name, description, schemas and parameter descriptions come from the signature and the docstring, and the function is
+    called with keywords, unless `input_schema` is given; then, as always with `mcp_bridge.tool_use.tool`, the function
+    receives the input data as its one argument. In both forms, a parameter annotated `CallContext` receives the context
+    of the call.
 
     The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
     already exists in `registry`, and TypeError if no schema can be inferred or a `Header` is invalid.
@@ -83,9 +82,9 @@ def _build_tool_entry(
     output_schema: dict[str, Any] | None,
 ) -> ToolEntry:
     known_as = name or get_function_name(function)
-    if input_schema is not None or (name and has_one_dict_parameter(function)):
+    if input_schema is not None:
         text = description or function.__doc__ or ""
-        return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
+        return ToolEntry(known_as, text, function, input_schema, output_schema or {})
     from mcp_bridge.schema.inference import infer_signature
 
     signature = infer_signature(function)
@@ -162,21 +161,3 @@ def _convert_items(convert: Convert) -> Convert:
 
 def _convert_values(convert: Convert) -> Convert:
     return dict if convert is _keep else lambda items: {key: convert(value) for key, value in items.items()}
-
-
-def has_one_dict_parameter(function: Callable[..., Any]) -> bool:
-    """Whether a function has the form of the tool_use API: one parameter for the data, untyped or a dict."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some builtins have no signature
-        return True
-    data = [item for item in parameters if not is_context(item.annotation)]
-    if len(data) != 1 or data[0].kind in (data[0].KEYWORD_ONLY, data[0].VAR_KEYWORD):
-        return False
-    return data[0].annotation is inspect.Parameter.empty or _is_plain_dict(data[0].annotation)
-
-
-def _is_plain_dict(annotation: Any) -> bool:
-    """Whether it is `dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, possibly as text."""
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
-    return text.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}

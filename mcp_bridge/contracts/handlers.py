@@ -1,10 +1,11 @@
-"""What a handler is: whether it is async, and what it may return to ask the client for input."""
+"""What a handler is: whether it is async or can run at all, and what it may return to ask the client for input."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,22 @@ def is_async(function: Callable[..., Any]) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+class CheckedHandler(ABC):
+    """A handler that knows whether its calls can succeed.
+
+    A class to inherit from, because objects of other packages may have any attribute.
+    """
+
+    @abstractmethod
+    def list_problems(self) -> Sequence[str]:
+        """List why every call will fail; empty if calls can succeed."""
+
+
+def find_handler_problems(handler: object) -> Sequence[str]:
+    """Return why every call of a handler will fail; empty if calls can succeed or nothing is known about it."""
+    return handler.list_problems() if isinstance(handler, CheckedHandler) else ()
 
 
 @dataclass(frozen=True, slots=True)

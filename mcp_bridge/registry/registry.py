@@ -246,8 +246,10 @@ def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: b
         return Result.failure(
             f"Tool '{name}' needs input from a user, and this call has no client.", duration_ms=duration_ms
         )
-    if isinstance(data, ToolResult) and data.is_error:
-        return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
+    if isinstance(data, ToolResult):
+        if data.is_error:
+            return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
+        data = data if data.output is None else data.output
     errors = _check_output(tool, data) if validate and tool.output_schema else []
     if errors:
         message = f"Output validation failed for tool '{name}'."

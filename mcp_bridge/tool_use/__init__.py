@@ -1,10 +1,11 @@
 """The complete tool_use API: registry, decorator, validation, chains and their results."""
 
-from mcp_bridge.authoring.tools import tool
 from mcp_bridge.contracts.tool import ToolDefinition, ToolEntry
 from mcp_bridge.contracts.tool_use_results import Result, ResultStatus, ValidationResult
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.tool_use.chain import ChainResult, ChainStep, ToolChain
+from mcp_bridge.tool_use.chain import ToolChain
+from mcp_bridge.tool_use.decorator import tool
+from mcp_bridge.tool_use.steps import ChainResult, ChainStep
 from mcp_bridge.tool_use.validation import validate_input, validate_output
 
 __all__ = [

@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import ToolError, ToolNotFound
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.contracts.tool_use_results import Result, ValidationResult
+from mcp_bridge.contracts.tool_use_results import Result, ResultStatus, ValidationResult
 from mcp_bridge.registry.registry import ToolRegistry
-
-
-@dataclass
-class ChainStep:
-    """One step of a chain. `input_mapping` maps input keys of the tool to context keys, which may be dotted paths."""
-
-    tool_name: str
-    input_mapping: dict[str, str] = field(default_factory=dict)
-    output_key: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return this step as a dictionary."""
-        return asdict(self)
-
-    def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Return this step's input: the mapped values or, without a mapping, a shallow copy of the whole context."""
-        if not self.input_mapping:
-            return dict(context)
-        return {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
-
-    def store_output(self, data: Any, context: dict[str, Any]) -> None:
-        """Store this step's output in the context: under its key, else merged if it is a dict."""
-        if self.output_key:
-            context[self.output_key] = data
-        elif isinstance(data, dict):
-            context.update(data)
-
-
-@dataclass
-class ChainResult:
-    """The result of a chain. `duration_ms` is the wall-clock time of all steps in milliseconds."""
-
-    success: bool = True
-    context: dict[str, Any] = field(default_factory=dict)
-    step_results: list[Result] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    duration_ms: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return this result, including those of its steps, as a dictionary."""
-        return {
-            "success": self.success,
-            "context": dict(self.context),
-            "step_results": [result.to_dict() for result in self.step_results],
-            "errors": list(self.errors),
-            "duration_ms": self.duration_ms,
-        }
+from mcp_bridge.tool_use.steps import ChainResult, ChainStep
+from mcp_bridge.tool_use.validation import validate_input
 
 
 class ToolChain:
@@ -105,7 +60,10 @@ class ToolChain:
         stop_on_failure: bool = True,
         validate_tools: bool = True,
     ) -> ChainResult:
-        """Run all steps in order. Failures are in the result; only a BaseException of a handler is raised."""
+        """Run all steps in order. Failures are in the result; only a BaseException of a handler is raised.
+
+        A step that exceeds its `timeout` has the status TIMEOUT, and its tool is abandoned in a thread.
+        """
         started = time.monotonic()
         result = ChainResult(context=dict(initial_input or {}))
         checked = self.validate() if validate_tools else ValidationResult()
@@ -118,15 +76,33 @@ class ToolChain:
 
     def _run_steps(self, result: ChainResult, *, stop_on_failure: bool) -> None:
         for index, step in enumerate(self._steps):
-            step_result = self._registry.invoke(step.tool_name, step.build_input(result.context))
+            step_result = self._run_step(step, step.build_input(result.context))
             result.step_results.append(step_result)
             if step_result.ok:
                 step.store_output(step_result.data, result.context)
                 continue
             result.success = False
             result.errors += [*step_result.errors, f"Step {index} ('{step.tool_name}') failed: {step_result.message}"]
-            if stop_on_failure:
+            if stop_on_failure and not step.continue_on_failure:
                 return
+
+    def _run_step(self, step: ChainStep, data: dict[str, Any]) -> Result:
+        for wait in step.list_waits():
+            if wait:
+                time.sleep(wait)
+            result = self._invoke_tool(step, data)
+            if result.ok or not self._can_run(step, data):  # another attempt would fail in the same way
+                break
+        return result
+
+    def _invoke_tool(self, step: ChainStep, data: dict[str, Any]) -> Result:
+        if step.timeout is None:
+            return self._registry.invoke(step.tool_name, data)
+        return _invoke_in_thread(self._registry, step.tool_name, data, step.timeout)
+
+    def _can_run(self, step: ChainStep, data: dict[str, Any]) -> bool:
+        entry = self._registry.get(step.tool_name)
+        return entry is not None and validate_input(data, entry.input_schema).valid
 
     def as_tool(
         self,
@@ -135,41 +111,60 @@ class ToolChain:
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         tags: list[str] | None = None,
+        *,
+        output: str | Sequence[str] | None = None,
+        stop_on_failure: bool = True,
     ) -> ToolEntry:
         """Return the chain as a tool. Its input is the initial context, its output the final one.
 
-        Each step is a call of its own under the policy of the call that runs the chain. The first failure ends the
-        chain, with an error that names the step.
+        Each step is a call of its own under the policy of the call that runs the chain. Errors name the step and say
+        which steps have run.
+
+        Args:
+            name: The tool's name.
+            description: By default, the names of the steps.
+            input_schema: By default, the inputs that the first step needs from the initial context, and those of later
+                steps that no earlier step can produce, with their types where the tools declare them.
+            output_schema: The schema of what the tool returns.
+            tags: Categories for selection.
+            output: What the tool returns: a context key or dotted path for that value, several for a dict of these
+                values. By default, the whole context.
+            stop_on_failure: Whether the first failure ends the chain. Otherwise all steps run, and the error lists
+                those that failed, beside the output. A step with `continue_on_failure` never makes the tool fail; a
+                note in the result says that it failed.
         """
-        text = description or f"Runs in order: {', '.join(step.tool_name for step in self._steps)}."
-        return ToolEntry(name, text, self._run_as_tool, input_schema or {}, output_schema or {}, list(tags or ()))
+        from mcp_bridge.tool_use.chain_schema import infer_input_schema  # 4 ms, and few files have chains
+        from mcp_bridge.tool_use.chain_tool import ChainTool
 
-    async def _run_as_tool(self, data: Any, ctx: CallContext) -> dict[str, Any]:
-        checked = self.validate()
-        if not checked.valid:
-            raise ToolError("The chain cannot run.", code="chain_invalid", details=checked.errors)
-        context = dict(data or {})
-        for index, step in enumerate(self._steps):
-            await ctx.progress(index, len(self._steps), step.tool_name)
-            await self._run_step(index, step, context, ctx)
-        return context
+        steps = self._steps
+        schema = infer_input_schema(self._registry, steps) if input_schema is None else input_schema
+        text = description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
+        selected = output if output is None or isinstance(output, str) else tuple(output)
+        handler = ChainTool(self._registry, steps, output=selected, stop_on_failure=stop_on_failure)
+        return ToolEntry(name, text, handler, schema, output_schema or {}, list(tags or ()))
 
-    async def _run_step(self, index: int, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> None:
-        place = f"Step {index} ('{step.tool_name}') failed"
+
+def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], seconds: float) -> Result:
+    """Call a tool in a thread, and abandon it after `seconds`: Python cannot stop a synchronous function."""
+    outcomes: SimpleQueue[Result | BaseException] = SimpleQueue()
+
+    def put_outcome() -> None:
         try:
-            result = await self._registry.dispatch(ctx.create_call(step.tool_name, step.build_input(context)), ctx)
-        except ToolNotFound as error:  # unregistered since the chain was validated
-            raise ToolError(f"{place}: {error.message}", code=str(error.code)) from error
-        if result.is_error:
-            raise ToolError(f"{place}: {result.error_text}", code=result.code)
-        step.store_output(result.output, context)
+            outcomes.put(registry.invoke(name, data))
+        except BaseException as error:
+            outcomes.put(error)
 
-
-def resolve_path(context: Any, path: str) -> Any:
-    """Return the value at a dotted path, or None. A key that itself contains dots takes precedence."""
-    if not isinstance(context, Mapping):
-        return None
-    if path in context:
-        return context[path]
-    head, dot, tail = path.partition(".")
-    return resolve_path(context[head], tail) if dot and head in context else None
+    started = time.monotonic()
+    threading.Thread(
+        target=copy_context().run, args=(put_outcome,), name=f"mcp-bridge chain {name}", daemon=True
+    ).start()
+    try:
+        outcome = outcomes.get(timeout=seconds)
+    except Empty:
+        message = f"Tool '{name}' did not finish within {seconds:g} seconds."
+        return Result(
+            ResultStatus.TIMEOUT, message=message, errors=[message], duration_ms=(time.monotonic() - started) * 1000
+        )
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome

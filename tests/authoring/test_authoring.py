@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pydantic
 import pytest
 
-from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, tool, tool_use
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 
@@ -77,11 +77,11 @@ async def test_every_form_of_the_decorator_makes_a_tool(mode: str) -> None:
     def with_a_name(n: int) -> int:
         return n + 1
 
-    @tool("seed")
+    @tool_use.tool("seed")
     def one_dict(data):  # type: ignore[no-untyped-def]
         return data["n"] + 1
 
-    @tool("typed_dict")
+    @tool_use.tool("typed_dict")
     def one_typed_dict(data: dict[str, Any]) -> int:
         return int(data["n"]) + 1
 
@@ -119,7 +119,7 @@ async def test_a_function_without_parameters_is_a_tool_with_and_without_a_name(n
 
 @pytest.mark.parametrize("builtin", [len, functools.partial(len), functools.partial(max, 2, key=lambda value: 1)])
 async def test_a_builtin_with_a_name_gets_the_data(builtin: Any) -> None:
-    marked: Any = tool("size", "Counts.")(builtin)
+    marked: Any = tool_use.tool("size", "Counts.")(builtin)
     async with connect(registry_of(entry_from(marked))) as client:
         assert words(await call(client, "size", a=1, b=2)) == "2"
 
@@ -167,12 +167,17 @@ async def seed_by_keyword(data: dict[str, Any], *, ctx: CallContext | None = Non
 
 
 @pytest.mark.parametrize(
-    "function",
-    [first, optionally, by_keyword, as_text, awaited, seed, seed_first, seed_by_keyword],
-    ids=lambda function: function.__name__,
+    ("decorate", "function"),
+    [
+        *((tool, function) for function in (first, optionally, by_keyword, as_text, awaited)),
+        *((tool_use.tool, function) for function in (seed, seed_first, seed_by_keyword)),
+    ],
+    ids=lambda value: value.__name__,
 )
-async def test_the_context_is_handed_in_wherever_it_is_asked_for(function: Callable[..., Any]) -> None:
-    marked: Any = tool("t")(functools.wraps(function)(lambda *args, **given: function(*args, **given)))
+async def test_the_context_is_handed_in_wherever_it_is_asked_for(
+    decorate: Callable[..., Any], function: Callable[..., Any]
+) -> None:
+    marked: Any = decorate("t")(functools.wraps(function)(lambda *args, **given: function(*args, **given)))
     entry = entry_from(marked)
     assert "ctx" not in str(entry.input_schema)
     assert "running" not in str(entry.input_schema)

@@ -318,7 +318,7 @@ async def test_calls_made_by_calls_and_by_chains_of_other_registries_are_under_t
         assert words(await call(client, "outer")) == '[null,"denied"]'
         failed = await call(client, "chain")
     assert seen == ["outer", "allowed", "forbidden", "chain", "allowed", "forbidden"]
-    assert "Step 1 ('forbidden') failed: not this one" in words(failed)
+    assert "Step 2 of 2 ('forbidden') failed: not this one" in words(failed)
     assert failed["_meta"]["mcp-bridge/code"] == "denied"
 
 

@@ -116,12 +116,12 @@ SHAPES: dict[str, tuple[str, list[str]]] = {
         ["e"],
     ),
     "a registry": (
-        "from mcp_bridge import ToolRegistry, tool\nregistry = ToolRegistry()\n"
+        "from mcp_bridge.tool_use import ToolRegistry, tool\nregistry = ToolRegistry()\n"
         "for name in ('one', 'two'):\n    tool(name, registry=registry)(lambda data: 'ok')",
         ["one", "two"],
     ),
     "a chain": (
-        "from mcp_bridge import ChainStep, ToolChain, ToolRegistry, tool\n_registry = ToolRegistry()\n"
+        "from mcp_bridge.tool_use import ChainStep, ToolChain, ToolRegistry, tool\n_registry = ToolRegistry()\n"
         "tool('step', registry=_registry)(lambda data: {'said': 'ok'})\n"
         "both = ToolChain(_registry).add_step(ChainStep('step'))",
         ["both", "step"],
@@ -129,7 +129,7 @@ SHAPES: dict[str, tuple[str, list[str]]] = {
     "a marked function": (GREET, ["greet"]),
     "one function twice": (textwrap.dedent(GREET) + "also = greet", ["greet"]),
     "an entry and its registry": (
-        "from mcp_bridge import ToolRegistry, tool\nregistry = ToolRegistry()\n"
+        "from mcp_bridge.tool_use import ToolRegistry, tool\nregistry = ToolRegistry()\n"
         "@tool('one', registry=registry)\ndef one(data): return 'ok'",
         ["one"],
     ),

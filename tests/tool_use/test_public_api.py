@@ -35,7 +35,7 @@ def test_the_names_an_author_needs_stand_at_the_top(name):
     assert name in dir(mcp_bridge)
 
 
-@pytest.mark.parametrize("name", ["ToolEntry", "ToolRegistry", "tool"])
+@pytest.mark.parametrize("name", ["ChainStep", "ToolChain", "ToolDefinition", "ToolEntry", "ToolRegistry"])
 def test_both_places_show_the_same_thing(name):
     assert getattr(mcp_bridge, name) is getattr(api, name)
 

@@ -25,13 +25,19 @@ def test_a_handlers_failed_tool_result_is_a_failure_with_its_text() -> None:
     assert (answer.status, answer.message, answer.data) == (ResultStatus.FAILURE, "no", 3)
 
 
+async def test_the_output_of_a_handlers_tool_result_is_the_data() -> None:
+    registry = registry_of(lambda data: ToolResult(success=True, output={"n": 3}))
+    assert registry.invoke("a", {}).data == {"n": 3}
+    assert (await registry.ainvoke("a", {})).data == {"n": 3}
+
+
 async def test_a_published_chain_that_cannot_run_says_why() -> None:
     registry = ToolRegistry()
     registry.register(ToolChain(registry).add_step(ChainStep("gone")).as_tool("chain"))
     async with connect(registry) as client:
         result = await client.call_tool("chain", {})
     assert result.is_error
-    assert "Step 0: tool 'gone' not found in registry." in result.content[0].text
+    assert "step 1 of 1 of the chain calls 'gone', which is not a tool" in result.content[0].text
 
 
 async def test_a_chain_whose_tool_leaves_while_it_runs_names_the_step() -> None:
@@ -42,7 +48,7 @@ async def test_a_chain_whose_tool_leaves_while_it_runs_names_the_step() -> None:
     registry.register(chain.as_tool("chain"))
     result = await registry.dispatch(ToolCall(id="1", name="chain", arguments={}), CallContext())
     assert result.code == "tool_not_found"
-    assert result.error_text.startswith("Step 1 ('second') failed: Unknown tool: second.")
+    assert result.error_text.startswith("Step 2 of 2 ('second') failed: Unknown tool: second.")
 
 
 def test_data_that_is_not_json_is_judged_by_every_keyword_that_speaks_of_it() -> None:

@@ -7,13 +7,14 @@ single tools of other frameworks. Resources and prompts are entries, functions m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
 from mcp_bridge.contracts.errors import SourceError, ToolError
+from mcp_bridge.contracts.handlers import CheckedHandler, find_handler_problems
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -34,6 +35,8 @@ def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
         if not name.startswith("__") and not isinstance(value, type | ModuleType)
     ]
     tools = [entry for name, value in values for entry in _find_tools(name, value)]
+    chains = [_convert_chain(name, value) for name, value in values if _is_chain(value)]
+    tools += [chain for chain in chains if not any(_runs_same_chain(chain, tool) for tool in tools)]
     others = [entry for _, value in values for entry in _iter_candidates(value)]
     return Offer(
         tools=[*tools, *(_infer_tool(module, name) for name in names)],
@@ -72,6 +75,17 @@ def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer
     )
 
 
+def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
+    """Return the tools of an offer whose calls can succeed, and a line for each problem of the others."""
+    runnable, problems = [], []
+    for entry in offer.tools:
+        found = find_handler_problems(entry.handler)
+        problems += [f"tool '{entry.name}' is not published: {problem}" for problem in found]
+        if not found:
+            runnable.append(entry)
+    return runnable, problems
+
+
 def _remove_duplicates(entries: Iterable[T], key: str) -> list[T]:
     """Remove duplicates: an entry of a registry that another file imports has the same name and handler."""
     name, handler = attrgetter(key), attrgetter("handler")
@@ -103,8 +117,6 @@ def _find_tools(name: str, value: Any) -> Iterator[ToolEntry]:
         yield _convert_entry(value)
     elif _is_registry(value):
         yield from map(_convert_entry, value.list())
-    elif _has(value, "steps", "execute", "add_step") and callable(value.execute):
-        yield _convert_chain(name, value)
 
 
 def _has(value: Any, *names: str) -> bool:
@@ -121,6 +133,10 @@ def _is_entry(value: Any) -> bool:
 
 def _is_registry(value: Any) -> bool:
     return _has(value, "list", "list_names", "register", "get") and callable(value.list)
+
+
+def _is_chain(value: Any) -> bool:
+    return _has(value, "steps", "execute", "add_step") and callable(value.execute)
 
 
 def _convert_entry(value: Any) -> ToolEntry:
@@ -141,15 +157,36 @@ def _convert_chain(name: str, value: Any) -> ToolEntry:
         entry: ToolEntry = value.as_tool(name)
         return entry
     steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
-    return ToolEntry(name, f"Runs in order: {steps}.", partial(_run_chain, value))
+    return ToolEntry(name, f"Runs in order: {steps}.", ForeignChain(value))
 
 
-def _run_chain(chain: Any, data: Any) -> Any:
-    """Run the chain of another package. Its errors are written for the model."""
-    result = chain.execute(dict(data or {}))
-    if not result.success:
-        raise ToolError(f"Chain failed: {'; '.join(result.errors)}", code="chain_failed")
-    return result.context
+@dataclass(frozen=True)
+class ForeignChain(CheckedHandler):
+    """The handler of a chain of another package. Its errors are written for the model."""
+
+    chain: Any
+
+    def __call__(self, data: Any) -> Any:
+        """Run the chain, and return its context."""
+        result = self.chain.execute(dict(data or {}))
+        if not result.success:
+            raise ToolError(f"Chain failed: {'; '.join(result.errors)}", code="chain_failed")
+        return result.context
+
+    def list_problems(self) -> Sequence[str]:
+        """List what the chain's own `validate` reports, if it has one that works."""
+        try:
+            checked = self.chain.validate()
+            return [] if checked.valid else list(map(str, checked.errors)) or ["its own validation fails"]
+        except Exception:  # third-party code: a call will show what is wrong
+            return []
+
+
+def _runs_same_chain(chain: ToolEntry, tool: ToolEntry) -> bool:
+    """Return whether a tool was made with `as_tool` from a chain that a variable holds."""
+    ours: Any = chain.handler
+    theirs: Any = tool.handler
+    return type(theirs) is type(ours) and hasattr(ours, "steps") and theirs.steps is ours.steps
 
 
 def _convert_codomyrmex(name: str, value: Any) -> ToolEntry:

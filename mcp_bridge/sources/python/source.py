@@ -19,7 +19,7 @@ from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
 from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, Toolbox, open_toolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge.runtime.source_files import contains_home, find_source_files
-from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers
+from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers, select_runnable
 
 logger = logging.getLogger("mcp_bridge.sources.python")
 _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
@@ -91,15 +91,17 @@ class PythonSource:
         problems: list[str] = []
         offers: list[Offer] = []
         with without_bytecode():
-            for module in self._import_modules(problems):
+            for module in list(self._import_modules(problems)):  # all before the first: they may use each other's tools
                 try:
                     names = discover_foreign_tools(module, self._select_names(module), discovered)
                     offers.append(find_offer(module, names))
                 except SourceError as error:
                     problems.append(str(error))
         offer = merge_offers(offers)
+        tools, unrunnable = select_runnable(offer)
+        offer = replace(offer, tools=tools)
         foreign, duplicates = remove_duplicates(discovered.tools, _get_taken_names(offer))
-        others = [*discovered.problems, *duplicates]
+        others = [*unrunnable, *discovered.problems, *duplicates]
         offer = replace(offer, tools=[*offer.tools, *foreign])
         if not (problems or others or discovered.toolboxes or offer.entries):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
