@@ -84,7 +84,7 @@ class ToolRunner:
         texts: dict[int, str] = {}
 
         async def run(place: int, call: ToolCall) -> None:
-            texts[place] = await self._run_call(call, group)
+            texts[place] = await self._handle_call(call, group)
 
         async with anyio.create_task_group() as tasks:
             for place, call in enumerate(calls):
@@ -94,7 +94,7 @@ class ToolRunner:
             for place, call in enumerate(calls)
         ]
 
-    async def _run_call(self, call: ToolCall, group: str) -> str:
+    async def _handle_call(self, call: ToolCall, group: str) -> str:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
