@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -80,6 +81,7 @@ class Message(Envelope):
     content: str | list[Block]
     name: str | None = None
     tool_call_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class ToolSpec(Envelope):
@@ -99,21 +101,34 @@ class ToolCall(BaseModel):
 
 
 class Usage(Envelope):
-    """The tokens of one completion."""
+    """The tokens of one completion, and its cost in US dollars if that is known."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cost_usd: Decimal | None = None
 
 
 class ChatRequest(Envelope):
-    """A completion request to a provider."""
+    """A completion request to a provider; `timeout` is in seconds."""
 
     messages: list[Message]
     tools: list[ToolSpec] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    response_format: dict[str, Any] | None = None
     model: str | None = None
     temperature: float | None = None
+    top_p: float | None = None
     max_output_tokens: int | None = None
+    stop: list[str] | None = None
+    reasoning_effort: str | None = None
+    conversation_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    stream: bool | None = False
+    timeout: float | None = None
 
 
 class ChatResponse(Envelope):
@@ -123,3 +138,4 @@ class ChatResponse(Envelope):
     tool_calls: list[ToolCall] | None = None
     usage: Usage | None = None
     finish_reason: str | None = None
+    metadata: dict[str, Any] | None = None

@@ -108,7 +108,7 @@ class TokenReloader:
             return
         self._stamps = stamps
         try:
-            tokens = await to_thread.run_sync(self._read)
+            tokens = await to_thread.run_sync(self._read_tokens)
         except Exception as error:  # the file may contain anything
             text = str(error) if isinstance(error, ConfigError) else type(error).__name__
             logger.error("http.tokens was not reloaded, and the earlier tokens stay valid: %s", text)
@@ -121,7 +121,7 @@ class TokenReloader:
             self.accepted.replace_named(tokens)
         logger.warning("http.tokens was reloaded: %d tokens", len(tokens))
 
-    def _read(self) -> dict[str, str]:
+    def _read_tokens(self) -> dict[str, str]:
         from mcp_bridge.settings import load
 
         settings = load(self._path, os.environ)

@@ -165,7 +165,7 @@ class ChangeNotifier:
             self._counts[client] -= 1
             if not self._counts[client]:
                 del self._counts[client]
-        return self._responses.complete({"_meta": meta}, request.version)
+        return self._responses.complete_result({"_meta": meta}, request.version)
 
     def limit_streams(self, most: int) -> None:
         """Limit the number of concurrent streams to `most`, if that is less than `STREAMS`."""

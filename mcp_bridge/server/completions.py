@@ -47,7 +47,7 @@ class CompletionMethod:
         self._responses = responses
         self._prepared: dict[tuple[str, str], tuple[Any, PreparedEntry]] = {}
 
-    async def complete(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def complete_argument(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve completion/complete: values that match the text, best first.
 
         Raises RequestError for an unknown prompt, template or argument.
@@ -65,7 +65,7 @@ class CompletionMethod:
         values = await self._call_function(offered, name, request, data) if callable(offered) else offered
         ranked, total = rank_values([str(value) for value in values], typed)
         completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
-        return self._responses.complete({"completion": completion}, request.version)
+        return self._responses.complete_result({"completion": completion}, request.version)
 
     async def _call_function(
         self, function: Callable[..., Any], name: str, request: Request, data: Mapping[str, Any]

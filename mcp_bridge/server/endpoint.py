@@ -85,7 +85,7 @@ class Endpoint:
             "resources/read": resources.read_resource,
             "prompts/list": prompts.list_prompts,
             "prompts/get": prompts.get,
-            "completion/complete": CompletionMethod(registry, responses).complete,
+            "completion/complete": CompletionMethod(registry, responses).complete_argument,
         }
         self._stateless_methods: dict[str, Method] = common | {
             "server/discover": lifecycle.discover,

@@ -52,7 +52,7 @@ class PromptMethods:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
         rendered = render_messages(self._responses.check_success(result, version, name=name).content or (), version)
         description = {"description": entry.description} if entry.description else {}
-        return self._responses.complete({**description, "messages": rendered}, version)
+        return self._responses.complete_result({**description, "messages": rendered}, version)
 
     def _render_page(self, request: Request, cursor: str | None) -> Any:
         self._refresh()

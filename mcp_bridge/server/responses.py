@@ -87,9 +87,9 @@ class Responses:
         if not has_feature(version, STATELESS):
             return dict(result)
         hints = {"ttlMs": self._ttl_ms if ttl_ms is None else ttl_ms, "cacheScope": scope or self._scope}
-        return self.complete({**result, **hints}, version)
+        return self.complete_result({**result, **hints}, version)
 
-    def complete(self, result: Mapping[str, Any], version: str) -> dict[str, Any]:
+    def complete_result(self, result: Mapping[str, Any], version: str) -> dict[str, Any]:
         """Return a complete result with the fields that the version requires: `resultType` and the server's name."""
         if not has_feature(version, STATELESS):
             return dict(result)

@@ -75,7 +75,7 @@ class KeySet:
             async with self._lock:  # one request reads, the others wait
                 if self._is_due(age):
                     with anyio.CancelScope(shield=True):  # other requests need the keys even if this one is aborted
-                        await self._read()
+                        await self._update_keys()
         if self._clock() - self._read_at > MAX_STALE:
             raise KeysUnavailable
 
@@ -83,7 +83,7 @@ class KeySet:
         now = self._clock()
         return now >= self._next_at if self._has_failed or not self.version else now - self._read_at >= age
 
-    async def _read(self) -> None:
+    async def _update_keys(self) -> None:
         try:
             content = await to_thread.run_sync(partial(_read_document, self._location))
             documents = _parse_keys(content)

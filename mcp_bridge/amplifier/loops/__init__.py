@@ -1,0 +1,1 @@
+"""The orchestrator modules of this package: the loop of an agent (ORCHESTRATOR_CONTRACT)."""

@@ -1,0 +1,262 @@
+"""The loop of an agent: asks the model, runs the tools that it requests, and returns its final text."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_bridge.amplifier import events
+from mcp_bridge.amplifier.llm_errors import InvalidToolCallError
+from mcp_bridge.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
+from mcp_bridge.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from mcp_bridge.runtime.third_party import describe_error
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+_TRUNCATED = frozenset({"length", "max_tokens"})
+_CONTINUE = {"role": "user", "content": "Your response was truncated. Continue where it stopped, and repeat nothing."}
+
+
+class LoopConfig(BaseModel):
+    """The configuration of a loop.
+
+    Attributes:
+        default_provider: The provider of requests; by default the first one.
+        max_iterations: The most requests to the model for one prompt.
+        max_tokens: The most tokens that these may take together.
+        max_cost: The most US dollars, for providers that report a cost.
+        max_seconds: The most seconds.
+        max_repeated_calls: How often a tool may be called with the same arguments.
+        max_continuations: How often a truncated response is continued.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    default_provider: str | None = None
+    max_iterations: int = Field(default=50, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_cost: Decimal | None = Field(default=None, gt=0)
+    max_seconds: float | None = Field(default=None, gt=0)
+    max_repeated_calls: int = Field(default=3, gt=0)
+    max_continuations: int = Field(default=3, ge=0)
+
+
+@dataclass
+class Spending:
+    """What one execution has used."""
+
+    iterations: int = 0
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+    def add(self, usage: Any) -> None:
+        self.iterations += 1
+        self.tokens += getattr(usage, "total_tokens", 0) or 0
+        self.cost += Decimal(str(getattr(usage, "cost_usd", None) or 0))
+
+    def find_exceeded(self, config: LoopConfig) -> str:
+        """Return which budget is used up, or an empty text."""
+        if self.iterations >= config.max_iterations:
+            return f"{config.max_iterations} requests to the model (max_iterations)"
+        if config.max_tokens is not None and self.tokens >= config.max_tokens:
+            return f"{config.max_tokens} tokens (max_tokens)"
+        if config.max_cost is not None and self.cost >= config.max_cost:
+            return f"{config.max_cost} US dollars (max_cost)"
+        return ""
+
+
+class StoppedError(Exception):
+    """An execution ended without a final response of the model; the text says why."""
+
+
+@dataclass
+class Execution:
+    """One execution of the loop."""
+
+    config: LoopConfig
+    context: Any
+    provider_name: str
+    provider: Any
+    tools: Mapping[str, Any]
+    emitter: HookEmitter
+    runner: ToolRunner
+    cancellation: Any
+    streams: bool
+    spending: Spending = field(default_factory=Spending)
+    texts: list[str] = field(default_factory=list)
+
+    async def run(self) -> str:
+        """Return the final text. Raises StoppedError."""
+        truncated = 0
+        while True:
+            response, calls = await self._ask_model()
+            text = "".join(block.text for block in response.content if block.type == "text")
+            await self.context.add_message(_to_history(response, text, calls))
+            is_truncated = response.finish_reason in _TRUNCATED
+            if calls and not is_truncated:
+                self.texts.clear()
+                for message in await self.runner.run_calls(calls):
+                    await self.context.add_message(message)
+            elif is_truncated and truncated < self.config.max_continuations:
+                truncated += 1
+                self.texts.append(text)
+                for call in calls:  # the arguments may have been truncated, too
+                    reason = "Error: the response was truncated before this call was complete. Use shorter arguments."
+                    await self.context.add_message({"role": "tool", "tool_call_id": call.id, "content": reason})
+                self.emitter.injections.messages.append(dict(_CONTINUE))
+            else:
+                return "".join([*self.texts, text])
+
+    async def _ask_model(self) -> tuple[Any, list[ToolCall]]:
+        """Return a response and its tool calls. Raises StoppedError."""
+        while True:
+            self._check_budgets()
+            request = await self._build_request()
+            try:
+                response = await self._complete(request)
+                calls = [] if response is None else list(self.provider.parse_tool_calls(response))
+            except InvalidToolCallError as error:
+                self.spending.add(None)
+                self.emitter.injections.messages.append({"role": "user", "content": str(error)})
+                continue
+            except Exception as error:
+                data = {"provider": self.provider_name, "error": {"type": type(error).__name__, "message": str(error)}}
+                await self.emitter.emit(events.PROVIDER_ERROR, data)
+                logger.warning("provider '%s' failed", self.provider_name, exc_info=error)
+                raise StoppedError(f"The provider '{self.provider_name}' failed: {describe_error(error)}") from error
+            self.spending.add(response.usage)
+            data = {"provider": self.provider_name, "response": response, "usage": response.usage}
+            await self.emitter.emit(events.PROVIDER_RESPONSE, data)
+            return response, calls
+
+    def _check_budgets(self) -> None:
+        if self.cancellation is not None and self.cancellation.is_cancelled:
+            raise StoppedError("The session was cancelled.")
+        if exceeded := self.spending.find_exceeded(self.config):
+            raise StoppedError(f"The budget was used up: {exceeded}.")
+
+    async def _build_request(self) -> ChatRequest:
+        messages = await self.context.get_messages_for_request(provider=self.provider)
+        data = {"provider": self.provider_name, "messages": messages, "iteration": self.spending.iterations + 1}
+        decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
+        if decision.action == "deny":
+            raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
+        sent = [*messages, *self.emitter.injections.take()]
+        return ChatRequest(
+            messages=[Message(**{**message, "content": message.get("content") or ""}) for message in sent],
+            tools=[_describe_tool(name, tool) for name, tool in self.tools.items()] or None,
+        )
+
+    async def _complete(self, request: ChatRequest) -> Any:
+        if not self.streams or "on_text" not in inspect.signature(self.provider.complete).parameters:
+            return await self.provider.complete(request)
+
+        async def report(text: str) -> None:
+            data = {"block_type": "text", "delta": text, "provider": self.provider_name}
+            await self.emitter.emit(events.CONTENT_BLOCK_DELTA, data)
+
+        return await self.provider.complete(request, on_text=report)
+
+
+class AgentLoop:
+    """An orchestrator. With `streams`, pieces of responses are emitted as `content_block:delta`."""
+
+    def __init__(self, name: str, config: LoopConfig, coordinator: Any = None, *, streams: bool = False) -> None:
+        self.name = name
+        self._config = config
+        self._coordinator = coordinator
+        self._streams = streams
+
+    async def execute(
+        self,
+        prompt: str,
+        context: Any,
+        providers: Mapping[str, Any],
+        tools: Mapping[str, Any],
+        hooks: Any,
+        **kwargs: Any,
+    ) -> str:
+        """Return the model's response to a prompt, after as many model and tool calls as it takes.
+
+        Args:
+            prompt: What the user asks.
+            context: The history, to which everything is added.
+            providers: The models by name; `provider=` among the further arguments chooses one.
+            tools: The tools by name.
+            hooks: Receives the events, and decides about calls.
+            kwargs: `coordinator` replaces that of `mount`.
+
+        An execution that stops early returns what it has, and why; `orchestrator:complete` has it as `status`.
+        """
+        coordinator = kwargs.get("coordinator") or self._coordinator
+        emitter = HookEmitter(hooks, coordinator, self.name, Injections())
+        decision = await emitter.emit(events.PROMPT_SUBMIT, {"prompt": prompt})
+        if decision.action == "deny":
+            return await self._report(emitter, "denied", f"A hook denied the prompt: {decision.reason or ''}", None)
+        changed = (decision.data or {}).get("prompt", prompt)
+        await context.add_message({"role": "user", "content": str(changed)})
+        name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), None))
+        if name not in providers:
+            known = ", ".join(providers) or "none"
+            return await self._report(emitter, "error", f"There is no provider '{name}'. Mounted are: {known}.", None)
+        execution = Execution(
+            config=self._config,
+            context=context,
+            provider_name=name,
+            provider=providers[name],
+            tools=tools,
+            emitter=emitter,
+            runner=ToolRunner(tools, emitter, coordinator, most_repeated=self._config.max_repeated_calls),
+            cancellation=getattr(coordinator, "cancellation", None),
+            streams=self._streams,
+        )
+        return await self._run(execution)
+
+    async def _run(self, execution: Execution) -> str:
+        try:
+            with anyio.move_on_after(self._config.max_seconds):
+                text = await execution.run()
+                return await self._report(execution.emitter, "success", text, execution.spending)
+        except StoppedError as stopped:
+            reason = str(stopped)
+        else:
+            reason = f"The budget was used up: {self._config.max_seconds:g} seconds (max_seconds)."
+        text = "".join([*execution.texts, *(["\n\n"] if execution.texts else []), f"[Stopped early. {reason}]"])
+        return await self._report(execution.emitter, "incomplete", text, execution.spending)
+
+    async def _report(self, emitter: HookEmitter, status: str, text: str, spending: Spending | None) -> str:
+        used = spending or Spending()
+        data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": used.iterations}
+        await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": used.tokens, "cost_usd": str(used.cost)})
+        return text
+
+
+def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """Return a response as a message of the history; reasoning is kept with its signature."""
+    blocks = [block.model_dump(mode="json", exclude_none=True) for block in response.content]
+    is_plain = all(block["type"] == "text" for block in blocks)
+    message: dict[str, Any] = {"role": "assistant", "content": text if is_plain else blocks}
+    if calls:
+        message["tool_calls"] = [{"id": call.id, "tool": call.name, "arguments": call.arguments} for call in calls]
+    return message
+
+
+def _describe_tool(name: str, tool: Any) -> ToolSpec:
+    schema = getattr(tool, "input_schema", None)
+    if schema is None and callable(get_schema := getattr(tool, "get_schema", None)):
+        schema = get_schema()
+    return ToolSpec(name=name, description=str(tool.description), parameters=schema or {"type": "object"})
+
+
+async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+    """Mount a loop and declare the events of its own, on either host."""
+    await coordinator.mount("orchestrator", loop)
+    coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])
+    return loop

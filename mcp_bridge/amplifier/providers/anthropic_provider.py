@@ -1,0 +1,202 @@
+"""`provider-anthropic`: models of Anthropic, and endpoints that speak its Messages API (extra `anthropic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anthropic
+
+from mcp_bridge.amplifier.message_models import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    ImageBlock,
+    Message,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    Usage,
+)
+from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
+from mcp_bridge.amplifier.providers.common import (
+    ProviderConfig,
+    TextListener,
+    build_response,
+    find_key,
+    list_calls,
+    list_results,
+    mount_provider,
+    pair_results,
+    parse_tool_calls,
+    read_request,
+    render_text,
+    to_llm_error,
+)
+
+__amplifier_module_type__ = "provider"
+
+KEY_VARIABLE = "ANTHROPIC_API_KEY"
+
+
+class AnthropicConfig(ProviderConfig):
+    """The configuration of `provider-anthropic`."""
+
+    default_model: str = "claude-sonnet-5-5"
+
+
+class AnthropicProvider:
+    """Models over the Messages API. Transient failures are repeated by the SDK."""
+
+    name = "anthropic"
+
+    def __init__(self, config: AnthropicConfig, api_key: str) -> None:
+        self._config = config
+        self._client = anthropic.AsyncAnthropic(
+            api_key=api_key, base_url=config.base_url, timeout=config.timeout, max_retries=config.max_retries
+        )
+
+    def get_info(self) -> ProviderInfo:
+        config = self._config
+        sizes = {"context_window": config.context_window, "max_output_tokens": config.max_tokens}
+        return ProviderInfo(
+            id=self.name,
+            display_name="Anthropic",
+            credential_env_vars=[KEY_VARIABLE],
+            capabilities=["streaming", "tools", "vision"],
+            defaults={"model": config.default_model, **sizes},
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models of the account. Raises LLMError."""
+        try:
+            found = [model async for model in self._client.models.list()]
+        except anthropic.AnthropicError as error:
+            raise to_llm_error(error, self.name, "") from error
+        config = self._config
+        return [
+            ModelInfo(
+                id=model.id,
+                display_name=model.display_name,
+                context_window=model.max_input_tokens or config.context_window,
+                max_output_tokens=model.max_tokens or config.max_tokens,
+            )
+            for model in found
+        ]
+
+    async def complete(
+        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    ) -> ChatResponse:
+        """Return the model's response; `on_text` receives its text as it comes. Raises LLMError."""
+        params = self._build_params(read_request(request))
+        try:
+            async with self._client.messages.stream(**params) as stream:
+                if on_text is not None:
+                    async for text in stream.text_stream:
+                        await on_text(text)
+                return _read_response(await stream.get_final_message())
+        except Exception as error:  # the SDK raises what its parsing raises
+            raise to_llm_error(error, self.name, params["model"]) from error
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        return parse_tool_calls(response)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _build_params(self, request: ChatRequest) -> dict[str, Any]:
+        config = self._config
+        params: dict[str, Any] = {
+            "model": request.model or config.default_model,
+            "max_tokens": min(request.max_output_tokens or config.max_tokens, config.max_tokens),
+            "messages": build_messages(request.messages),
+        }
+        system = [render_text(each.content) for each in request.messages if each.role in ("system", "developer")]
+        if system:
+            params["system"] = "\n\n".join(system)
+        if request.tools:
+            params["tools"] = [
+                {"name": tool.name, "description": tool.description or "", "input_schema": tool.parameters}
+                for tool in request.tools
+            ]
+        sampling = {"temperature": request.temperature, "top_p": request.top_p}  # of older models and other endpoints
+        extra = {key: value for key, value in sampling.items() if value is not None}
+        optional = {"stop_sequences": request.stop, "timeout": request.timeout, "extra_body": extra or None}
+        return params | {key: value for key, value in optional.items() if value is not None}
+
+
+def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in the form of the API: turns alternate, and results are in a turn of the user."""
+    turns: list[dict[str, Any]] = []
+    for message in pair_results([each for each in messages if each.role not in ("system", "developer")]):
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _build_blocks(message)
+        if blocks and turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _build_blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role in ("tool", "function"):
+        return [
+            {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": render_text(result.output)}
+            for result in list_results(message)
+        ]
+    content = message.content
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content.strip() else []
+    for block in content if isinstance(content, list) else ():
+        blocks += _build_block(block)
+    calls = [
+        {"type": "tool_use", "id": each.id, "name": each.name, "input": each.input} for each in list_calls(message)
+    ]
+    return blocks + calls
+
+
+def _build_block(block: Block) -> list[dict[str, Any]]:
+    """Return a block in the form of the API; none for empty text, and for reasoning of other providers."""
+    match block:
+        case TextBlock() if block.text.strip():
+            return [{"type": "text", "text": block.text}]
+        case ThinkingBlock() if block.signature:
+            return [{"type": "thinking", "thinking": block.thinking, "signature": block.signature}]
+        case RedactedThinkingBlock():
+            return [{"type": "redacted_thinking", "data": block.data}]
+        case ImageBlock():
+            return [{"type": "image", "source": block.source}]
+    return []
+
+
+def _read_response(message: Any) -> ChatResponse:
+    content: list[Block] = []
+    for block in message.content:
+        match block.type:
+            case "text":
+                content.append(TextBlock(text=block.text))
+            case "thinking":
+                content.append(ThinkingBlock(thinking=block.thinking, signature=block.signature))
+            case "redacted_thinking":
+                content.append(RedactedThinkingBlock(data=block.data))
+            case "tool_use":
+                content.append(ToolCallBlock(id=block.id, name=block.name, input=dict(block.input)))
+    usage = message.usage
+    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    sent = usage.input_tokens + read + written
+    tokens = Usage(
+        input_tokens=sent,
+        output_tokens=usage.output_tokens,
+        total_tokens=sent + usage.output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return build_response(content, usage=tokens, finish_reason=message.stop_reason)
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider, and return its cleanup; None without an API key."""
+    options = AnthropicConfig(**(config or {}))
+    key = find_key(options, KEY_VARIABLE)
+    return None if key is None else await mount_provider(coordinator, AnthropicProvider(options, key))

@@ -1,0 +1,249 @@
+"""`provider-openai`: models of OpenAI, and endpoints that speak its Chat Completions API (extra `openai`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import openai
+import orjson
+
+from mcp_bridge.amplifier.llm_errors import ContentFilterError, InvalidToolCallError, LLMError
+from mcp_bridge.amplifier.message_models import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolCallBlock,
+    Usage,
+)
+from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
+from mcp_bridge.amplifier.providers.common import (
+    ProviderConfig,
+    TextListener,
+    build_response,
+    find_key,
+    list_calls,
+    list_results,
+    mount_provider,
+    pair_results,
+    parse_tool_calls,
+    read_request,
+    render_text,
+    to_llm_error,
+)
+
+__amplifier_module_type__ = "provider"
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+_CALLS = "tool_calls"
+_ROLES = {"system": "system", "developer": "developer", "assistant": "assistant"}
+
+
+class OpenAIConfig(ProviderConfig):
+    """The configuration of `provider-openai`.
+
+    Attributes:
+        reasoning_effort: How much a reasoning model thinks, such as `low`.
+        legacy_max_tokens: Send `max_tokens`, for endpoints that do not know `max_completion_tokens`.
+    """
+
+    default_model: str = "gpt-5.5"
+    reasoning_effort: str | None = None
+    legacy_max_tokens: bool = False
+
+
+class OpenAIProvider:
+    """Models over the Chat Completions API. Transient failures are repeated by the SDK."""
+
+    name = "openai"
+
+    def __init__(self, config: OpenAIConfig, api_key: str) -> None:
+        self._config = config
+        self._client = openai.AsyncOpenAI(
+            api_key=api_key, base_url=config.base_url, timeout=config.timeout, max_retries=config.max_retries
+        )
+
+    def get_info(self) -> ProviderInfo:
+        config = self._config
+        sizes = {"context_window": config.context_window, "max_output_tokens": config.max_tokens}
+        return ProviderInfo(
+            id=self.name,
+            display_name="OpenAI",
+            credential_env_vars=[KEY_VARIABLE],
+            capabilities=["streaming", "tools", "vision"],
+            defaults={"model": config.default_model, **sizes},
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models of the account, whose sizes the API does not tell. Raises LLMError."""
+        try:
+            found = [model async for model in self._client.models.list()]
+        except openai.OpenAIError as error:
+            raise to_llm_error(error, self.name, "") from error
+        window, longest = self._config.context_window, self._config.max_tokens
+        return [
+            ModelInfo(id=model.id, display_name=model.id, context_window=window, max_output_tokens=longest)
+            for model in found
+        ]
+
+    async def complete(
+        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    ) -> ChatResponse:
+        """Return the model's response; `on_text` receives its text as it comes. Raises LLMError."""
+        params = self._build_params(read_request(request))
+        try:
+            if on_text is None:
+                completion: Any = await self._client.chat.completions.create(**params)
+            else:
+                completion = await self._stream(params, on_text)
+            return self._read_response(completion, params["model"])
+        except LLMError:
+            raise
+        except Exception as error:  # the SDK raises what its parsing raises
+            raise to_llm_error(error, self.name, params["model"]) from error
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        return parse_tool_calls(response)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _stream(self, params: dict[str, Any], on_text: TextListener) -> Any:
+        options: dict[str, Any] = {**params, "stream_options": {"include_usage": True}}
+        try:
+            async with self._client.chat.completions.stream(**options) as stream:
+                async for event in stream:
+                    if event.type == "content.delta":
+                        await on_text(event.delta)
+                return await stream.get_final_completion()
+        except openai.LengthFinishReasonError as error:
+            return error.completion
+
+    def _build_params(self, request: ChatRequest) -> dict[str, Any]:
+        config = self._config
+        limit = "max_tokens" if config.legacy_max_tokens else "max_completion_tokens"
+        params: dict[str, Any] = {
+            "model": request.model or config.default_model,
+            limit: min(request.max_output_tokens or config.max_tokens, config.max_tokens),
+            "messages": build_messages(request.messages),
+        }
+        if request.tools:
+            params["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description or "",
+                        "parameters": tool.parameters,
+                    },
+                }
+                for tool in request.tools
+            ]
+        optional = {
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "stop": request.stop,
+            "reasoning_effort": request.reasoning_effort or config.reasoning_effort,
+            "timeout": request.timeout,
+        }
+        return params | {key: value for key, value in optional.items() if value is not None}
+
+    def _read_response(self, completion: Any, model: str) -> ChatResponse:
+        choice = completion.choices[0]
+        message = choice.message
+        details: dict[str, Any] = {"provider": self.name, "model": model}
+        if choice.finish_reason == "content_filter" or message.refusal:
+            raise ContentFilterError(f"{self.name}: {message.refusal or 'the content was filtered'}", **details)
+        content: list[Block] = [TextBlock(text=message.content)] if message.content else []
+        is_truncated = choice.finish_reason == "length"
+        for call in message.tool_calls or ():
+            arguments = _parse_arguments(call.function.arguments)
+            if arguments is not None:
+                content.append(ToolCallBlock(id=call.id, name=call.function.name, input=arguments))
+            elif not is_truncated:
+                raise _report_arguments(call.function, details)
+        return build_response(content, usage=_read_usage(completion.usage), finish_reason=choice.finish_reason)
+
+
+def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in the form of the API."""
+    built = []
+    for message in pair_results(messages):
+        if message.role in ("tool", "function"):
+            built += [
+                {"role": "tool", "tool_call_id": result.tool_call_id, "content": render_text(result.output)}
+                for result in list_results(message)
+            ]
+            continue
+        entry: dict[str, Any] = {"role": _ROLES.get(message.role, "user"), "content": _build_content(message)}
+        if message.role == "assistant" and (calls := list_calls(message)):
+            entry[_CALLS] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": orjson.dumps(call.input).decode()},
+                }
+                for call in calls
+            ]
+            entry["content"] = entry["content"] or None
+        built.append(entry)
+    return built
+
+
+def _build_content(message: Message) -> Any:
+    """Return text, or parts if there are images. Reasoning stays with the provider that wrote it."""
+    if isinstance(message.content, str):
+        return message.content
+    blocks = [block for block in message.content if isinstance(block, TextBlock | ImageBlock)]
+    if all(isinstance(block, TextBlock) for block in blocks) or message.role != "user":
+        return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+    return [
+        {"type": "text", "text": block.text}
+        if isinstance(block, TextBlock)
+        else {"type": "image_url", "image_url": {"url": _find_url(block.source)}}
+        for block in blocks
+    ]
+
+
+def _find_url(source: dict[str, Any]) -> str:
+    if source.get("type") == "url":
+        return str(source["url"])
+    return f"data:{source.get('media_type', 'image/png')};base64,{source.get('data', '')}"
+
+
+def _parse_arguments(text: str) -> dict[str, Any] | None:
+    try:
+        arguments = orjson.loads(text or "{}")
+    except ValueError:
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def _report_arguments(function: Any, details: dict[str, Any]) -> LLMError:
+    message = f"The arguments of the call of '{function.name}' are not a JSON object. Repeat the call with valid JSON."
+    return InvalidToolCallError(message, tool_name=function.name, raw_arguments=function.arguments, **details)
+
+
+def _read_usage(usage: Any) -> Usage | None:
+    if usage is None:
+        return None
+    cached = getattr(usage.prompt_tokens_details, "cached_tokens", None)
+    reasoning = getattr(usage.completion_tokens_details, "reasoning_tokens", None)
+    return Usage(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        cache_read_tokens=cached,
+        reasoning_tokens=reasoning,
+    )
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider, and return its cleanup; None without an API key."""
+    options = OpenAIConfig(**(config or {}))
+    key = find_key(options, KEY_VARIABLE)
+    return None if key is None else await mount_provider(coordinator, OpenAIProvider(options, key))

@@ -1,0 +1,102 @@
+"""A local HTTP server that responds as model APIs do, and checks requests with the models of the official SDKs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+    CompletionCreateParamsStreaming,
+)
+from pydantic import TypeAdapter
+
+
+@dataclass
+class Reply:
+    """A response: JSON, events of a stream (dicts, or text as it is), or any body."""
+
+    body: Any = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class ModelServer:
+    """Gives its replies in turn. `requests` are the bodies that it has received."""
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self.replies = list(replies)
+        self.requests: list[dict[str, Any]] = []
+        self.url = ""
+
+    def handle(self, path: str, body: bytes) -> Reply:
+        given = json.loads(body) if body else {}
+        if body:
+            _load_adapter(
+                "anthropic" if path.endswith("/messages") else "openai", bool(given.get("stream"))
+            ).validate_python(given)
+        self.requests.append(given)
+        return self.replies.pop(0)
+
+
+@cache
+def _load_adapter(api: str, is_stream: bool) -> TypeAdapter[Any]:
+    anthropic = (MessageCreateParamsNonStreaming, MessageCreateParamsStreaming)
+    openai = (CompletionCreateParamsNonStreaming, CompletionCreateParamsStreaming)
+    return TypeAdapter((anthropic if api == "anthropic" else openai)[is_stream])
+
+
+@contextmanager
+def serve_model(*replies: Reply) -> Iterator[ModelServer]:
+    """Run a server for the block."""
+    model = ModelServer(replies)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            try:
+                reply = model.handle(self.path, self.rfile.read(int(self.headers.get("content-length", 0))))
+            except Exception as error:
+                reply = Reply({"error": {"message": f"invalid request: {error}"}}, 418)
+            self.send(reply)
+
+        do_GET = do_POST
+
+        def send(self, reply: Reply) -> None:
+            kind = "text/event-stream" if isinstance(reply.body, list) else "application/json"
+            body = reply.body if isinstance(reply.body, bytes) else _encode(reply.body)
+            self.send_response(reply.status)
+            for name, value in {"content-type": kind, "content-length": str(len(body)), **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        model.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield model
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _encode(body: Any) -> bytes:
+    if not isinstance(body, list):
+        return json.dumps(body).encode()
+    lines = []
+    for event in body:
+        kind = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
+        lines.append(f"{kind}data: {event if isinstance(event, str) else json.dumps(event)}\n\n")
+    return "".join(lines).encode()
