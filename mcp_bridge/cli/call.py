@@ -37,14 +37,14 @@ _HINT = "Use key=value pairs, or --arguments with one JSON object"
 class TerminalContext(CallContext):
     """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
 
-    The user at a terminal is asked to confirm or to choose, for example to approve the call. Other questions need a
-    client.
+    The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. What only a client
+    can answer raises MissingCapability.
     """
 
     __slots__ = ("_bar", "_last_line", "_prompt", "_task")
 
     def __init__(self, prompt: TerminalPrompt | None = None) -> None:
-        super().__init__(request_id="cli")
+        super().__init__(request_id="cli", capabilities=prompt.capabilities if prompt is not None else None)
         self._prompt = prompt
         self._bar: Any = None
         self._task: Any = None
@@ -68,12 +68,12 @@ class TerminalContext(CallContext):
         report(escape(f"{level}: {to_text(to_plain(data))}"))
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask at the terminal. Raises MissingCapability without a terminal, or if the question is not a choice."""
+        """Ask at the terminal. Raises MissingCapability without a terminal, and for sampling and roots."""
         self.close()
         answers: dict[str, Any] = {}
         with self.release_holds():
             for key, question in questions.items():
-                answers[key] = await self._prompt.ask_choice(question) if self._prompt is not None else None
+                answers[key] = await self._prompt.ask_user(question) if self._prompt is not None else None
                 if answers[key] is None:
                     return await super().put({key: question})
         return answers
