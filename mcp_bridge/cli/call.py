@@ -95,11 +95,13 @@ def call_tool(options: CallOptions) -> None:
     data = _parse_json(arguments) if arguments is not None else None
     with reserve_stdio() as pipes:  # stdout is only for the result
         bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
+        exceptions: dict[str, BaseException] = {}
+        bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
         result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
-        print(json.dumps(_describe_result(result), indent=2, ensure_ascii=False))
+        print(json.dumps(_describe_result(result, exceptions), indent=2, ensure_ascii=False))
     elif result.is_error:
         report(result.error_text)
     else:
@@ -168,13 +170,25 @@ def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
         return key, value
 
 
-def _describe_result(result: ToolResult) -> dict[str, Any]:
+def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]) -> dict[str, Any]:
     row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
     if result.content is not None:
         row["content"] = [render_block(item, "") for item in result.content]
     if result.is_error:
         row |= {"error": result.error_text, "code": result.code}
+        for reference, error in exceptions.items():
+            if reference in result.error_text:
+                row |= {"reference": reference, "exception": _describe_exception(error)}
     return row | {"duration_ms": result.duration_ms}
+
+
+def _describe_exception(error: BaseException) -> dict[str, str]:
+    from traceback import TracebackException
+
+    from mcp_bridge.cli.tracebacks import format_exception
+
+    message = str(TracebackException.from_exception(error))  # also if the exception's own `__str__` raises
+    return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
 
 
 def _print_result(result: ToolResult) -> None:

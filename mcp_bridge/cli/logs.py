@@ -25,8 +25,9 @@ class OneLineFormatter(logging.Formatter):
     The same is done with `exc_text`, which the formatter of another handler may have set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_frames: bool = False) -> None:
         super().__init__(FORMAT)
+        self._all_frames = all_frames
         self._redactor = Redactor()
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
@@ -54,7 +55,11 @@ class OneLineFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         """Format a traceback, whose last lines may be text from third-party code."""
-        return self._indent(super().formatException(ei))
+        if self._all_frames or ei[1] is None:
+            return self._indent(super().formatException(ei))
+        from mcp_bridge.cli.tracebacks import format_exception
+
+        return self._indent(format_exception(ei[1]))
 
     def _indent(self, text: str) -> str:
         return "\n".join(f"  {escape(line)}" for line in self._redactor.redact_text(text).splitlines())
@@ -79,7 +84,7 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         root.removeHandler(old)
         if isinstance(old.formatter, OneLineFormatter):
             old.close()
-    formatter = OneLineFormatter()
+    formatter = OneLineFormatter(all_frames=level.lower() == "debug")
     for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)

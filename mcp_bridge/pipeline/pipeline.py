@@ -68,6 +68,7 @@ class Pipeline:
 
     Attributes:
         redactor: Redacts arguments in the log.
+        on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Pipeline:
         self._tools = dict(tools or {})
         self.expose_errors = expose_errors
         self.redactor = Redactor()
+        self.on_exception: Callable[[BaseException, str], None] | None = None
         self._middleware = tuple(middleware)
 
     @property
@@ -191,6 +193,8 @@ class Pipeline:
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
         reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
+        if self.on_exception is not None:
+            self.on_exception(error, reference)
         shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
