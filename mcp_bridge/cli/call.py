@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,8 @@ def call_tool(options: CallOptions) -> None:
         bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
         exceptions: dict[str, BaseException] = {}
         bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
-        result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt)
+        with logs.hold_start_errors() as release:
+            result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt, release)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
@@ -118,11 +119,17 @@ def _open_prompt(source: int) -> TerminalPrompt | None:
 
 
 async def _dispatch_call(
-    bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any, prompt: TerminalPrompt | None
+    bridge: Bridge,
+    name: str,
+    pairs: Sequence[str],
+    arguments: Any,
+    prompt: TerminalPrompt | None,
+    ready: Callable[[], None],
 ) -> ToolResult | None:
-    """Return the result, or None if a signal came first. Raises ToolNotFound."""
+    """Return the result, or None if a signal came first. Calls `ready` after the start. Raises ToolNotFound."""
     async with bridge.run_sources():
         await bridge.wait_until_started()
+        ready()
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
