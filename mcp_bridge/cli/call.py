@@ -192,7 +192,7 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
 def _describe_exception(error: BaseException) -> dict[str, str]:
     from traceback import TracebackException
 
-    from mcp_bridge.cli.tracebacks import format_exception
+    from mcp_bridge.runtime.tracebacks import format_exception
 
     message = str(TracebackException.from_exception(error))  # also if the exception's own `__str__` raises
     return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}

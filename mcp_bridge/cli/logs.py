@@ -58,7 +58,7 @@ class OneLineFormatter(logging.Formatter):
         """Format a traceback, whose last lines may be text from third-party code."""
         if self._all_frames or ei[1] is None:
             return self._indent(super().formatException(ei))
-        from mcp_bridge.cli.tracebacks import format_exception
+        from mcp_bridge.runtime.tracebacks import format_exception
 
         return self._indent(format_exception(ei[1]))
 

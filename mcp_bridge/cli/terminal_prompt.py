@@ -14,7 +14,6 @@ from mcp_bridge.cli.form_fields import CONFIRMATION, YES, FormField, list_fields
 from mcp_bridge.cli.output import report
 from mcp_bridge.contracts.question import Answer, Form, Link, Question
 from mcp_bridge.runtime.stdio_descriptors import Descriptor
-from mcp_bridge.server.questions import AnswerMismatch, to_request
 
 if TYPE_CHECKING:
     from mcp_bridge.server.questions import QuestionRequest
@@ -39,6 +38,8 @@ class TerminalPrompt:
         """Return the user's answer, or None for a question that is not for the user. Raises ValueError."""
         if not isinstance(question, Form | Link):
             return None
+        from mcp_bridge.server.questions import AnswerMismatch, to_request  # the first question needs them
+
         request = to_request(question, "")
         async with self._lock:
             self._discard_input()

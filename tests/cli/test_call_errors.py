@@ -65,6 +65,14 @@ def test_the_traceback_has_the_users_frames_alone(inside: Inside) -> None:
     assert "RuntimeError: broken" in done.err
 
 
+def test_the_traceback_of_a_worker_has_the_users_frames_alone(inside: Inside, tools: Path) -> None:
+    settings = "sources:\n  - {type: python, path: tools.py, isolation: process}\n"
+    (tools.parent / "isolated.yaml").write_text(settings)
+    done = inside("call", "fail", "--file", "isolated.yaml")
+    assert list_files(done.err) == ["tools.py"] * 3
+    assert "RuntimeError: broken" in done.err
+
+
 def test_at_debug_the_traceback_has_all_frames(inside: Inside) -> None:
     assert "pipeline.py" in list_files(inside("call", "fail", "--log-level", "debug").err)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,7 +13,9 @@ import mcp_types as types
 import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.authoring import tool
+from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import EVERY_ERA, said
 from tests.kits.questions.asking_people import Person
@@ -116,3 +119,16 @@ def test_a_question_can_run_as_a_task() -> None:
         return await asyncio.create_task(CallContext().ask("Sure?", fallback=None))
 
     assert asyncio.run(main()) is None
+
+
+async def test_a_confirmation_of_a_worker_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from mcp_bridge import CallContext, tool\n\n\n@tool\nasync def delete(ctx: CallContext) -> str:\n"
+        "    answer = await ctx.ask('Delete everything?')\n    return f'{bool(answer)} {answer.action}'\n"
+    )
+    (tmp_path / "some.yaml").write_text("sources:\n  - {type: python, path: tools.py, isolation: process}\n")
+    person = Person(YES, NO)
+    async with connect(build_from_settings(load(tmp_path / "some.yaml", {})), elicitation_callback=person) as client:
+        answers = [said(await client.call_tool("delete", {})) for _ in range(2)]
+    assert answers == ["True accept", "False decline"]
+    assert "confirm" in person.asked[0].requested_schema["properties"]

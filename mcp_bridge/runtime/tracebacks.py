@@ -16,7 +16,9 @@ def format_exception(error: BaseException) -> str:
     formatted = TracebackException.from_exception(error)
     folders = tuple(_list_folders())
     for each in _list_linked(formatted):
-        each.stack[:] = [frame for frame in each.stack if not frame.filename.startswith(folders)] or each.stack
+        own = [frame for frame in each.stack if not frame.filename.startswith(folders)]
+        if own or _has_worker_traceback(each):
+            each.stack[:] = own
     return "".join(formatted.format()).rstrip("\n")
 
 
@@ -26,6 +28,12 @@ def _list_linked(formatted: TracebackException) -> Iterator[TracebackException]:
     for each in (formatted.__cause__, formatted.__context__, *(formatted.exceptions or ())):
         if each is not None:
             yield from _list_linked(each)
+
+
+def _has_worker_traceback(formatted: TracebackException) -> bool:
+    """Whether the exception comes from a worker process, whose own traceback is its note."""
+    notes = getattr(formatted, "__notes__", None)
+    return isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
 
 
 def _list_folders() -> Iterator[str]:
