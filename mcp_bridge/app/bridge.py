@@ -97,10 +97,11 @@ class Bridge:
         )
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
-        """Redact these values from now on: in messages to clients, in `problems` and in what sources write."""
+        """Redact these values from now on: in messages to clients, `problems`, the log, and what sources write."""
         secrets = frozenset(secrets)
         self._secrets |= secrets
         self._redactor.add_secrets(secrets)
+        self.registry.pipeline.redactor.add_secrets(secrets)
         for attached in self._sources:
             if isinstance(attached.source, SecretSource):
                 attached.source.hide(secrets)

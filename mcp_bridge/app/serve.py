@@ -70,14 +70,18 @@ def asgi_app(
     return BridgeApp(bridge.endpoint, HttpOptions(access=Access.for_host(host, token=token)), around=bridge.run_sources)
 
 
-async def serve_stdio(bridge: Bridge, pipes: StdioPipes, ending: ShutdownSignals | None = None) -> None:
+async def serve_stdio(
+    bridge: Bridge, pipes: StdioPipes, ending: ShutdownSignals | None = None, ready: Callable[[], None] = lambda: None
+) -> None:
     """Serve one client over private pipes; `ending` handles the signals, if the caller has set it up.
+
+    `ready` is called once the sources have started.
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge.transports import stdio
 
-    async with _run_cancellable(bridge, ending):
+    async with _run_cancellable(bridge, ending, ready):
         await stdio.serve(bridge.endpoint, pipes, drain=bridge.drain, ending=ending)
 
 

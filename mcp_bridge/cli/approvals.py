@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 
@@ -20,6 +21,7 @@ from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, Terminal
 from mcp_bridge.approvals.decisions import MIN_READING_TIME, Scope
 from mcp_bridge.approvals.grants import Grant, GrantStore
 from mcp_bridge.cli import logs
+from mcp_bridge.cli.choices import Choice, find_choice
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import AnswerOptions, GrantListOptions, RevokeOptions
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
@@ -28,14 +30,13 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.thread_pool import make_call_soon
 from mcp_bridge.settings import Settings, load
 
-ANSWERS: dict[str, Scope] = {
-    "y": "once", "yes": "once", "once": "once",
-    "s": "session", "session": "session",
-    "a": "always", "always": "always",
-    "n": "deny", "no": "deny", "deny": "deny",
-}  # fmt: skip
-"""What the user may type."""
-_CHOICES: dict[str, str] = {"once": "y = once", "session": "s = for the session", "always": "a = always"}
+CHOICES = (
+    Choice("once", "y", "once", ("yes",)),
+    Choice("session", "s", "for the session", ("session",)),
+    Choice("always", "a", "always"),
+    Choice("deny", "n", "no", ("deny",)),
+)
+"""What the user may type. The value is the scope of the approval."""
 _OUTCOMES = {
     "another": "answered elsewhere",
     "withdrawn": "no longer waiting for an answer",
@@ -122,15 +123,15 @@ class ApprovalTerminal:
 
     async def read(self, line: str) -> None:
         word, _, given_number = line.strip().lower().partition(" ")
-        scope = ANSWERS.get(word)
+        choice = find_choice(CHOICES, word)
         number = self._find_number(given_number)
         if not word:
             self._show_next(again=True)
-        elif scope is None:
+        elif choice is None:
             report("Type y, s, a or n, optionally with the number of a request: y 3")
         elif number is None:
             report(self._explain_missing(given_number))
-        elif scope != "deny" and scope not in self._pending[number].scopes:
+        elif (scope := cast(Scope, choice.value)) not in (*self._pending[number].scopes, "deny"):
             report(f"[{number}] this answer is not possible here; {_list_choices(self._pending[number])}")
         elif not await self.visits.answer_question(number, scope):
             self.handle_message(QuestionUpdate(number, "lost"))
@@ -163,7 +164,7 @@ class ApprovalTerminal:
 
 
 def _list_choices(request: TerminalQuestion) -> str:
-    return ", ".join([*(_CHOICES[scope] for scope in request.scopes if scope in _CHOICES), "n = no"])
+    return ", ".join(str(choice) for choice in CHOICES if choice.value in (*request.scopes, "deny"))
 
 
 def show_grants(options: GrantListOptions) -> None:

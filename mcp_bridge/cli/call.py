@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,14 +37,14 @@ _HINT = "Use key=value pairs, or --arguments with one JSON object"
 class TerminalContext(CallContext):
     """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
 
-    The user at a terminal is asked to confirm or to choose, for example to approve the call. Other questions need a
-    client.
+    The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. What only a client
+    can answer raises MissingCapability.
     """
 
     __slots__ = ("_bar", "_last_line", "_prompt", "_task")
 
     def __init__(self, prompt: TerminalPrompt | None = None) -> None:
-        super().__init__(request_id="cli")
+        super().__init__(request_id="cli", capabilities=prompt.capabilities if prompt is not None else None)
         self._prompt = prompt
         self._bar: Any = None
         self._task: Any = None
@@ -68,12 +68,12 @@ class TerminalContext(CallContext):
         report(escape(f"{level}: {to_text(to_plain(data))}"))
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask at the terminal. Raises MissingCapability without a terminal, or if the question is not a choice."""
+        """Ask at the terminal. Raises MissingCapability without a terminal, and for sampling and roots."""
         self.close()
         answers: dict[str, Any] = {}
         with self.release_holds():
             for key, question in questions.items():
-                answers[key] = await self._prompt.ask_choice(question) if self._prompt is not None else None
+                answers[key] = await self._prompt.ask_user(question) if self._prompt is not None else None
                 if answers[key] is None:
                     return await super().put({key: question})
         return answers
@@ -95,11 +95,14 @@ def call_tool(options: CallOptions) -> None:
     data = _parse_json(arguments) if arguments is not None else None
     with reserve_stdio() as pipes:  # stdout is only for the result
         bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
-        result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt)
+        exceptions: dict[str, BaseException] = {}
+        bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
+        with logs.hold_start_errors() as release:
+            result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt, release)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
-        print(json.dumps(_describe_result(result), indent=2, ensure_ascii=False))
+        print(json.dumps(_describe_result(result, exceptions), indent=2, ensure_ascii=False))
     elif result.is_error:
         report(result.error_text)
     else:
@@ -116,11 +119,17 @@ def _open_prompt(source: int) -> TerminalPrompt | None:
 
 
 async def _dispatch_call(
-    bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any, prompt: TerminalPrompt | None
+    bridge: Bridge,
+    name: str,
+    pairs: Sequence[str],
+    arguments: Any,
+    prompt: TerminalPrompt | None,
+    ready: Callable[[], None],
 ) -> ToolResult | None:
-    """Return the result, or None if a signal came first. Raises ToolNotFound."""
+    """Return the result, or None if a signal came first. Calls `ready` after the start. Raises ToolNotFound."""
     async with bridge.run_sources():
         await bridge.wait_until_started()
+        ready()
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
@@ -168,13 +177,25 @@ def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
         return key, value
 
 
-def _describe_result(result: ToolResult) -> dict[str, Any]:
+def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]) -> dict[str, Any]:
     row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
     if result.content is not None:
         row["content"] = [render_block(item, "") for item in result.content]
     if result.is_error:
         row |= {"error": result.error_text, "code": result.code}
+        for reference, error in exceptions.items():
+            if reference in result.error_text:
+                row |= {"reference": reference, "exception": _describe_exception(error)}
     return row | {"duration_ms": result.duration_ms}
+
+
+def _describe_exception(error: BaseException) -> dict[str, str]:
+    from traceback import TracebackException
+
+    from mcp_bridge.runtime.tracebacks import format_exception
+
+    message = str(TracebackException.from_exception(error))  # also if the exception's own `__str__` raises
+    return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
 
 
 def _print_result(result: ToolResult) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.cli.output import escape
-from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.runtime import uncaught_errors
 from mcp_bridge.runtime.redaction import Redactor
 
@@ -25,8 +26,9 @@ class OneLineFormatter(logging.Formatter):
     The same is done with `exc_text`, which the formatter of another handler may have set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_frames: bool = False) -> None:
         super().__init__(FORMAT)
+        self._all_frames = all_frames
         self._redactor = Redactor()
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
@@ -54,10 +56,57 @@ class OneLineFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         """Format a traceback, whose last lines may be text from third-party code."""
-        return self._indent(super().formatException(ei))
+        if self._all_frames or ei[1] is None:
+            return self._indent(super().formatException(ei))
+        from mcp_bridge.runtime.tracebacks import format_exception
+
+        return self._indent(format_exception(ei[1]))
 
     def _indent(self, text: str) -> str:
         return "\n".join(f"  {escape(line)}" for line in self._redactor.redact_text(text).splitlines())
+
+
+class StartErrors(logging.Filter):
+    """Holds the errors of sources back from stderr until the start has succeeded or failed.
+
+    The errors that end a start are reported by the command itself; without this, they would be shown twice.
+    """
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self._handler = handler
+        self._held: list[logging.LogRecord] | None = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._held is None or record.name != "mcp_bridge.bridge" or record.levelno < logging.ERROR:
+            return True
+        self._held.append(record)
+        return False
+
+    def release(self, reported: str = "") -> None:
+        """Log what was held back, except the lines that are reported anyway."""
+        held, self._held = self._held or [], None
+        lines = tuple(filter(None, reported.splitlines()))
+        for record in held:
+            if not record.getMessage().endswith(lines):
+                self._handler.handle(record)
+
+
+@contextmanager
+def hold_start_errors() -> Iterator[Callable[[], None]]:
+    """Hold errors of the start back until the returned function is called, or the block ends."""
+    on_stderr = [each for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]
+    handler = next(iter(on_stderr), logging.NullHandler())
+    held = StartErrors(handler)
+    handler.addFilter(held)
+    try:
+        yield held.release
+    except BridgeError as error:
+        held.release(str(error))
+        raise
+    finally:
+        held.release()
+        handler.removeFilter(held)
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
@@ -79,7 +128,7 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         root.removeHandler(old)
         if isinstance(old.formatter, OneLineFormatter):
             old.close()
-    formatter = OneLineFormatter()
+    formatter = OneLineFormatter(all_frames=level.lower() == "debug")
     for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)

@@ -43,6 +43,8 @@ def show_table(
 
 def escape(line: str) -> str:
     """Escape the control characters of a line, including line breaks."""
+    if line.isprintable():  # each line of the log passes through here
+        return line
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
     )

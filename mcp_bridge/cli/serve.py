@@ -43,7 +43,10 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
                 target = load_target(options.file, watch=options.reload, token_env=options.token_env)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
-                run_on_event_loop(serve_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
+                with logs.hold_start_errors() as release:
+                    run_on_event_loop(
+                        serve_stdio, target.bridge, pipes, ending, release, loop_factory=target.loop_factory
+                    )
         else:
             with detach_stdin():
                 target = load_target(options.file, watch=options.reload, token_env=options.token_env)
@@ -54,12 +57,14 @@ def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: 
     host, port, options = _choose_http_options(target, http, token_env)
 
     def announce(url: str) -> None:
+        release()
         counts = format_entry_counts(target.bridge.registry)
         report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
-    run_on_event_loop(
-        serve_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory
-    )
+    with logs.hold_start_errors() as release:
+        run_on_event_loop(
+            serve_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory
+        )
 
 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:

@@ -14,7 +14,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 if TYPE_CHECKING:  # questions are imported when the first one is asked
     from mcp_bridge.contracts.handlers import NeedsInput
-    from mcp_bridge.contracts.question import Answer, Question, Root, Sampled
+    from mcp_bridge.contracts.question import Answer, PendingAnswer, Question, Root, Sampled
 
 NO_FALLBACK: Any = object()
 """The default of `fallback`: there is none, so the method raises."""
@@ -158,7 +158,7 @@ class CallContext:
         """
         check_level(level)
 
-    async def ask(
+    def ask(
         self,
         message: str,
         schema: Any = None,
@@ -166,12 +166,12 @@ class CallContext:
         url: str | None = None,
         key: str | None = None,
         fallback: Any = NO_FALLBACK,
-    ) -> Answer:
+    ) -> PendingAnswer:
         """Ask the user to fill in a form or, with `url`, to open a page. The deadline pauses while the call waits.
 
         Args:
             message: The question, as the user reads it.
-            schema: The fields of the form, see `Form`.
+            schema: The fields of the form, see `Form`. None asks the user to confirm.
             url: The page to open, see `Link`.
             key: A name of the question for clients.
             fallback: Returned if the client cannot ask the user.
@@ -182,11 +182,10 @@ class CallContext:
             InvalidAnswer: The client's answers were not valid.
             ValueError: The schema cannot be shown as a form.
         """
-        from mcp_bridge.contracts.question import Form, Link
+        from mcp_bridge.contracts.question import Form, Link, PendingAnswer
 
         question: Question = Link(message, url) if url is not None else Form(message, schema)
-        answer: Answer = await self._ask_one(question, key, fallback)
-        return answer
+        return PendingAnswer(self._ask_one(question, key, fallback))
 
     async def sample(
         self,

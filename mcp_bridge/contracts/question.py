@@ -6,7 +6,7 @@ client/sampling, client/roots), and as input requests in 2026-07-28 (basic/patte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +14,7 @@ from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import Message
 
-__all__ = ["Answer", "Form", "Link", "NeedsInput", "Question", "Root", "Roots", "Sampled", "Sampling"]
+__all__ = ["Answer", "Form", "Link", "NeedsInput", "PendingAnswer", "Question", "Root", "Roots", "Sampled", "Sampling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Form(Question):
 
     `schema` is a flat JSON Schema (an object whose properties are text, numbers, booleans or choices), or a type from
     which one is made: a dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`,
-    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks the user to confirm. Never
-    ask for secrets in a form; use a `Link`.
+    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks the user to confirm: the
+    answer is accepted or not, and has no content. Never ask for secrets in a form; use a `Link`.
     """
 
     message: str
@@ -100,6 +100,38 @@ class Answer:
 
     def __bool__(self) -> bool:
         return self.accepted
+
+
+class PendingAnswer(Coroutine[Any, Any, Answer]):
+    """The coroutine of `CallContext.ask`. Its truth value raises TypeError, because only an Answer is a yes or a no.
+
+    It is a Coroutine so that it can be passed to everything that takes one, such as `anyio.from_thread.run`.
+    """
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Answer]) -> None:
+        self._coroutine = coroutine
+        coroutine.__qualname__ = "CallContext.ask"  # type: ignore[attr-defined] # the name in Python's own warning
+
+    def __bool__(self) -> bool:
+        self._coroutine.close()  # no warning follows
+        raise TypeError("ctx.ask(...) was not awaited, so there is no answer yet. Write `await ctx.ask(...)`")
+
+    def __await__(self) -> Generator[Any, Any, Answer]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """Resume the coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception inside the coroutine."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine."""
+        self._coroutine.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

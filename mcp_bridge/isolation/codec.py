@@ -138,7 +138,8 @@ def encode_question(question: Question) -> Json:
     """Return a question as JSON. Raises ValueError if it cannot be asked, TypeError for other types."""
     match question:
         case Form(message, schema):
-            return {"form": {"message": str(to_plain(message)), "schema": create_form(schema).full_schema}}
+            full_schema = create_form(schema).full_schema if schema is not None else None
+            return {"form": {"message": str(to_plain(message)), "schema": full_schema}}
         case Link(message, url):
             return {"link": {"message": str(to_plain(message)), "url": str(to_plain(url))}}
         case Sampling():

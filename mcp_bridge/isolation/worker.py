@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -37,6 +36,7 @@ from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.event_loop import is_being_cancelled, make_loop_factory
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
+from mcp_bridge.runtime.tracebacks import format_exception
 from mcp_bridge.schema.callables import adapt_completion
 from mcp_bridge.wire.messages import to_messages
 from mcp_bridge.wire.resource_contents import to_contents
@@ -178,7 +178,7 @@ def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
         return {"crash": f"needed more than {limits.memory >> 20} MiB of memory"}
     if isinstance(error, CallError):
         return {"error": encode_error(error)}
-    return {"error": encode_error(error), "notes": "".join(traceback.format_exception(error))}
+    return {"error": encode_error(error), "notes": format_exception(error)}
 
 
 def _estimate_length(result: Any) -> int:

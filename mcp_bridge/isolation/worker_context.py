@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from mcp_bridge.isolation.order import CONTEXT_FIELDS
 from mcp_bridge.isolation.worker_link import WorkerLink
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.thread_pool import ThreadPool
+from mcp_bridge.runtime.tracebacks import format_exception
 from mcp_bridge.wire.values import to_plain, to_result
 
 MAX_TRIES = 3
@@ -113,7 +113,7 @@ class WorkerContext(CallContext):
                 return {"result": encode_result(to_result(await prepared.run(order["arguments"], ctx, self._threads)))}
             return {"error": encode_error(TimeoutError())}  # the bridge knows: it is its time limit
         except Exception as error:
-            notes = "" if isinstance(error, CallError) else "".join(traceback.format_exception(error))
+            notes = "" if isinstance(error, CallError) else format_exception(error)
             return {"error": encode_error(error), "notes": notes}
 
     def resource_updated(self, uri: str) -> None:

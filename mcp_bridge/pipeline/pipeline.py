@@ -27,16 +27,16 @@ from mcp_bridge.contracts.errors import (
 from mcp_bridge.contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.pipeline.call_log import log_call, logger
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.deadline import DeadlineClock
 from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota, Slot, compute_share
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.values import Unreadable, to_result
-
-logger = logging.getLogger("mcp_bridge.calls")
 
 ROUNDS = 100
 """How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
@@ -65,6 +65,10 @@ class Pipeline:
         arguments: The size limits of a call's arguments.
         tools: Limits of single tools, by patterns of their names; the first pattern that matches applies.
         expose_errors: Show clients the text of unexpected exceptions.
+
+    Attributes:
+        redactor: Redacts arguments in the log.
+        on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
     """
 
     def __init__(
@@ -87,6 +91,8 @@ class Pipeline:
         self._arguments = arguments or SizeLimits()
         self._tools = dict(tools or {})
         self.expose_errors = expose_errors
+        self.redactor = Redactor()
+        self.on_exception: Callable[[BaseException, str], None] | None = None
         self._middleware = tuple(middleware)
 
     @property
@@ -116,7 +122,7 @@ class Pipeline:
         return [
             *([self._map_errors] if observe else []),  # for errors of the observers themselves
             *recheck(observe),  # see results, never exceptions
-            self._map_errors,
+            partial(self._map_errors, is_outermost=False) if observe else self._map_errors,
             *recheck(admit),
             validate_input,
             *([partial(_provide_checks, check_input, check_output)] if decide else []),
@@ -147,7 +153,9 @@ class Pipeline:
         own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
         return own if own.timeout is not None else replace(own, timeout=self.timeout)
 
-    async def _map_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def _map_errors(
+        self, call: ToolCall, ctx: CallContext, call_next: CallNext, *, is_outermost: bool = True
+    ) -> ToolResult:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
         started = time.monotonic()
         watch = CancellationWatch()
@@ -155,13 +163,18 @@ class Pipeline:
             result = await watch.run(call_next(call, ctx))
         except BaseException as error:
             if watch.is_cancelled_by_others(error):
+                if is_outermost and logger.isEnabledFor(logging.INFO):
+                    log_call(call, ctx, time.monotonic() - started, None, self.redactor)
                 if (cancellation := _extract_cancellation(error)) is not error:
                     raise cancellation from None
                 raise
             result = to_error_result(error if isinstance(error, CallError) else self._report_unexpected(call, error))
         if watch.own_requests:
             await watch.reset()
-        result.duration_ms = (time.monotonic() - started) * 1000
+        seconds = time.monotonic() - started
+        result.duration_ms = seconds * 1000
+        if is_outermost and logger.isEnabledFor(logging.INFO):
+            log_call(call, ctx, seconds, result, self.redactor)
         return result
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -180,6 +193,8 @@ class Pipeline:
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
         reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
+        if self.on_exception is not None:
+            self.on_exception(error, reference)
         shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 

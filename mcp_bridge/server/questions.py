@@ -23,6 +23,13 @@ from mcp_bridge.wire.values import to_plain, to_plain_mapping
 ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 TRIES = 3
 """How many answers to one question may fail validation."""
+CONFIRM = "confirm"
+CONFIRMATION = {
+    "type": "object",
+    "properties": {CONFIRM: {"type": "boolean", "title": "Confirm", "default": True}},
+    "required": [CONFIRM],
+}
+"""The form of a question without a schema. Some clients show an empty form as a button that does nothing."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
 _BLANK = r"\s\x00-\x20\x7f\ud800-\udfff\\"  # browsers read a backslash as a slash, other programs do not
@@ -97,6 +104,8 @@ def to_request(question: Question, version: str) -> QuestionRequest:
 
 def _to_request(question: Question, version: str) -> QuestionRequest:
     match question:
+        case Form(message, None):
+            return _to_confirmation_request(message, version)
         case Form(message, schema):
             return _to_form_request(message, create_form(schema), version)
         case Link(message, url):
@@ -149,6 +158,8 @@ def _restore_request(method: str, params: dict[str, Any], form: Any, version: st
         return _to_request(Roots(), version)
     if "url" in params:
         return _to_link_request(params["message"], params["url"], version)
+    if form == CONFIRMATION:
+        return _to_confirmation_request(params["message"], version)
     return _to_form_request(params["message"], create_form(form or params["requestedSchema"]), version)
 
 
@@ -156,6 +167,11 @@ def _to_form_request(message: str, form: FormSchema, version: str) -> QuestionRe
     mode = {"mode": "form"} if has_feature(version, ICONS) else {}
     params = {**mode, "message": str(to_plain(message)), "requestedSchema": form.to_version(version)}
     return QuestionRequest(ELICIT, params, {"elicitation": {"form": {}}}, partial(_read_answer, form), form.full_schema)
+
+
+def _to_confirmation_request(message: str, version: str) -> QuestionRequest:
+    form = create_form(CONFIRMATION)
+    return replace(_to_form_request(message, form, version), read=partial(_read_confirmation, form))
 
 
 def _to_link_request(message: str, url: str, version: str) -> QuestionRequest:
@@ -207,6 +223,16 @@ def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
     if problems := form.list_problems(content):
         raise AnswerMismatch(problems)
     return Answer(action=action, content=form.select_content(content), data=form.read_answer(content))
+
+
+def _read_confirmation(form: FormSchema, raw: Any) -> Answer:
+    """Read a confirmation: a no is a decline. Clients that show only buttons accept without content, which is a yes."""
+    content = raw.get("content") if isinstance(raw, Mapping) else None
+    is_filled_in = content is not None and not (isinstance(content, Mapping) and CONFIRM not in content)
+    answer = _read_answer(form if is_filled_in else None, raw)
+    if not answer.accepted:
+        return answer
+    return Answer(action="accept", data={}) if answer.content.get(CONFIRM, True) else Answer(action="decline")
 
 
 def _read_sampled(raw: Any) -> Sampled:

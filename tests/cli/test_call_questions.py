@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.kits.cli.cli_running import COMMAND, PATIENCE
+from tests.kits.cli.terminal import call_at_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 
@@ -61,41 +58,8 @@ async def order(ctx: CallContext) -> str:
 
 @tool
 async def name(ctx: CallContext) -> str:
-    return (await ctx.ask("Who?", str)).data
+    return (await ctx.sample("A name, please.")).text
 """
-
-
-@dataclass
-class Ended:
-    """What a command wrote, and its exit code."""
-
-    code: int
-    out: str
-    shown: str
-
-
-def call_at_terminal(folder: Path, *arguments: str, answers: list[str], early: str = "") -> Ended:
-    """Run `call` at a terminal, and type an answer whenever it waits for one."""
-    controller, terminal = os.openpty()
-    os.write(controller, early.encode())
-    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
-    with subprocess.Popen(
-        [*COMMAND, "call", *arguments],
-        cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, env=environ,
-    ) as process:  # fmt: skip
-        os.close(terminal)
-        shown, waiting = b"", list(answers)
-        while True:
-            try:
-                data = os.read(controller, 4096)
-            except OSError:  # how Linux says that the other end is closed
-                break
-            shown += data
-            while waiting and shown.count(b"An empty line cancels.") > len(answers) - len(waiting):
-                os.write(controller, waiting.pop(0).encode())
-        os.close(controller)
-        assert process.stdout is not None
-        return Ended(process.wait(PATIENCE), process.stdout.read().decode(), shown.decode())
 
 
 @pytest.fixture
@@ -131,7 +95,7 @@ def test_a_choice_for_always_is_remembered(gated: Path) -> None:
     assert call_at_terminal(gated, "shout", answers=[]).out == "HUSH\n"
 
 
-def test_tools_can_ask_for_a_choice_and_a_confirmation_and_nothing_else(tmp_path: Path) -> None:
+def test_tools_can_ask_for_a_choice_and_a_confirmation_but_not_for_a_model(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     ended = call_at_terminal(tmp_path, "order", answers=["2\n", "no\n"])
     assert (ended.code, ended.out) == (0, "Size.LARGE decline\n"), ended.shown

@@ -61,7 +61,7 @@ class PythonSource:
         publisher = _Publisher(publish)
         async with anyio.create_task_group() as tasks:
             await tasks.start(publisher.publish, loaded)
-            async for reloaded in self._reload_after_edits(stamps):
+            async for reloaded in self._reload_after_edits(stamps, is_broken=bool(loaded.errors)):
                 await tasks.start(publisher.publish, reloaded)
 
     def list_files(self) -> Sequence[Path]:
@@ -133,8 +133,11 @@ class PythonSource:
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
-    async def _reload_after_edits(self, stamps: Mapping[Path, int]) -> AsyncIterator[_Loaded]:
-        """Yield what is loaded after each edit. `stamps` reveal edits from before the watcher was ready."""
+    async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[_Loaded]:
+        """Yield what is loaded after each edit. `stamps` reveal edits from before the watcher was ready.
+
+        An edit that repairs a source `is_broken` is logged at a level that is shown by default, as its error was.
+        """
         async for edited in _watch_edits(self._root):
             if edited or self._read_stamps() != stamps:
                 forget_modules(self._root)
@@ -145,7 +148,9 @@ class PythonSource:
                     yield loaded
                     offer = loaded.offer
                     resources = len(offer.resources) + len(offer.templates)
-                    logger.info(_RELOADED, self.name, len(offer.tools), resources, len(offer.prompts))
+                    level = logging.WARNING if is_broken else logging.INFO
+                    logger.log(level, _RELOADED, self.name, len(offer.tools), resources, len(offer.prompts))
+                is_broken = bool(loaded.errors)
             stamps = self._read_stamps()
 
     def _read_stamps(self) -> dict[Path, int]:

@@ -96,7 +96,8 @@ async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str
     assert bool(answer) is answer.accepted is (action == "accept")
     (question,) = person.asked
     assert (question.message, question.mode) == ("Please.", "form")
-    assert question.requested_schema == {"type": "object", "properties": {}}
+    field = {"type": "boolean", "title": "Confirm", "default": True}
+    assert question.requested_schema == {"type": "object", "properties": {"confirm": field}, "required": ["confirm"]}
 
 
 @EVERY_ERA

@@ -1,0 +1,43 @@
+"""Tracebacks that show the code of the user, without the frames between the command and the tool."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from traceback import TracebackException
+
+_PLUMBING = ("mcp_bridge", "anyio", "trio", "asyncio", "concurrent", "threading")
+"""The modules whose frames carry a call. They are left out wherever another frame remains."""
+
+
+def format_exception(error: BaseException) -> str:
+    """Format an exception and its causes like Python does, without the frames of the bridge and its event loop."""
+    formatted = TracebackException.from_exception(error)
+    folders = tuple(_list_folders())
+    for each in _list_linked(formatted):
+        own = [frame for frame in each.stack if not frame.filename.startswith(folders)]
+        if own or _has_worker_traceback(each):
+            each.stack[:] = own
+    return "".join(formatted.format()).rstrip("\n")
+
+
+def _list_linked(formatted: TracebackException) -> Iterator[TracebackException]:
+    """Yield an exception, its causes, and the exceptions of a group."""
+    yield formatted
+    for each in (formatted.__cause__, formatted.__context__, *(formatted.exceptions or ())):
+        if each is not None:
+            yield from _list_linked(each)
+
+
+def _has_worker_traceback(formatted: TracebackException) -> bool:
+    """Whether the exception comes from a worker process, whose own traceback is its note."""
+    notes = getattr(formatted, "__notes__", None)
+    return isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
+
+
+def _list_folders() -> Iterator[str]:
+    for name in _PLUMBING:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            yield os.path.dirname(file) + os.sep if os.path.basename(file) == "__init__.py" else file

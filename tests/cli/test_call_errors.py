@@ -1,0 +1,100 @@
+"""An exception under `call` shows the code of the user, in the log and as JSON."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.kits.cli.cli_running import Inside
+
+TOOLS = """
+from mcp_bridge import CallContext, tool
+
+
+def check(number):
+    try:
+        return 1 / number
+    except ZeroDivisionError as error:
+        raise RuntimeError("broken") from error
+
+
+@tool
+def fail() -> float:
+    return check(0)
+
+
+@tool
+async def fail_inside(ctx: CallContext) -> str:
+    return (await ctx.invoke("fail")).error_text
+
+
+@tool
+async def forget(ctx: CallContext) -> str:
+    return "yes" if ctx.ask("Sure?") else "no"
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+@tool
+async def hide() -> str:
+    raise Unprintable
+"""
+
+
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "tools.py"
+
+
+def list_files(log: str) -> list[str]:
+    return [Path(file).name for file in re.findall(r'File "(.*?)"', log)]
+
+
+def test_the_traceback_has_the_users_frames_alone(inside: Inside) -> None:
+    done = inside("call", "fail")
+    assert done.code == 1
+    assert list_files(done.err) == ["tools.py"] * 3
+    assert "ZeroDivisionError" in done.err
+    assert "RuntimeError: broken" in done.err
+
+
+def test_the_traceback_of_a_worker_has_the_users_frames_alone(inside: Inside, tools: Path) -> None:
+    settings = "sources:\n  - {type: python, path: tools.py, isolation: process}\n"
+    (tools.parent / "isolated.yaml").write_text(settings)
+    done = inside("call", "fail", "--file", "isolated.yaml")
+    assert list_files(done.err) == ["tools.py"] * 3
+    assert "RuntimeError: broken" in done.err
+
+
+def test_at_debug_the_traceback_has_all_frames(inside: Inside) -> None:
+    assert "pipeline.py" in list_files(inside("call", "fail", "--log-level", "debug").err)
+
+
+def test_json_has_the_exception_and_its_reference(inside: Inside) -> None:
+    result = inside("call", "fail", "--json", "--log-level", "critical").json
+    assert result["reference"] in result["error"]
+    exception = result["exception"]
+    assert (exception["type"], exception["message"]) == ("RuntimeError", "broken")
+    assert list_files(exception["traceback"]) == ["tools.py"] * 3
+
+
+def test_json_has_no_exception_of_another_call(inside: Inside) -> None:
+    assert inside("call", "fail_inside", "--json").json.keys() == {"ok", "output", "duration_ms"}
+
+
+def test_an_exception_without_text_is_shown(inside: Inside) -> None:
+    assert inside("call", "hide", "--json").json["exception"]["type"] == "Unprintable"
+
+
+def test_a_forgotten_await_is_explained_without_a_warning(inside: Inside) -> None:
+    done = inside("call", "forget")
+    assert "TypeError: ctx.ask(...) was not awaited" in done.err
+    assert "never awaited" not in done.err
+    assert list_files(done.err) == ["tools.py"]

@@ -1,0 +1,50 @@
+"""Runs `call` at a pseudo-terminal, and answers its questions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kits.cli.cli_running import COMMAND, PATIENCE
+
+INTERRUPT = "\x03"
+
+
+@dataclass
+class Ended:
+    """What a command wrote, and its exit code."""
+
+    code: int
+    out: str
+    shown: str
+
+
+def call_at_terminal(folder: Path, *arguments: str, answers: list[str], early: str = "") -> Ended:
+    """Run `call` at a terminal, and type an answer whenever it waits for one; INTERRUPT is Ctrl-C."""
+    controller, terminal = os.openpty()
+    os.write(controller, early.encode())
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(
+        [*COMMAND, "call", *arguments],
+        cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, env=environ,
+    ) as process:  # fmt: skip
+        os.close(terminal)
+        shown, waiting = b"", list(answers)
+        while True:
+            try:
+                data = os.read(controller, 4096)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            shown += data
+            while waiting and shown.count(b"An empty line") > len(answers) - len(waiting):
+                answer = waiting.pop(0)
+                if answer == INTERRUPT:  # the terminal does not control the command, so it sends no signal itself
+                    process.send_signal(signal.SIGINT)
+                else:
+                    os.write(controller, answer.encode())
+        os.close(controller)
+        assert process.stdout is not None
+        return Ended(process.wait(PATIENCE), process.stdout.read().decode(), shown.decode())
