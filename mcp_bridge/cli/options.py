@@ -26,7 +26,12 @@ DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes withou
 EditFileOption = Annotated[bool, Option("--edit-file", help=EDIT_FILE_HELP)]
 ServerNameOption = Annotated[
     str | None,
-    Option("--name", "-n", metavar="NAME", help="The server's name in the client. Default: `name` in the settings."),
+    Option(
+        "--name",
+        "-n",
+        metavar="NAME",
+        help="The server's name in the client. Default: `name` in the settings, or the folder.",
+    ),
 ]
 
 MODEL_FORMATS: Mapping[str, str] = {
@@ -170,7 +175,9 @@ class InstallOptions:
         bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
     ] = False
     link: Annotated[bool, Option("--link", help="Print a link that installs the server when opened.")] = False
-    force: Annotated[bool, Option("--force", help="Replace another server that has the same name.")] = False
+    force: Annotated[
+        bool, Option("--force", help="Replace another server that has the same name; `uninstall` restores it.")
+    ] = False
     edit_file: EditFileOption = False
     as_json: JsonOption = False
 
@@ -180,10 +187,9 @@ class UninstallOptions:
     """Remove this server from an MCP client. Everything else in the client's settings stays unchanged."""
 
     client: ClientArgument
-    name: Annotated[
-        str | None, Argument(help="The name of the server. Default: every server that `install` added.")
-    ] = None
+    name: Annotated[str | None, Argument(help="The name of the server. Default: the one that `install` added.")] = None
     scope: ScopeOption = None
+    all_servers: Annotated[bool, Option("--all", help="Remove every server that `install` added.")] = False
     dry_run: DryRunOption = False
     force: Annotated[bool, Option("--force", help="Remove the server even if it is not a bridge.")] = False
     edit_file: EditFileOption = False

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
+_PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
+"""Names that every project may have: such a file is named after its folder."""
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 
 
@@ -119,7 +121,7 @@ def check_file(path: Path) -> ServedFile:
     check_servable(path)
     if path.is_dir() and all(file.name.startswith("_") for file in path.glob("*.py")):
         raise ConfigError("this folder has no Python file to serve", path=str(path), hint=_HINT)
-    return ServedFile(path=absolute, name=_to_server_name(absolute.stem if path.suffix == ".py" else absolute.name))
+    return ServedFile(path=absolute, name=_to_server_name(_choose_default_name(absolute)))
 
 
 def _check_settings(path: Path) -> ServedFile:
@@ -133,9 +135,16 @@ def _check_settings(path: Path) -> ServedFile:
         parse(document, os.environ)
     name = document.data.get("name")
     if not isinstance(name, str) or not name or "${" in name:
-        name = path.parent.name if path.name in DEFAULT_FILES else path.stem
+        name = _choose_default_name(path)
     notes = [f"the settings were not fully checked, because these variables are not set: {', '.join(unset)}"]
     return ServedFile(path=path, name=_to_server_name(name), secrets=secrets, notes=notes if unset else [])
+
+
+def _choose_default_name(path: Path) -> str:
+    """The name of a folder, of a file, or of the folder of a file whose name says nothing."""
+    if path.is_dir():
+        return path.name
+    return path.parent.name if path.name in _PLAIN_NAMES else path.stem
 
 
 def _to_server_name(text: str) -> str:

@@ -13,9 +13,10 @@ from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
 from mcp_bridge.clients.config_file import FileSnapshot
 from mcp_bridge.clients.entries import build_entry_value, merge_entry_values, parse_entry_command
 from mcp_bridge.clients.entry_display import REDACTION_MARK, redact_command
-from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord, keep_replaced_record
 from mcp_bridge.clients.locations import resolve_place_path, resolve_server_keys
 from mcp_bridge.clients.servers import (
+    find_served_target,
     is_bridge_entry,
     parse_entries,
     parse_servers,
@@ -43,6 +44,8 @@ class InstallationPlan:
     """The servers in the file before."""
     edit: Edit
     """The file after an edit, also where a command is to change it."""
+    replaced: Mapping[str, Any] | None = None
+    """What restores the entry that this one replaces."""
     command: Sequence[str] | None = None
     """The client's own command that does it instead of the edit."""
 
@@ -72,7 +75,7 @@ def prepare_installation(
     """
     file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
     entries = parse_entries(place, file.content, file.path, machine)
-    value, action = _choose_value(client, place, entry, entries, path=file.path, force=force)
+    value, action = _choose_value(client, place, entry, entries, path=file.path, machine=machine, force=force)
     keys = resolve_server_keys(place, machine)
     record = None
     if action == "update":  # the journal describes no other entry of this name
@@ -81,6 +84,9 @@ def prepare_installation(
     undo = record.edit_undo if record is not None else None
     with raise_as_unsafe(file.path):
         edit = editor.put_entry(place.format, text, keys, entry.name, value, listed=place.listed, undo=undo)
+        replaced = None
+        if action == "replace":
+            replaced = editor.describe_replacement(place.format, text, edit.text, keys, entry.name, listed=place.listed)
     program = None
     if action == "install" and not edit_file:
         program = client_command.find_usable_program(
@@ -95,6 +101,7 @@ def prepare_installation(
         action=action,
         servers=servers,
         edit=edit,
+        replaced=replaced,
         command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
     )
 
@@ -140,6 +147,7 @@ def record_installation(
             "by": "command" if plan.command is not None else "edit",
             "made": not plan.file.existed,
             "edit": dict(plan.edit.undo),
+            **({"replaced": dict(plan.replaced)} if plan.replaced is not None else {}),
         },
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
@@ -147,6 +155,8 @@ def record_installation(
         first = journal.find_record(record.client, record.scope, record.path, record.within, record.name)
         if first is not None and plan.action == "update":
             record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
+        if first is not None and plan.replaced is not None:
+            record = replace(record, undo=keep_replaced_record(record.undo, first))
         journal.store_record(record)
     except (ConfigError, OSError) as error:
         return str(error)
@@ -184,20 +194,34 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
 
 
 def _choose_value(
-    client: Client, place: ConfigPlace, entry: ServerEntry, entries: Mapping[str, Any], *, path: Path, force: bool
+    client: Client,
+    place: ConfigPlace,
+    entry: ServerEntry,
+    entries: Mapping[str, Any],
+    *,
+    path: Path,
+    machine: Machine,
+    force: bool,
 ) -> tuple[Mapping[str, Any], Action]:
-    """Return the value to write, and why; nothing is kept of a server that is not a bridge."""
+    """Return the value to write, and why; nothing is kept of a server that is not a bridge or serves another file."""
     value = build_entry_value(client, place, entry)
     if entry.name not in entries:
         return value, "install"
     old = entries[entry.name]
-    if isinstance(old, Mapping) and is_bridge_entry(client, old):
+    target = find_served_target(client, place, path, entry.name, old, machine)
+    if target is not None and target == find_served_target(client, place, path, entry.name, value, machine):
         value = merge_entry_values(client, old, value)
         return value, "none" if value == old else "update"
     if not force:
-        hint = "Choose another name with --name, or replace it with --force."
-        problem = f"{client.title} has another server of the name '{entry.name}'"
-        command = redact_command(client, old)
-        starts = f", which starts {command}" if command != REDACTION_MARK else ""
-        raise ConfigError(problem + starts, path=str(path), hint=hint)
-    return value, "replace"
+        raise _make_name_error(client, entry.name, old, target, path)
+    return value, "none" if value == old else "replace"
+
+
+def _make_name_error(client: Client, name: str, old: Any, target: str | None, path: Path) -> ConfigError:
+    hint = "Choose another name with --name, or replace it with --force."
+    if isinstance(old, Mapping) and is_bridge_entry(client, old):
+        problem = f"{client.title} has a bridge of the name '{name}' that serves {target or 'another file'}"
+        return ConfigError(problem, path=str(path), hint=hint)
+    command = redact_command(client, old)
+    starts = f", which starts {command}" if command != REDACTION_MARK else ""
+    return ConfigError(f"{client.title} has another server of the name '{name}'{starts}", path=str(path), hint=hint)

@@ -17,6 +17,8 @@ from mcp_bridge.documents.edit import Undo
 
 MAX_BYTES = 1 << 20
 _VERSION = 1
+_MAX_REPLACED = 5
+"""How many entries of one name that replaced each other can be restored."""
 _CONTAINER_KEYS = ("inside", "held", "root")
 
 
@@ -39,6 +41,12 @@ class InstallationRecord:
     """JSON data that removes the entry without a trace."""
     when: str
     """The time in ISO 8601."""
+
+    @property
+    def replaced(self) -> Mapping[str, Any] | None:
+        """What restores the entry that this one replaced; None if it replaced none."""
+        replaced = self.undo.get("replaced")
+        return replaced if isinstance(replaced, Mapping) else None
 
     @property
     def edit_undo(self) -> Undo | None:
@@ -105,6 +113,23 @@ class InstallationJournal:
             raise
 
 
+def keep_replaced_record(undo: Mapping[str, Any], replaced: InstallationRecord) -> Mapping[str, Any]:
+    """Add the record of the entry that was replaced to the undo of the one that replaces it."""
+    inner = dict(replaced.undo)
+    depth, at = 1, inner
+    while isinstance(below := at.get("replaced"), dict) and isinstance(record := below.get("record"), dict):
+        depth, at = depth + 1, record.get("undo", {})
+    if depth >= _MAX_REPLACED:
+        inner.pop("replaced", None)
+    kept = {**asdict(replaced), "undo": inner}
+    return {**undo, "replaced": {**undo["replaced"], "record": kept}}
+
+
+def get_replaced_record(record: InstallationRecord) -> InstallationRecord | None:
+    """Return the record of the entry that this one replaced, if it was a bridge that had been installed."""
+    return _parse_record(record.replaced.get("record")) if record.replaced is not None else None
+
+
 def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationRecord) -> Iterator[InstallationRecord]:
     """Pass on what a removed entry would have undone: the changed records of the other entries in its file.
 
@@ -150,9 +175,13 @@ def _read_record(path: Path) -> InstallationRecord | None:
         data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(data, dict) or data.get("version") != _VERSION:
+    return _parse_record(data) if isinstance(data, dict) and data.get("version") == _VERSION else None
+
+
+def _parse_record(data: Any) -> InstallationRecord | None:
+    if not isinstance(data, Mapping):
         return None
-    kinds = {"within": list, "value": dict, "undo": dict}
+    kinds: Mapping[str, Any] = {"within": (list, tuple), "value": dict, "undo": dict}
     names = [field.name for field in fields(InstallationRecord)]
     if not all(isinstance(data.get(name), kinds.get(name, str)) for name in names):
         return None

@@ -10,7 +10,12 @@ from typing import Any
 from mcp_bridge.clients import client_command, config_file
 from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge.clients.config_file import FileSnapshot
-from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord, iter_inheriting_records
+from mcp_bridge.clients.journal import (
+    InstallationJournal,
+    InstallationRecord,
+    get_replaced_record,
+    iter_inheriting_records,
+)
 from mcp_bridge.clients.locations import find_place, resolve_place_path, resolve_server_keys
 from mcp_bridge.clients.servers import (
     is_bridge_entry,
@@ -45,18 +50,24 @@ class RemovalResult:
 
     backup: str | None = None
     command_problem: str | None = None
+    is_restored: bool = False
+    """Whether the entry that it had replaced is there again."""
 
 
 def select_servers(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None, force: bool
 ) -> Sequence[InstalledServer]:
-    """Choose the servers of a scope: the one of this name, else those in the journal, else the only bridge.
+    """Return the servers of a scope that are meant: the one of this name, else those in the journal, else all bridges.
 
-    Raises ConfigError when there is none or the choice is ambiguous; it names the scopes that have one.
+    Raises ConfigError when there is none; it names the scopes that have one.
     """
     place = find_place(client, scope)
     servers = read_servers(client, place, machine)
-    ours = [server for server in servers if is_bridge_entry(client, server.value)]
+    ours = [
+        server
+        for server in servers
+        if is_bridge_entry(client, server.value) or _find_record(journal, client, server, machine) is not None
+    ]
     if name is not None:
         named = [server for server in servers if server.name == name]
         if named and not force and named[0] not in ours:
@@ -66,12 +77,9 @@ def select_servers(
             raise _make_absence_error(client, place, machine, journal, name)
         return named
     installed = [server for server in ours if _find_record(journal, client, server, machine) is not None]
-    if installed or len(ours) == 1:
-        return installed or ours
     if not ours:
         raise _make_absence_error(client, place, machine, journal, None)
-    names = ", ".join(f"{server.name} ({server.place.scope})" for server in ours)
-    raise ConfigError(f"{client.title} has {len(ours)} bridges: {names}", hint="Name the one to remove.")
+    return installed or ours
 
 
 def find_vanished_records(
@@ -110,7 +118,7 @@ def prepare_removal(
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
     program = None
-    if record is not None and record.undo.get("by") == "command" and not edit_file:
+    if record is not None and record.undo.get("by") == "command" and record.replaced is None and not edit_file:
         program = client_command.find_usable_program(client, server.place, machine, name=server.name, servers=servers)
     command = (
         client_command.build_remove_command(client, server.place, server.name, program) if program is not None else None
@@ -137,7 +145,11 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     if removal.record is not None:
         with contextlib.suppress(ConfigError):  # a record that remains has no effect
             remove_record(removal.record, journal, file_exists=removal.text is not None)
-    return RemovalResult(backup=str(backup) if backup is not None else None, command_problem=note)
+            if (replaced := get_replaced_record(removal.record)) is not None:
+                journal.store_record(replaced)
+    is_restored = removal.record is not None and removal.record.replaced is not None
+    saved = str(backup) if backup is not None else None
+    return RemovalResult(backup=saved, command_problem=note, is_restored=is_restored)
 
 
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
@@ -203,6 +215,9 @@ def _remove_entry(
     place = server.place
     undo = record.edit_undo if record is not None else None
     with raise_as_unsafe(file.path):
+        if record is not None and record.replaced is not None:
+            listed, replaced = place.listed, record.replaced
+            return editor.restore_entry(place.format, file.content, keys, server.name, replaced, listed=listed)
         text = editor.remove_entry(place.format, file.content, keys, server.name, listed=place.listed, undo=undo)
     made = record is not None and record.undo.get("made") is True
     return None if made and text in {"", place.opening} else text

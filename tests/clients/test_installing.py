@@ -112,10 +112,11 @@ def test_installing_twice_says_so_and_writes_nothing(case: str, who: Person) -> 
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_other_settings_under_the_same_name_are_an_update(case: str, who: Person) -> None:
+def test_another_command_for_the_same_settings_is_an_update(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
-    who.run("install", case, who.project / "tools.py", "--name", "shelf")
+    who.run("install", case, who.settings)
+    path.write_bytes(path.read_bytes().replace(str(COMMAND).encode(), b"/old/bin/mcp-bridge"))
     done = who.run("install", case, who.settings)
     assert "updated: 'shelf'" in done.stderr
     assert path.read_bytes() == golden(case, "after", who)
@@ -129,12 +130,12 @@ def test_what_a_person_has_added_to_the_entry_stays_in_an_update(secretive: Pers
     data = json.loads(path.read_text())
     data["mcpServers"]["shelf"] |= {"disabled": True}
     data["mcpServers"]["shelf"]["env"] |= {"MY_OWN": "mine"}
-    path.write_text(json.dumps(data))
-    (secretive.project / "other.yaml").write_text("sources: [{type: python, path: tools.py}]\n")
-    secretive.run("install", "cursor", "other.yaml", "--name", "shelf")
+    path.write_text(json.dumps(data).replace(str(COMMAND), "/old/bin/mcp-bridge"))
+    secretive.settings.write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
+    secretive.run("install", "cursor", secretive.settings)
     assert json.loads(path.read_text())["mcpServers"]["shelf"] == {
         "command": str(COMMAND),
-        "args": ["serve", str(secretive.project / "other.yaml")],
+        "args": ["serve", str(secretive.settings)],
         "env": {"MY_OWN": "mine"},
         "disabled": True,
     }

@@ -204,7 +204,8 @@ def _report_vanished(client: Client, file: ClientFile, record: InstallationRecor
 
 def _format_reinstall(server: InstalledServer, settings: str | None) -> str:
     is_valid = settings is not None and os.path.isabs(settings) and os.path.exists(settings)
-    return _format_install(CLIENTS[server.client], settings if is_valid else None, server.place.scope, server.name)
+    command = _format_install(CLIENTS[server.client], settings if is_valid else None, server.place.scope, server.name)
+    return command if is_valid else f"{command} --force"  # another file takes the place of the entry's
 
 
 def _format_install(
