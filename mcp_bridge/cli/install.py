@@ -172,9 +172,9 @@ def _install(task: Installation) -> None:
 
 
 def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
-    force, edit_file = task.options.force, task.options.edit_file
+    force, use_command = task.options.force, task.options.use_client_command
     return installation.prepare_installation(
-        task.client, task.place, task.entry, task.machine, journal, force=force, edit_file=edit_file
+        task.client, task.place, task.entry, task.machine, journal, force=force, use_command=use_command
     )
 
 
@@ -200,7 +200,7 @@ def _show_plan(task: Installation, plan: InstallationPlan) -> None:
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
     if plan.command is not None:
-        report("  with the client's own command (use --edit-file to edit the file instead):")
+        report("  with the client's own command:")
         print(shlex.join(plan.command))
     elif diff:
         print(diff, end="")
@@ -257,6 +257,8 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
 def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
     if done.backup is not None:
         yield f"backup: {done.backup}"
+    if done.is_reformatted:
+        yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"
     if done.journal_problem is not None:
         yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.journal_problem}"
     if not is_client_installed(task.client, task.machine):

@@ -16,14 +16,17 @@ CLIENTS = (
     "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
     "lm-studio, cline or continue."
 )
-SCOPE_HELP = "Which of the client's files to use: user, project or local. Default: user."
-EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for this."
+SCOPE_HELP = (
+    "Which of the client's files to change: yours (user), the one that the project shares (project), or yours for this "
+    "project (local, Claude Code only). Default: user."
+)
+COMMAND_HELP = "Use the client's own command instead of editing its file. Some commands reformat the file."
 
 ClientArgument = Annotated[str, Argument(help=CLIENTS)]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
-ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
+ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="user|project|local", help=SCOPE_HELP)]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
-EditFileOption = Annotated[bool, Option("--edit-file", help=EDIT_FILE_HELP)]
+UseCommandOption = Annotated[bool, Option("--use-client-command", help=COMMAND_HELP)]
 ServerNameOption = Annotated[
     str | None,
     Option(
@@ -134,9 +137,9 @@ class DoctorOptions:
             "the current folder.",
         ),
     ] = None
-    scope: Annotated[
-        str | None, Option(metavar="SCOPE", help="Check only this file of the client: user, project or local.")
-    ] = None
+    scope: Annotated[str | None, Option(metavar="user|project|local", help="Check only this file of the client.")] = (
+        None
+    )
     name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
     call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
     command: Annotated[str | None, Option(metavar="COMMAND", help="Check the server that this command starts.")] = None
@@ -178,7 +181,7 @@ class InstallOptions:
     force: Annotated[
         bool, Option("--force", help="Replace another server that has the same name; `uninstall` restores it.")
     ] = False
-    edit_file: EditFileOption = False
+    use_client_command: UseCommandOption = False
     as_json: JsonOption = False
 
 
@@ -192,7 +195,7 @@ class UninstallOptions:
     all_servers: Annotated[bool, Option("--all", help="Remove every server that `install` added.")] = False
     dry_run: DryRunOption = False
     force: Annotated[bool, Option("--force", help="Remove the server even if it is not a bridge.")] = False
-    edit_file: EditFileOption = False
+    use_client_command: UseCommandOption = False
     as_json: JsonOption = False
 
 

@@ -126,8 +126,8 @@ class _Remover:
         )
 
     def _make_plan(self, server: InstalledServer) -> RemovalPlan:
-        edit_file = self.options.edit_file
-        return removal.prepare_removal(self.client, server, self.machine, self.journal, edit_file=edit_file)
+        use_command = self.options.use_client_command
+        return removal.prepare_removal(self.client, server, self.machine, self.journal, use_command=use_command)
 
     def _show_plan(self, plan: RemovalPlan, location: str) -> dict[str, Any]:
         server = plan.server

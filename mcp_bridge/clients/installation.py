@@ -25,6 +25,7 @@ from mcp_bridge.clients.servers import (
 )
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
+from mcp_bridge.documents.comparison import find_lost_content
 from mcp_bridge.documents.edit import Edit
 
 Action = Literal["install", "update", "replace", "none"]
@@ -44,6 +45,8 @@ class InstallationPlan:
     """The servers in the file before."""
     edit: Edit
     """The file after an edit, also where a command is to change it."""
+    missing_folders: Sequence[Path] = ()
+    """The folders that are made for the file."""
     replaced: Mapping[str, Any] | None = None
     """What restores the entry that this one replaces."""
     command: Sequence[str] | None = None
@@ -56,6 +59,8 @@ class InstallationResult:
 
     backup: str | None = None
     journal_problem: str | None = None
+    is_reformatted: bool = False
+    """Whether the client's command has changed the layout of the file."""
 
 
 def prepare_installation(
@@ -66,12 +71,12 @@ def prepare_installation(
     journal: InstallationJournal,
     *,
     force: bool = False,
-    edit_file: bool = False,
+    use_command: bool = False,
 ) -> InstallationPlan:
     """Plan the installation of an entry; nothing is changed.
 
-    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read and for a name that
-    another program's server has.
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read, for a name that another
+    server has, and for a client whose own command cannot be used.
     """
     file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
     entries = parse_entries(place, file.content, file.path, machine)
@@ -88,7 +93,7 @@ def prepare_installation(
         if action == "replace":
             replaced = editor.describe_replacement(place.format, text, edit.text, keys, entry.name, listed=place.listed)
     program = None
-    if action == "install" and not edit_file:
+    if action == "install" and use_command:
         program = client_command.find_usable_program(
             client, place, machine, name=entry.name, servers=servers, entry=entry
         )
@@ -101,6 +106,7 @@ def prepare_installation(
         action=action,
         servers=servers,
         edit=edit,
+        missing_folders=config_file.list_missing_folders(file.path),
         replaced=replaced,
         command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
     )
@@ -115,16 +121,18 @@ def apply_installation(
     """
     if plan.action == "none":
         return InstallationResult()
-    with raise_as_unsafe(plan.file.path):
+    file, folder = plan.file, journal.backup_folder if plan.place.scope == "project" else None
+    with raise_as_unsafe(file.path):
         if plan.command is None:
-            backup = config_file.save_file(plan.file.path, plan.file, plan.edit.text, backup=True)
+            backup = config_file.save_file(file.path, file, plan.edit.text, backup=True, backup_folder=folder)
         else:
-            backup = config_file.write_backup(plan.file)
+            backup = config_file.write_backup(file, folder)
     if plan.command is not None:
         _run_command(plan, plan.command, machine)
     return InstallationResult(
         backup=str(backup) if backup is not None else None,
         journal_problem=record_installation(plan, machine, journal, settings),
+        is_reformatted=plan.command is not None and config_file.load_file(file.path).content != plan.edit.text,
     )
 
 
@@ -146,6 +154,7 @@ def record_installation(
         undo={
             "by": "command" if plan.command is not None else "edit",
             "made": not plan.file.existed,
+            "folders": list(map(str, plan.missing_folders)),
             "edit": dict(plan.edit.undo),
             **({"replaced": dict(plan.replaced)} if plan.replaced is not None else {}),
         },
@@ -169,18 +178,26 @@ def _run_command(plan: InstallationPlan, command: Sequence[str], machine: Machin
         output = client_command.run_client_command(command, machine)
         problem = _check_result(plan, machine)
     except ConfigError:
-        config_file.restore_file(plan.file)
+        _restore_file(plan)
         raise
     if problem is not None:
-        config_file.restore_file(plan.file)
+        _restore_file(plan)
         raise client_command.make_command_error(command, problem, output)
+
+
+def _restore_file(plan: InstallationPlan) -> None:
+    config_file.restore_file(plan.file)
+    config_file.remove_empty_folders(plan.file.path, list(map(str, plan.missing_folders)))
 
 
 def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
     """Return what the client's command did wrong, if anything."""
     path = plan.file.path
+    entry = (*resolve_server_keys(plan.place, machine), plan.entry.name)
     try:
-        after = dict(parse_servers(plan.place, config_file.load_file(path).content, path, machine))
+        text = config_file.load_file(path).content
+        after = dict(parse_servers(plan.place, text, path, machine))
+        lost = find_lost_content(plan.place.format, plan.file.content, text, entry=entry)
     except ConfigError as error:
         return f"left a file that cannot be read ({error.problem})"
     mine = after.pop(plan.entry.name, None)
@@ -190,7 +207,7 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
         return f"wrote another entry than it was given into {path}"
     if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
         return f"changed other servers in {path}"
-    return None
+    return f"{lost} in {path}" if lost is not None else None
 
 
 def _choose_value(

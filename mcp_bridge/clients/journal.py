@@ -49,6 +49,12 @@ class InstallationRecord:
         return replaced if isinstance(replaced, Mapping) else None
 
     @property
+    def made_folders(self) -> Sequence[str]:
+        """The folders that were made for the file."""
+        folders = self.undo.get("folders")
+        return [folder for folder in folders if isinstance(folder, str)] if isinstance(folders, list) else []
+
+    @property
     def edit_undo(self) -> Undo | None:
         """The undo of the edit; None if the record has none."""
         undo = self.undo.get("edit")
@@ -60,6 +66,11 @@ class InstallationJournal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    @property
+    def backup_folder(self) -> Path:
+        """The folder for backups that must not be beside their file: that of a project belongs to its repository."""
+        return self._folder / "backups"
 
     def store_record(self, record: InstallationRecord) -> None:
         """Write the record; it replaces one of the same entry. Raises ConfigError if it cannot be written."""
@@ -140,7 +151,7 @@ def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationR
             continue
         undo: dict[str, Any] = dict(record.undo)
         if leaving.undo.get("made") is True:
-            undo["made"] = True
+            undo |= {"made": True, "folders": leaving.undo.get("folders", [])}
         mine, theirs = record.edit_undo, leaving.edit_undo
         if mine is not None and theirs is not None:
             undo["edit"] = merge_undo(mine, record.within, theirs, leaving.within)

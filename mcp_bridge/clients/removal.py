@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from mcp_bridge.clients.servers import (
 )
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
+from mcp_bridge.documents.comparison import find_lost_content
 from mcp_bridge.documents.edit import UnsafeEdit
 
 
@@ -112,17 +114,23 @@ def remove_record(record: InstallationRecord, journal: InstallationJournal, *, f
 
 
 def prepare_removal(
-    client: Client, server: InstalledServer, machine: Machine, journal: InstallationJournal, *, edit_file: bool = False
+    client: Client,
+    server: InstalledServer,
+    machine: Machine,
+    journal: InstallationJournal,
+    *,
+    use_command: bool = False,
 ) -> RemovalPlan:
-    """Plan the removal of a server; nothing is changed. Raises UnsafeEdit for a file that cannot be edited."""
+    """Plan the removal of a server; nothing is changed.
+
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for a client's command that cannot be used.
+    """
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
-    program = None
-    if record is not None and record.undo.get("by") == "command" and record.replaced is None and not edit_file:
+    command = None
+    if use_command and (record is None or record.replaced is None):  # no command restores what was replaced
         program = client_command.find_usable_program(client, server.place, machine, name=server.name, servers=servers)
-    command = (
-        client_command.build_remove_command(client, server.place, server.name, program) if program is not None else None
-    )
+        command = client_command.build_remove_command(client, server.place, server.name, program)
     text = _remove_entry(server, file, resolve_server_keys(server.place, machine), record)
     return RemovalPlan(
         client=client, server=server, file=file, text=text, servers=servers, record=record, command=command
@@ -137,12 +145,16 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     file, note = removal.file, None
     if removal.command is not None:
         note = _run_command(removal, removal.command, machine)
+    is_project = removal.server.place.scope == "project"
+    folder = journal.backup_folder if is_project or removal.text is None else None  # its own may be removed too
     with raise_as_unsafe(file.path):
         if removal.command is None or note is not None:
-            backup = config_file.save_file(file.path, file, removal.text, backup=True)
+            backup = config_file.save_file(file.path, file, removal.text, backup=True, backup_folder=folder)
         else:
-            backup = config_file.write_backup(file)
+            backup = config_file.write_backup(file, folder)
     if removal.record is not None:
+        if not os.path.lexists(file.path):
+            config_file.remove_empty_folders(file.path, removal.record.made_folders)
         with contextlib.suppress(ConfigError):  # a record that remains has no effect
             remove_record(removal.record, journal, file_exists=removal.text is not None)
             if (replaced := get_replaced_record(removal.record)) is not None:
@@ -161,9 +173,14 @@ def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine)
     expected = {name: value for name, value in removal.servers.items() if name != removal.server.name}
     try:
         client_command.run_client_command(command, machine)
-        if parse_servers(removal.server.place, config_file.load_file(path).content, path, machine) == expected:
-            return None
+        text = config_file.load_file(path).content
         problem = f"did not remove '{removal.server.name}' alone"
+        if parse_servers(removal.server.place, text, path, machine) == expected:
+            entry = (*resolve_server_keys(removal.server.place, machine), removal.server.name)
+            lost = find_lost_content(removal.server.place.format, removal.file.content, text, entry=entry)
+            if lost is None:
+                return None
+            problem = lost
     except ConfigError as error:
         problem = error.problem if isinstance(error, UnsafeEdit) else "left a file that cannot be read"
     with raise_as_unsafe(path):

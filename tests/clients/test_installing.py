@@ -31,8 +31,10 @@ def secretive(tmp_path: Path) -> Person:
     return made
 
 
-def backups(path: Path) -> list[Path]:
-    return [beside for beside in path.parent.iterdir() if "backup" in beside.name]
+def backups(path: Path, who: Person | None = None) -> list[Path]:
+    """The backups beside a file, and those in the user's state folder."""
+    kept = (who.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if who is not None else ()
+    return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *kept]
 
 
 def crlf(content: bytes) -> bytes:
@@ -49,7 +51,7 @@ def test_an_entry_goes_in_and_out_without_another_byte_changed(case: str, form: 
     path = who.place(case, before)
     who.run("install", client, who.settings, "--scope", scope)
     assert path.read_bytes().decode() == after.decode()
-    (backup,) = backups(path)
+    (backup,) = backups(path, who)
     assert backup.read_bytes() == before
     backup.unlink()
     who.run("uninstall", client, "--scope", scope)
