@@ -10,9 +10,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.cli.clients import find_client
@@ -21,7 +21,7 @@ from mcp_bridge.cli.options import InstallOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.target import ServedFile, check_file, find_file
 from mcp_bridge.clients import installation
-from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine, ServerEntry
 from mcp_bridge.clients.entries import build_entry_value, can_reference_variables, format_reference
 from mcp_bridge.clients.entry_display import render_entry_diff
 from mcp_bridge.clients.installation import InstallationPlan, InstallationResult
@@ -35,6 +35,9 @@ from mcp_bridge.clients.locations import (
 )
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import FileChanged, UnsafeEdit
+
+if TYPE_CHECKING:
+    from mcp_bridge.cli.doctor.report import ServerReport
 
 T = TypeVar("T")
 
@@ -160,15 +163,46 @@ def _install(task: Installation) -> None:
         if task.options.dry_run:
             _show_plan(task, _make_plan(task, journal))
             return
+        warnings = _check_start(task, _make_plan(task, journal)) if task.options.check else []
         plan, done = retry_if_changed(lambda: _attempt_install(task, journal, attempted))
     except UnsafeEdit as error:
         _report_unsafe(task, error)
-    notes, action = [*_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
+    notes, action = [*warnings, *_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
     if task.options.as_json:
         write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
     report(*(f"  {note}" for note in notes))
+
+
+def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
+    """Start the server once, as `doctor` does, and return warnings. Exits with 1 if the client could not use it."""
+    if plan.action == "none":
+        return []
+    unset = [name for name in plan.entry.secrets if name not in task.machine.environ]
+    if unset:
+        return [f"WARNING: the server was not started to check it, because {', '.join(unset)} is not set here"]
+    from mcp_bridge.cli.doctor.client import check_start
+
+    path, name, value = plan.file.path, plan.entry.name, plan.value
+    server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
+    result = check_start(server, task.machine, secrets=plan.entry.secrets)
+    if not all(each.ok for each in result.results if not each.check.startswith("source ")):
+        _report_failed_start(task, result)
+    return [f"WARNING: {each.check}: {each.detail}" for each in result.results if not each.ok]
+
+
+def _report_failed_start(task: Installation, result: ServerReport) -> NoReturn:
+    if task.options.as_json:
+        checks = [asdict(each) for each in result.results]
+        write_json(task.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
+    else:
+        from mcp_bridge.cli.doctor.report import report_results
+
+        report(f"mcp-bridge: nothing was installed, because {task.client.title} could not use this server:")
+        report_results(each for each in result.results if not each.ok)
+        report("To install it anyway, pass --no-check.")
+    raise SystemExit(ExitCode.FAILED)
 
 
 def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:

@@ -182,6 +182,9 @@ class InstallOptions:
         bool, Option("--force", help="Replace another server that has the same name; `uninstall` restores it.")
     ] = False
     use_client_command: UseCommandOption = False
+    check: Annotated[
+        bool, Option("--check/--no-check", help="Start the server once, and install it only if it works.")
+    ] = True
     as_json: JsonOption = False
 
 

@@ -85,6 +85,8 @@ class LaunchEnvironment:
     """Seconds that it waits for the first response."""
     timeout_key: str | None = None
     """The key of an entry that overrides it."""
+    wait_key: str | None = None
+    """The key of an entry that makes it wait for the server before its first request, which it otherwise does not."""
     timeout_unit: float = 1.0
     """The unit of that key, in seconds."""
 

@@ -195,7 +195,8 @@ _CODEX = Client(
     name="codex",
     title="Codex",
     places=_make_places("toml", "mcp_servers", "{CODEX_HOME:-~/.codex}/config.toml", ".codex/config.toml"),
-    shape={**_PLAIN, "env_vars": "{secrets}"},
+    # Without `required`, `codex exec` sends its first request before the tools are there.
+    shape={**_PLAIN, "required": True, "env_vars": "{secrets}"},
     own_command=ClientCommand(
         program="codex",
         add=("mcp", "add", "{name}", "--", "{command}", "{args}"),  # knows values (--env), not env_vars
@@ -209,6 +210,7 @@ _CODEX = Client(
         inherited_variables=(*_SDK_VARIABLES, "__CF_USER_TEXT_ENCODING", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         timeout=30.0,  # ten before March 2026
         timeout_key="startup_timeout_sec",
+        wait_key="required",
     ),
     next_steps="Start a new session; restart the app and the editor's extension, which share the file. A project's "
     "file counts only in a project that Codex trusts.",
