@@ -170,9 +170,23 @@ class InstallOptions:
     """Add this server to an MCP client. Everything else in the client's settings stays unchanged."""
 
     client: ClientArgument
-    file: FileArgument = None
+    file: Annotated[
+        str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that runs already.")
+    ] = None
     scope: ScopeOption = None
     name: ServerNameOption = None
+    env: Annotated[
+        list[str] | None,
+        Option(
+            "--env",
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="Give the server this variable: NAME refers to it, NAME=VALUE writes the value; repeatable.",
+        ),
+    ] = None
+    token_env: Annotated[
+        str | None, Option(metavar="NAME", help="The variable with the bearer token for a URL; a reference is written.")
+    ] = None
     dry_run: DryRunOption = False
     only_print: Annotated[
         bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")

@@ -121,7 +121,7 @@ def check_file(path: Path) -> ServedFile:
     check_servable(path)
     if path.is_dir() and all(file.name.startswith("_") for file in path.glob("*.py")):
         raise ConfigError("this folder has no Python file to serve", path=str(path), hint=_HINT)
-    return ServedFile(path=absolute, name=_to_server_name(_choose_default_name(absolute)))
+    return ServedFile(path=absolute, name=to_server_name(_choose_default_name(absolute)))
 
 
 def _check_settings(path: Path) -> ServedFile:
@@ -137,7 +137,7 @@ def _check_settings(path: Path) -> ServedFile:
     if not isinstance(name, str) or not name or "${" in name:
         name = _choose_default_name(path)
     notes = [f"the settings were not fully checked, because these variables are not set: {', '.join(unset)}"]
-    return ServedFile(path=path, name=_to_server_name(name), secrets=secrets, notes=notes if unset else [])
+    return ServedFile(path=path, name=to_server_name(name), secrets=secrets, notes=notes if unset else [])
 
 
 def _choose_default_name(path: Path) -> str:
@@ -147,5 +147,6 @@ def _choose_default_name(path: Path) -> str:
     return path.parent.name if path.name in _PLAIN_NAMES else path.stem
 
 
-def _to_server_name(text: str) -> str:
+def to_server_name(text: str) -> str:
+    """Return a server name that every client accepts."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

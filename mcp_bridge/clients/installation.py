@@ -136,6 +136,12 @@ def apply_installation(
     )
 
 
+def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
+    """Return the entry without values of variables and without what the user has added to it: both may be secret."""
+    variables = dict.fromkeys(plan.entry.variables, REDACTION_MARK)
+    return build_entry_value(plan.client, plan.place, replace(plan.entry, variables=variables))
+
+
 def record_installation(
     plan: InstallationPlan, machine: Machine, journal: InstallationJournal, settings: str
 ) -> str | None:
@@ -149,7 +155,7 @@ def record_installation(
         path=str(plan.file.path),
         within=tuple(resolve_server_keys(plan.place, machine)),
         name=plan.entry.name,
-        value=build_entry_value(plan.client, plan.place, plan.entry),  # what the user added to the entry may be secret
+        value=build_redacted_value(plan),
         settings=settings,
         undo={
             "by": "command" if plan.command is not None else "edit",

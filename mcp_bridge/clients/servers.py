@@ -96,11 +96,25 @@ def get_served_settings(client: Client, value: Mapping[str, Any]) -> str | None:
     return find_settings_argument(parse_entry_command(client, value).argv)
 
 
+def get_entry_url(client: Client, value: Mapping[str, Any]) -> str | None:
+    """Return the address of an entry that is not started but reached over HTTP."""
+    keys = [key for key, text in (client.remote_shape or {}).items() if text == "{url}"]
+    url = value.get(keys[0]) if keys else None
+    return url if isinstance(url, str) else None
+
+
 def find_served_target(
     client: Client, place: ConfigPlace, path: Path, name: str, value: Any, machine: Machine
 ) -> str | None:
-    """Return the file that an entry's bridge serves on this machine, with links resolved; None if it names none."""
-    if not isinstance(value, Mapping) or not is_bridge_entry(client, value):
+    """Return what an entry leads to: its address, or the file that its bridge serves, with links resolved.
+
+    Returns None for another program, and for a bridge that is started without a file.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    if (url := get_entry_url(client, value)) is not None:
+        return url
+    if not is_bridge_entry(client, value):
         return None
     launch = resolve_launch(
         InstalledServer(client=client.name, place=place, path=path, name=name, value=value), machine
