@@ -346,6 +346,8 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
 def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
     if done.backup is not None:
         yield f"backup: {done.backup}"
+    if plan.replaced is not None:
+        yield "uninstall restores the entry that was replaced"
     if done.is_reformatted:
         yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"
     if done.journal_problem is not None:

@@ -20,7 +20,7 @@ from mcp_bridge.clients.entry_display import render_entry_diff
 from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
 from mcp_bridge.clients.locations import detect_machine, resolve_server_keys
 from mcp_bridge.clients.removal import RemovalPlan
-from mcp_bridge.clients.servers import get_served_settings
+from mcp_bridge.clients.servers import get_entry_url, get_served_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import UnsafeEdit
 
@@ -66,11 +66,16 @@ class _Remover:
         """
         if len(servers) < 2 or self.options.all_servers:
             return servers
-        lines = [f"{server.name} serves {get_served_settings(self.client, server.value) or '?'}" for server in servers]
+        lines = [self._describe_server(server) for server in servers]
         if sys.stdin.isatty() and not self.options.as_json:
             return self._ask_which_server(servers, lines)
-        problem = f"{self.client.title} has {len(servers)} bridges:\n" + "".join(f"  {line}\n" for line in lines)
-        raise ConfigError(problem.rstrip("\n"), hint="\nPass the name of one, or --all.")
+        hint = "\n  ".join(["Pass the name of one, or --all:", *lines])
+        raise ConfigError(f"{self.client.title} has {len(servers)} bridges", hint=hint)
+
+    def _describe_server(self, server: InstalledServer) -> str:
+        if (url := get_entry_url(self.client, server.value)) is not None:
+            return f"{server.name} is at {url}"
+        return f"{server.name} serves {get_served_settings(self.client, server.value) or 'no explicit file'}"
 
     def _ask_which_server(self, servers: Sequence[InstalledServer], lines: Sequence[str]) -> Sequence[InstalledServer]:
         report(f"{self.client.title} has {len(servers)} bridges:")

@@ -222,7 +222,7 @@ def test_with_several_bridges_the_one_has_to_be_named(who: Person) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
     path = who.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
     done = who.run("uninstall", "cursor", check=2)
-    assert "2 bridges:\n  one serves x.py\n  two serves x.py" in done.stderr
+    assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in done.stderr
     who.run("uninstall", "cursor", "one")
     assert list(json.loads(path.read_text())["mcpServers"]) == ["two"]
     who.run("uninstall", "cursor")  # the only one left

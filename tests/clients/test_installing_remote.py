@@ -123,3 +123,11 @@ def test_the_variables_reach_the_server_when_it_is_checked(who: Person) -> None:
     )
     assert "LEVEL" in who.run("install", "codex", who.settings, "--check", check=1).stderr
     who.run("install", "codex", who.settings, "--check", "--env", "LEVEL=high")
+
+
+def test_among_several_servers_uninstall_shows_what_each_leads_to(who: Person) -> None:
+    who.run("install", "cursor", URL, "--name", "remote")
+    who.run("install", "cursor", who.settings)
+    done = who.run("uninstall", "cursor", check=2)
+    assert f"remote is at {URL}" in done.stderr
+    assert f"shelf serves {who.settings}" in done.stderr
