@@ -87,6 +87,8 @@ class LaunchEnvironment:
     """The key of an entry that overrides it."""
     wait_key: str | None = None
     """The key of an entry that makes it wait for the server before its first request, which it otherwise does not."""
+    first_request: float | None = None
+    """Seconds until its first request to the model, which does not wait for servers that are still starting."""
     timeout_unit: float = 1.0
     """The unit of that key, in seconds."""
 

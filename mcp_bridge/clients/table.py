@@ -120,7 +120,8 @@ _CLAUDE_CODE = Client(
     ),
     programs=("claude",),
     install_traces=_make_paths(_CLAUDE_CODE_FILE, "~/.claude"),
-    launch_environment=LaunchEnvironment(timeout=30.0),
+    # `claude -p` (2.1.330) sent its first request after 2 s, without the tools of a server that took 10 s.
+    launch_environment=LaunchEnvironment(timeout=30.0, first_request=2.0),
     next_steps="Start a new session. A project's servers wait for your approval: /mcp in a session asks for it.",
     removal_steps=_NEW_SESSION,
     secrets_advice=_TERMINAL.format(title="Claude Code"),

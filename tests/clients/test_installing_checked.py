@@ -86,3 +86,11 @@ def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(who: Person) ->
     assert "first turn" not in first
     assert "'required'" in warned[0]["advice"]
     assert server["ok"]
+
+
+def test_doctor_says_that_claude_code_does_not_wait_for_servers(who: Person) -> None:
+    who.run("install", "claude-code", who.settings)
+    (server,) = who.json("doctor", "claude-code", check=None)["servers"]
+    (said,) = [each for each in server["checks"] if each["check"] == "first turn"]
+    assert said["ok"]
+    assert "does not wait for servers before its first request" in said["detail"]

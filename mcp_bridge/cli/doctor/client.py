@@ -145,7 +145,11 @@ class _Examiner:
         variables = [*entry.env, *entry.names, *find_references(client, installed.value)]
         return ServerReport(
             client=client,
-            results=[*_check_enabled(client, installed), *_check_first_turn(client, installed), *results],
+            results=[
+                *_check_enabled(client, installed),
+                *results,
+                *_check_first_turn(client, installed, first_response),
+            ],
             scope=installed.place.scope,
             path=installed.path,
             name=installed.name,
@@ -199,12 +203,16 @@ def _check_enabled(client: Client, server: InstalledServer) -> Iterator[CheckRes
         yield CheckResult("entry", True, detail, f"Enable it in {client.title}, or in its file.")
 
 
-def _check_first_turn(client: Client, server: InstalledServer) -> Iterator[CheckResult]:
+def _check_first_turn(client: Client, server: InstalledServer, ready: float | None) -> Iterator[CheckResult]:
     """Warn where the client sends its first request before the server is ready."""
-    key = client.launch_environment.wait_key
+    key, limit = client.launch_environment.wait_key, client.launch_environment.first_request
     if key is not None and server.value.get(key) is not True:
         detail = f"{client.title} may send its first request before it has the tools of this server"
         yield CheckResult("first turn", True, detail, f"Set '{key}' to true in the entry, or install it again.")
+    if limit is not None and ready is not None:
+        detail = f"{client.title} does not wait for servers before its first request, about {limit:g} s after its start"
+        slow = "The first request may lack its tools. Look for what delays the start, such as imports in tool files."
+        yield CheckResult("first turn", True, detail, slow if ready > limit / 2 else "")
 
 
 def _explain_eras(outcomes: Sequence[EraOutcome], server: ExaminedServer) -> Iterator[CheckResult]:
