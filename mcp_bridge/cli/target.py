@@ -131,8 +131,11 @@ def _check_settings(path: Path) -> ServedFile:
     document = read_document(path)
     secrets = [variable.name for variable in list_variables(document) if variable.default is None]
     unset = [name for name in secrets if name not in os.environ]
-    if not unset:
-        parse(document, os.environ)
+    try:
+        parse(document, {**os.environ, **dict.fromkeys(unset, "")})
+    except ConfigError as error:
+        if not unset or error.problem.startswith("unknown key"):  # other errors may come from the missing values
+            raise
     name = document.data.get("name")
     if not isinstance(name, str) or not name or "${" in name:
         name = _choose_default_name(path)

@@ -45,6 +45,12 @@ def test_an_unknown_key_in_the_settings_is_not_installed(who: Person) -> None:
     assert not who.path("cursor").exists()
 
 
+def test_an_unknown_key_is_reported_where_variables_are_not_set_too(who: Person) -> None:
+    who.settings.write_text("nmae: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    assert "unknown key 'nmae'" in who.run("install", "cursor", who.settings, check=2).stderr
+    assert not who.path("cursor").exists()
+
+
 def test_a_source_that_fails_beside_one_that_works_is_a_loud_warning(who: Person) -> None:
     (who.project / "broken.py").write_text("import nothing_of_this_name\n")
     who.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
