@@ -10,18 +10,19 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.cli.clients import find_client
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import InstallOptions
 from mcp_bridge.cli.output import report, write_json
-from mcp_bridge.cli.target import ServedFile, check_file, find_file
+from mcp_bridge.cli.target import ServedFile, check_file, find_file, to_server_name
 from mcp_bridge.clients import installation
-from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine, ServerEntry
 from mcp_bridge.clients.entries import build_entry_value, can_reference_variables, format_reference
 from mcp_bridge.clients.entry_display import render_entry_diff
 from mcp_bridge.clients.installation import InstallationPlan, InstallationResult
@@ -36,6 +37,9 @@ from mcp_bridge.clients.locations import (
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import FileChanged, UnsafeEdit
 
+if TYPE_CHECKING:
+    from mcp_bridge.cli.doctor.report import ServerReport
+
 T = TypeVar("T")
 
 ATTEMPTS = 6
@@ -49,6 +53,8 @@ _ACTIONS = {
     "none": ("already installed", "already installed"),
 }
 """What is reported for each action, and in a dry run."""
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
 """Pairs of adjacent path components by which the temporary environments of uvx are recognized."""
@@ -61,7 +67,9 @@ class Installation:
     client: Client
     place: ConfigPlace
     entry: ServerEntry
-    served: ServedFile
+    source: str
+    """The absolute path of the file that is served, or the URL."""
+    notes: Sequence[str]
     machine: Machine
     options: InstallOptions
 
@@ -90,9 +98,20 @@ def install_server(options: InstallOptions) -> None:
     client = find_client(options.client)
     _check_combination(options)
     place = find_place(client, options.scope)
-    entry, served = build_entry(options.file, options.name)
+    if options.file is not None and _URL.match(options.file):
+        entry, notes = _build_remote_entry(options, options.file), ["the server at the URL was not contacted"]
+        source = options.file
+    else:
+        entry, served = build_entry(Path(options.file) if options.file is not None else None, options.name)
+        entry, source, notes = _add_variables(entry, options), str(served.path), [*served.notes]
     task = Installation(
-        client=client, place=place, entry=entry, served=served, machine=detect_machine(), options=options
+        client=client,
+        place=place,
+        entry=entry,
+        source=source,
+        notes=notes,
+        machine=detect_machine(),
+        options=options,
     )
     if options.link:
         _show_link(task)
@@ -107,13 +126,52 @@ def build_entry(file: Path | None, name: str | None) -> tuple[ServerEntry, Serve
 
     Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
     """
-    if name is not None and not _SERVER_NAME.fullmatch(name):
-        hint = "Use at most 64 letters, digits, - and _: every client accepts those."
-        raise ConfigError(f"'{name}' is not a valid server name", where="--name", hint=hint)
+    name = _check_server_name(name)
     served = check_file(find_file(file))
     command, *arguments = find_program()
     args = (*arguments, "serve", str(served.path))
     return ServerEntry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
+
+
+def _check_server_name(name: str | None) -> str | None:
+    if name is not None and not _SERVER_NAME.fullmatch(name):
+        hint = "Use at most 64 letters, digits, - and _: every client accepts those."
+        raise ConfigError(f"'{name}' is not a valid server name", where="--name", hint=hint)
+    return name
+
+
+def _build_remote_entry(options: InstallOptions, url: str) -> ServerEntry:
+    """Build the entry for a URL. Raises ConfigError for options that only a server that is started can have."""
+    if options.env:
+        raise ConfigError("cannot be used with a URL", where="--env", hint="Set variables where that server runs.")
+    if options.token_env is not None:
+        _check_variable(options.token_env, "--token-env")
+    parts = urlsplit(url)
+    if parts.username is not None or not parts.hostname:
+        hint = "Use http://HOST:PORT/mcp; a token is passed with --token-env."
+        raise ConfigError("the URL has no host, or has a user in it", where="FILE|URL", hint=hint)
+    name = _check_server_name(options.name) or to_server_name(parts.netloc)
+    return ServerEntry(name=name, command="", url=url, token_env=options.token_env)
+
+
+def _add_variables(entry: ServerEntry, options: InstallOptions) -> ServerEntry:
+    """Add the variables of --env: a name becomes a reference, a name with a value is written as it is."""
+    if options.token_env is not None:
+        raise ConfigError("only a URL has a token", where="--token-env", hint="Pass a variable with --env NAME.")
+    secrets, variables = [*entry.secrets], dict[str, str]()
+    for word in options.env or ():
+        name, equals, value = word.partition("=")
+        _check_variable(name, "--env")
+        if equals:
+            variables[name] = value
+        elif name not in secrets:
+            secrets.append(name)
+    return replace(entry, secrets=[name for name in secrets if name not in variables], variables=variables)
+
+
+def _check_variable(name: str, option: str) -> None:
+    if not _VARIABLE_NAME.fullmatch(name):
+        raise ConfigError(f"'{name}' is not the name of a variable", where=option, hint="Use NAME or NAME=VALUE.")
 
 
 def find_program() -> Sequence[str]:
@@ -160,10 +218,11 @@ def _install(task: Installation) -> None:
         if task.options.dry_run:
             _show_plan(task, _make_plan(task, journal))
             return
+        warnings = _check_start(task, _make_plan(task, journal)) if task.options.check else []
         plan, done = retry_if_changed(lambda: _attempt_install(task, journal, attempted))
     except UnsafeEdit as error:
         _report_unsafe(task, error)
-    notes, action = [*_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
+    notes, action = [*warnings, *_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
     if task.options.as_json:
         write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
         return
@@ -171,10 +230,40 @@ def _install(task: Installation) -> None:
     report(*(f"  {note}" for note in notes))
 
 
+def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
+    """Start the server once, as `doctor` does, and return warnings. Exits with 1 if the client could not use it."""
+    if plan.action == "none" or plan.entry.url is not None:
+        return []
+    unset = [name for name in plan.entry.secrets if name not in task.machine.environ]
+    if unset:
+        return [f"WARNING: the server was not started to check it, because {', '.join(unset)} is not set here"]
+    from mcp_bridge.cli.doctor.client import check_start
+
+    path, name, value = plan.file.path, plan.entry.name, plan.value
+    server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
+    result = check_start(server, task.machine, secrets=plan.entry.secrets)
+    if not all(each.ok for each in result.results if not each.check.startswith("source ")):
+        _report_failed_start(task, result)
+    return [f"WARNING: {each.check}: {each.detail}" for each in result.results if not each.ok]
+
+
+def _report_failed_start(task: Installation, result: ServerReport) -> NoReturn:
+    if task.options.as_json:
+        checks = [asdict(each) for each in result.results]
+        write_json(task.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
+    else:
+        from mcp_bridge.cli.doctor.report import report_results
+
+        report(f"mcp-bridge: nothing was installed, because {task.client.title} could not use this server:")
+        report_results(each for each in result.results if not each.ok)
+        report("To install it anyway, pass --no-check.")
+    raise SystemExit(ExitCode.FAILED)
+
+
 def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
-    force, edit_file = task.options.force, task.options.edit_file
+    force, use_command = task.options.force, task.options.use_client_command
     return installation.prepare_installation(
-        task.client, task.place, task.entry, task.machine, journal, force=force, edit_file=edit_file
+        task.client, task.place, task.entry, task.machine, journal, force=force, use_command=use_command
     )
 
 
@@ -182,7 +271,7 @@ def _attempt_install(
     task: Installation, journal: InstallationJournal, attempted: list[InstallationPlan]
 ) -> tuple[InstallationPlan, InstallationResult]:
     """Install once. If an earlier attempt wrote the entry before it failed, only record that."""
-    plan, settings = _make_plan(task, journal), str(task.served.path)
+    plan, settings = _make_plan(task, journal), task.source
     if plan.action == "none" and attempted:
         return attempted[0], InstallationResult(
             journal_problem=installation.record_installation(attempted[0], task.machine, journal, settings)
@@ -200,7 +289,7 @@ def _show_plan(task: Installation, plan: InstallationPlan) -> None:
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
     if plan.command is not None:
-        report("  with the client's own command (use --edit-file to edit the file instead):")
+        report("  with the client's own command:")
         print(shlex.join(plan.command))
     elif diff:
         print(diff, end="")
@@ -248,7 +337,7 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
         "path": str(plan.file.path),
         "name": plan.entry.name,
         "action": action,
-        "entry": dict(build_entry_value(plan.client, plan.place, plan.entry)),  # without keys that the user has added
+        "entry": dict(installation.build_redacted_value(plan)),
         "command": list(plan.command) if plan.command is not None else None,
         "secrets": list(plan.entry.secrets),
     }
@@ -257,13 +346,21 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
 def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
     if done.backup is not None:
         yield f"backup: {done.backup}"
+    if plan.replaced is not None:
+        yield "uninstall restores the entry that was replaced"
+    if done.is_reformatted:
+        yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"
     if done.journal_problem is not None:
         yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.journal_problem}"
     if not is_client_installed(task.client, task.machine):
         yield f"{task.client.title} was not found on this machine"
-    yield from task.served.notes
+    yield from task.notes
     yield from _list_secret_notes(task.client, plan.entry.secrets)
-    if task.place.scope == "project":
+    if plan.entry.token_env is not None:
+        yield f"it sends the token in {plan.entry.token_env}. {task.client.secrets_advice}"
+    if plan.entry.variables:
+        yield f"the values of {', '.join(plan.entry.variables)} are in the file as plain text"
+    if task.place.scope == "project" and plan.entry.url is None:
         yield "the entry has absolute paths of this machine: other users of the project need their own"
     if plan.action != "none" and task.client.next_steps:
         yield task.client.next_steps

@@ -16,17 +16,25 @@ CLIENTS = (
     "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
     "lm-studio, cline or continue."
 )
-SCOPE_HELP = "Which of the client's files to use: user, project or local. Default: user."
-EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for this."
+SCOPE_HELP = (
+    "Which of the client's files to change: yours (user), the one that the project shares (project), or yours for this "
+    "project (local, Claude Code only). Default: user."
+)
+COMMAND_HELP = "Use the client's own command instead of editing its file. Some commands reformat the file."
 
 ClientArgument = Annotated[str, Argument(help=CLIENTS)]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
-ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
+ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="user|project|local", help=SCOPE_HELP)]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
-EditFileOption = Annotated[bool, Option("--edit-file", help=EDIT_FILE_HELP)]
+UseCommandOption = Annotated[bool, Option("--use-client-command", help=COMMAND_HELP)]
 ServerNameOption = Annotated[
     str | None,
-    Option("--name", "-n", metavar="NAME", help="The server's name in the client. Default: `name` in the settings."),
+    Option(
+        "--name",
+        "-n",
+        metavar="NAME",
+        help="The server's name in the client. Default: `name` in the settings, or the folder.",
+    ),
 ]
 
 MODEL_FORMATS: Mapping[str, str] = {
@@ -129,9 +137,9 @@ class DoctorOptions:
             "the current folder.",
         ),
     ] = None
-    scope: Annotated[
-        str | None, Option(metavar="SCOPE", help="Check only this file of the client: user, project or local.")
-    ] = None
+    scope: Annotated[str | None, Option(metavar="user|project|local", help="Check only this file of the client.")] = (
+        None
+    )
     name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
     call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
     command: Annotated[str | None, Option(metavar="COMMAND", help="Check the server that this command starts.")] = None
@@ -162,16 +170,35 @@ class InstallOptions:
     """Add this server to an MCP client. Everything else in the client's settings stays unchanged."""
 
     client: ClientArgument
-    file: FileArgument = None
+    file: Annotated[
+        str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that runs already.")
+    ] = None
     scope: ScopeOption = None
     name: ServerNameOption = None
+    env: Annotated[
+        list[str] | None,
+        Option(
+            "--env",
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="Give the server this variable: NAME refers to it, NAME=VALUE writes the value; repeatable.",
+        ),
+    ] = None
+    token_env: Annotated[
+        str | None, Option(metavar="NAME", help="The variable with the bearer token for a URL; a reference is written.")
+    ] = None
     dry_run: DryRunOption = False
     only_print: Annotated[
         bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
     ] = False
     link: Annotated[bool, Option("--link", help="Print a link that installs the server when opened.")] = False
-    force: Annotated[bool, Option("--force", help="Replace another server that has the same name.")] = False
-    edit_file: EditFileOption = False
+    force: Annotated[
+        bool, Option("--force", help="Replace another server that has the same name; `uninstall` restores it.")
+    ] = False
+    use_client_command: UseCommandOption = False
+    check: Annotated[
+        bool, Option("--check/--no-check", help="Start the server once, and install it only if it works.")
+    ] = True
     as_json: JsonOption = False
 
 
@@ -180,13 +207,12 @@ class UninstallOptions:
     """Remove this server from an MCP client. Everything else in the client's settings stays unchanged."""
 
     client: ClientArgument
-    name: Annotated[
-        str | None, Argument(help="The name of the server. Default: every server that `install` added.")
-    ] = None
+    name: Annotated[str | None, Argument(help="The name of the server. Default: the one that `install` added.")] = None
     scope: ScopeOption = None
+    all_servers: Annotated[bool, Option("--all", help="Remove every server that `install` added.")] = False
     dry_run: DryRunOption = False
     force: Annotated[bool, Option("--force", help="Remove the server even if it is not a bridge.")] = False
-    edit_file: EditFileOption = False
+    use_client_command: UseCommandOption = False
     as_json: JsonOption = False
 
 

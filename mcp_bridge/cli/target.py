@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
+_PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
+"""Names that every project may have: such a file is named after its folder."""
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 
 
@@ -119,7 +121,7 @@ def check_file(path: Path) -> ServedFile:
     check_servable(path)
     if path.is_dir() and all(file.name.startswith("_") for file in path.glob("*.py")):
         raise ConfigError("this folder has no Python file to serve", path=str(path), hint=_HINT)
-    return ServedFile(path=absolute, name=_to_server_name(absolute.stem if path.suffix == ".py" else absolute.name))
+    return ServedFile(path=absolute, name=to_server_name(_choose_default_name(absolute)))
 
 
 def _check_settings(path: Path) -> ServedFile:
@@ -129,14 +131,25 @@ def _check_settings(path: Path) -> ServedFile:
     document = read_document(path)
     secrets = [variable.name for variable in list_variables(document) if variable.default is None]
     unset = [name for name in secrets if name not in os.environ]
-    if not unset:
-        parse(document, os.environ)
+    try:
+        parse(document, {**os.environ, **dict.fromkeys(unset, "")})
+    except ConfigError as error:
+        if not unset or error.problem.startswith("unknown key"):  # other errors may come from the missing values
+            raise
     name = document.data.get("name")
     if not isinstance(name, str) or not name or "${" in name:
-        name = path.parent.name if path.name in DEFAULT_FILES else path.stem
+        name = _choose_default_name(path)
     notes = [f"the settings were not fully checked, because these variables are not set: {', '.join(unset)}"]
-    return ServedFile(path=path, name=_to_server_name(name), secrets=secrets, notes=notes if unset else [])
+    return ServedFile(path=path, name=to_server_name(name), secrets=secrets, notes=notes if unset else [])
 
 
-def _to_server_name(text: str) -> str:
+def _choose_default_name(path: Path) -> str:
+    """The name of a folder, of a file, or of the folder of a file whose name says nothing."""
+    if path.is_dir():
+        return path.name
+    return path.parent.name if path.name in _PLAIN_NAMES else path.stem
+
+
+def to_server_name(text: str) -> str:
+    """Return a server name that every client accepts."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

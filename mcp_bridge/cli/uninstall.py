@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ from mcp_bridge.clients.entry_display import render_entry_diff
 from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
 from mcp_bridge.clients.locations import detect_machine, resolve_server_keys
 from mcp_bridge.clients.removal import RemovalPlan
+from mcp_bridge.clients.servers import get_entry_url, get_served_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import UnsafeEdit
 
@@ -53,7 +56,39 @@ class _Remover:
             if not gone:
                 raise
             servers = ()
+        servers = self._choose_servers(servers)
         return [*map(self._forget, gone), *map(self._remove_entry, servers)]
+
+    def _choose_servers(self, servers: Sequence[InstalledServer]) -> Sequence[InstalledServer]:
+        """Return the servers to remove: one, all with --all, or what the user types at a terminal.
+
+        Raises ConfigError where the user cannot be asked.
+        """
+        if len(servers) < 2 or self.options.all_servers:
+            return servers
+        lines = [self._describe_server(server) for server in servers]
+        if sys.stdin.isatty() and not self.options.as_json:
+            return self._ask_which_server(servers, lines)
+        hint = "\n  ".join(["Pass the name of one, or --all:", *lines])
+        raise ConfigError(f"{self.client.title} has {len(servers)} bridges", hint=hint)
+
+    def _describe_server(self, server: InstalledServer) -> str:
+        if (url := get_entry_url(self.client, server.value)) is not None:
+            return f"{server.name} is at {url}"
+        return f"{server.name} serves {get_served_settings(self.client, server.value) or 'no explicit file'}"
+
+    def _ask_which_server(self, servers: Sequence[InstalledServer], lines: Sequence[str]) -> Sequence[InstalledServer]:
+        report(f"{self.client.title} has {len(servers)} bridges:")
+        report(*(f"  {number} = {line}" for number, line in enumerate(lines, start=1)))
+        while True:
+            report("Type the number of the one to remove, or `all`. An empty line cancels.")
+            word = sys.stdin.readline().strip()
+            if not word:
+                raise SystemExit(ExitCode.FAILED)
+            if word == "all":
+                return servers
+            if word.isdecimal() and 0 < int(word) <= len(servers):
+                return [servers[int(word) - 1]]
 
     def _report(self, text: str) -> None:
         if not self.options.as_json:
@@ -80,15 +115,24 @@ class _Remover:
         self._report(f"removed: {location}")
         if gone.command_problem is not None:
             self._report(f"  by editing the file, because the client's own command failed: {gone.command_problem}")
+        if gone.is_restored:
+            self._report("  and restored the entry that it had replaced")
         if gone.backup is not None:
             self._report(f"  backup: {gone.backup}")
         if self.client.removal_steps:
             self._report(f"  {self.client.removal_steps}")
-        return row | {"action": "removed", "backup": gone.backup, "note": gone.command_problem}
+        return (
+            row
+            | {"action": "removed", "restored": gone.is_restored}
+            | {
+                "backup": gone.backup,
+                "note": gone.command_problem,
+            }
+        )
 
     def _make_plan(self, server: InstalledServer) -> RemovalPlan:
-        edit_file = self.options.edit_file
-        return removal.prepare_removal(self.client, server, self.machine, self.journal, edit_file=edit_file)
+        use_command = self.options.use_client_command
+        return removal.prepare_removal(self.client, server, self.machine, self.journal, use_command=use_command)
 
     def _show_plan(self, plan: RemovalPlan, location: str) -> dict[str, Any]:
         server = plan.server

@@ -85,6 +85,10 @@ class LaunchEnvironment:
     """Seconds that it waits for the first response."""
     timeout_key: str | None = None
     """The key of an entry that overrides it."""
+    wait_key: str | None = None
+    """The key of an entry that makes it wait for the server before its first request, which it otherwise does not."""
+    first_request: float | None = None
+    """Seconds until its first request to the model, which does not wait for servers that are still starting."""
     timeout_unit: float = 1.0
     """The unit of that key, in seconds."""
 
@@ -100,6 +104,11 @@ class Client:
     shape: Mapping[str, Any]
     """An entry with placeholders: `{name}`, `{command}`, `{args}`, `{argv}` (the command and its arguments), `{env}`
     (each secret with its reference) and `{secrets}` (their names). The last two are left out where they are empty."""
+    remote_shape: Mapping[str, Any] | None = None
+    """An entry for an address, with `{name}`, `{url}`, `{token}` (the variable with the token), `{headers}` and
+    `{options}` (an object with the headers), which are left out without a token. None: its file has no addresses."""
+    values_key: str = "env"
+    """The key for values of variables in an entry without `{env}`."""
     reference_syntax: ReferenceSyntax | None = None
     own_command: ClientCommand | None = None
     programs: Sequence[str] = ()
@@ -130,6 +139,12 @@ class ServerEntry:
     args: Sequence[str] = ()
     secrets: Sequence[str] = ()
     """The environment variables that the bridge needs: references are written, never values."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values the user wants in the entry."""
+    url: str | None = None
+    """The address of a server that is not started but reached over HTTP; there is no command then."""
+    token_env: str | None = None
+    """The variable with the bearer token for the address: a reference is written, never the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,12 @@ from typing import Any
 from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
 from mcp_bridge.clients.entries import find_references, format_reference
 from mcp_bridge.clients.locations import find_program
+from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import UnsafeEdit
 
 COMMAND_TIMEOUT = 90.0
 """Seconds: these are Node programs, which start slowly on a busy machine."""
+USE_COMMAND = "--use-client-command"
 _MAX_LINES = 12
 
 
@@ -24,18 +26,33 @@ def find_usable_program(
     name: str,
     servers: Mapping[str, Mapping[str, Any]],
     entry: ServerEntry | None = None,
-) -> str | None:
-    """Return the path of the client's program if it is installed and can make the change without harm."""
+) -> str:
+    """Return the path of the client's program. Raises ConfigError where it is missing or cannot make the change."""
     own = client.own_command
-    if name.startswith("-"):  # the program would read it as an option
-        return None
-    if own is None or place.scope not in own.scopes or (entry is not None and entry.secrets and not own.secret):
-        return None
+    if own is None:
+        raise _make_unusable_error(f"{client.title} has no command that adds servers")
+    if place.scope not in own.scopes:
+        raise _make_unusable_error(f"'{own.program}' cannot change the scope '{place.scope}'")
+    if entry is not None and (entry.url is not None or entry.variables):
+        raise _make_unusable_error("it is not used for URLs and for values of variables")
+    if name.startswith("-"):
+        raise _make_unusable_error(f"'{own.program}' would read the name '{name}' as an option")
+    if entry is not None and entry.secrets and not own.secret:
+        raise _make_unusable_error(f"'{own.program}' cannot add references to variables")
     if not own.keeps_references and any(find_references(client, value) for value in servers.values()):
-        return None
+        problem = f"'{own.program}' would replace the references to variables in the file by their values"
+        raise _make_unusable_error(problem)
     program = find_program(own.program, machine)
-    # cmd.exe would parse the arguments of a batch file again, by rules of its own.
-    return None if program is None or program.lower().endswith((".cmd", ".bat")) else program
+    if program is None:
+        raise _make_unusable_error(f"'{own.program}' is not on the PATH")
+    if program.lower().endswith((".cmd", ".bat")):
+        # cmd.exe would parse the arguments of a batch file again, by rules of its own.
+        raise _make_unusable_error(f"'{program}' is a batch file, which cannot be given arguments safely")
+    return program
+
+
+def _make_unusable_error(problem: str) -> ConfigError:
+    return ConfigError(problem, where=USE_COMMAND, hint=f"Leave out {USE_COMMAND}: mcp-bridge then edits the file.")
 
 
 def build_add_command(client: Client, place: ConfigPlace, entry: ServerEntry, program: str) -> Sequence[str]:
@@ -75,7 +92,7 @@ def make_command_error(argv: Sequence[str], problem: str, output: str) -> Unsafe
     lines = [f"  | {line}" for line in output.strip().splitlines()[-_MAX_LINES:]]
     printed = "\n".join([", and printed:", *lines, ""]) if lines else ". "
     command = " ".join(argv[:3])
-    return UnsafeEdit(f"'{command} ...' {problem}{printed}The file is unchanged; use --edit-file to edit it instead")
+    return UnsafeEdit(f"'{command} ...' {problem}{printed}The file is unchanged; leave out {USE_COMMAND} to edit it")
 
 
 def _render_arguments(template: Sequence[str], client: Client, place: ConfigPlace, entry: ServerEntry) -> Sequence[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,11 +60,13 @@ def load_file(path: Path) -> FileSnapshot:
     return FileSnapshot(path=path, target=target, content=content, bom=bom, existed=True, raw=raw)
 
 
-def save_file(path: Path, old: FileSnapshot, new: str | None, *, backup: bool) -> Path | None:
+def save_file(
+    path: Path, old: FileSnapshot, new: str | None, *, backup: bool, backup_folder: Path | None = None
+) -> Path | None:
     """Replace the file that was read as `old` by the text `new`, or remove it for None. Returns the backup's path.
 
-    An equal text is not written. Only its owner can read a new file; missing folders are created, and stay. A file
-    that is reached through a link is emptied rather than removed.
+    An equal text is not written. Only its owner can read a new file; missing folders are created. A file that is
+    reached through a link is emptied rather than removed. Without `backup_folder` the backup is beside the file.
 
     Raises ConfigError, and changes nothing, where another program wrote the file since it was read, it is read-only,
     or the disk is full.
@@ -73,7 +76,8 @@ def save_file(path: Path, old: FileSnapshot, new: str | None, *, backup: bool) -
     data = None if new is None else (_BOM if old.bom else b"") + new.encode()
     if data == (old.raw if old.existed else None):
         return None
-    return _replace_file(old, data, old.raw if old.existed else None, backup=backup)
+    expected = old.raw if old.existed else None
+    return _replace_file(old, data, expected, backup=backup, backup_folder=backup_folder)
 
 
 def restore_file(old: FileSnapshot) -> None:
@@ -85,8 +89,24 @@ def restore_file(old: FileSnapshot) -> None:
         _replace_file(old, before, now, backup=False)
 
 
-def write_backup(old: FileSnapshot) -> Path | None:
-    """Write the file, as it was read, beside it under a name with the time. Returns None where there was no file.
+def list_missing_folders(path: Path) -> list[Path]:
+    """Return the folders of a file that do not exist, the innermost first."""
+    return [folder for folder in path.parents if not os.path.lexists(folder)]
+
+
+def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
+    """Remove the folders of a file that were `made` for it, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        for folder in path.parents:
+            if str(folder) not in made:
+                return
+            folder.rmdir()
+
+
+def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
+    """Write the file, as it was read, under a name with the time beside it or into the folder.
+
+    Returns None where there was no file.
 
     Of more than three backups the oldest are removed. Raises ConfigError.
     """
@@ -94,20 +114,27 @@ def write_backup(old: FileSnapshot) -> Path | None:
         return None
     with _convert_os_errors(old.path, "backed up"):
         mode = stat.S_IMODE(old.target.stat().st_mode) & _PRIVATE
-        copy = _write_backup_copy(old, mode)
-        _remove_old_backups(old.target, copy)
+        base = old.target
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            base = folder / f"{hashlib.sha256(os.fsencode(old.target)).hexdigest()[:12]}-{old.target.name}"
+        copy = _write_backup_copy(old, base, mode)
+        _remove_old_backups(base, copy)
         return copy
 
 
-def _replace_file(old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool) -> Path | None:
+def _replace_file(
+    old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool, backup_folder: Path | None = None
+) -> Path | None:
     """Replace the content `expected` by `data`. None means no file."""
-    copy: Path | None = None
+    copy = new = None
     with _convert_os_errors(old.path, "written"):
         _check_writable(old)
-        old.target.parent.mkdir(parents=True, exist_ok=True)
-        new = None if data is None else _write_beside(old.target, data)
+        made = list_missing_folders(old.target)
         try:
-            copy = write_backup(old) if backup else None
+            old.target.parent.mkdir(parents=True, exist_ok=True)
+            new = None if data is None else _write_beside(old.target, data)
+            copy = write_backup(old, backup_folder) if backup else None
             if _read_bytes(old.target, old.path) != expected or _resolve_target(old.path) != old.target:
                 raise FileChanged("another program has just changed it", path=str(old.path), hint="Retry.")
             if new is None:
@@ -118,6 +145,7 @@ def _replace_file(old: FileSnapshot, data: bytes | None, expected: bytes | None,
             for leftover in (new, copy):
                 with contextlib.suppress(OSError, AttributeError):
                     leftover.unlink()  # type: ignore[union-attr]
+            remove_empty_folders(old.target, list(map(str, made)))
             raise
         _flush_folder(old.target.parent)
         if _read_bytes(old.target, old.path) != data:
@@ -199,11 +227,11 @@ def _keep_owner(target: Path, new: Path) -> None:
             os.chown(new, about.st_uid, about.st_gid)
 
 
-def _write_backup_copy(old: FileSnapshot, mode: int) -> Path:
+def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
     for _ in range(100):
         now = time.time_ns()
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(now // 10**9))
-        copy = old.target.with_name(f"{old.target.name}{BACKUP_SUFFIX}{when}-{now % 10**9:09}")
+        copy = base.with_name(f"{base.name}{BACKUP_SUFFIX}{when}-{now % 10**9:09}")
         try:
             file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode or _PRIVATE)
         except FileExistsError:

@@ -46,28 +46,60 @@ def build_entry_value(client: Client, place: ConfigPlace, entry: ServerEntry) ->
 
     Raises ConfigError for a path in which the client would see a reference to a variable.
     """
-    return render_shape(client, client.shape, entry)
+    return render_shape(client, get_entry_shape(client, entry), entry)
+
+
+def get_entry_shape(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
+    """Return the client's shape of such an entry. Raises ConfigError for an address that it cannot have."""
+    if entry.url is None:
+        return client.shape
+    if client.remote_shape is None:
+        hint = (
+            f"Add the URL in the settings of {client.title} (Connectors), or install the file that the server serves."
+        )
+        raise ConfigError(f"the file of {client.title} has no entries for URLs", hint=hint)
+    if entry.token_env is not None and not _format_token(client, entry):
+        hint = f"Give {client.title} the token by hand: mcp-bridge writes no secrets into files."
+        raise ConfigError(f"{client.title} has no way to refer to a variable", where="--token-env", hint=hint)
+    return client.remote_shape
 
 
 def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -> Mapping[str, Any]:
     """Replace the placeholders of a shape. Raises ConfigError as `build_entry_value` does."""
     _check_no_references(client, entry)
+    headers = {"Authorization": f"Bearer {_format_token(client, entry)}"} if entry.token_env is not None else {}
     values: dict[str, Any] = {
+        "{url}": entry.url,
+        "{token}": entry.token_env,
+        "{headers}": headers,
+        "{options}": {"headers": headers} if headers else {},
         "{name}": entry.name,
         "{command}": entry.command,
         "{args}": list(entry.args),
         "{argv}": [entry.command, *entry.args],
-        "{env}": {name: format_reference(client, name) for name in entry.secrets}
-        if client.reference_syntax is not None
-        else {},
-        "{secrets}": list(entry.secrets),
+        "{env}": {
+            **({name: format_reference(client, name) for name in entry.secrets} if client.reference_syntax else {}),
+            **entry.variables,
+        },
+        "{secrets}": [entry.token_env] if entry.token_env is not None else list(entry.secrets),
     }
-    optional = {"{env}", "{secrets}"}
-    return {
+    optional = {"{env}", "{secrets}", "{token}", "{headers}", "{options}"}
+    rendered = {
         key: values.get(value, value) if isinstance(value, str) else value
         for key, value in shape.items()
         if not (isinstance(value, str) and value in optional and not values[value])
     }
+    if entry.variables and "{env}" not in shape.values():
+        rendered[client.values_key] = dict(entry.variables)
+    return rendered
+
+
+def _format_token(client: Client, entry: ServerEntry) -> str:
+    """The reference to the token of an address; empty for a client that cannot have one."""
+    name, shape = entry.token_env or "", client.remote_shape or {}
+    if "{token}" in shape.values():
+        return name
+    return f"${{{name}}}" if "{secrets}" in shape.values() else format_reference(client, name)
 
 
 def format_reference(client: Client, name: str) -> str:
@@ -94,10 +126,10 @@ def find_references(client: Client, value: Any) -> Sequence[str]:
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
     """Update an entry and keep the user's additions: other keys, and variables that are not references of ours."""
-    env = next((key for key, text in client.shape.items() if text == "{env}"), None)
+    env = next((key for key, text in client.shape.items() if text == "{env}"), client.values_key)
     optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
     result = {**{key: value for key, value in old.items() if key not in optional}, **new}
-    if env is not None and isinstance(old.get(env), Mapping):
+    if isinstance(old.get(env), Mapping):
         own = {name: text for name, text in old[env].items() if text != format_reference(client, name)}
         both = {**own, **new.get(env, {})}
         if both or not old[env]:
@@ -158,7 +190,7 @@ def _select_words(value: Any) -> Sequence[str]:
 
 
 def _check_no_references(client: Client, entry: ServerEntry) -> None:
-    for word in (entry.command, *entry.args):
+    for word in (entry.command, *entry.args, entry.url or "", *entry.variables.values()):
         if find_references(client, word):
             hint = f"{client.title} would put the value of a variable there. Use a path without it."
             raise ConfigError(f"'{word}' contains what {client.title} reads as a reference to a variable", hint=hint)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
-from mcp_bridge.clients.entries import build_entry_value, render_shape
+from mcp_bridge.clients.entries import build_entry_value, get_entry_shape, render_shape
 from mcp_bridge.clients.locations import resolve_server_keys
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
@@ -60,7 +60,8 @@ def build_install_link(client_name: str, entry: ServerEntry) -> str:
         hint = f"There are links for: {', '.join(list_linkable_clients())}."
         raise ConfigError(f"there are no install links for '{client_name}'", hint=hint)
     _check_link_program(client, entry)
-    value = render_shape(client, {key: text for key, text in client.shape.items() if text != "{name}"}, entry)
+    shape = get_entry_shape(client, entry)
+    value = render_shape(client, {key: text for key, text in shape.items() if text != "{name}"}, entry)
     parts = {
         "{name}": quote(entry.name, safe=""),
         "{command}": quote(entry.command, safe=""),

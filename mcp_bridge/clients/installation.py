@@ -13,9 +13,10 @@ from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
 from mcp_bridge.clients.config_file import FileSnapshot
 from mcp_bridge.clients.entries import build_entry_value, merge_entry_values, parse_entry_command
 from mcp_bridge.clients.entry_display import REDACTION_MARK, redact_command
-from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord, keep_replaced_record
 from mcp_bridge.clients.locations import resolve_place_path, resolve_server_keys
 from mcp_bridge.clients.servers import (
+    find_served_target,
     is_bridge_entry,
     parse_entries,
     parse_servers,
@@ -24,6 +25,7 @@ from mcp_bridge.clients.servers import (
 )
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
+from mcp_bridge.documents.comparison import find_lost_content
 from mcp_bridge.documents.edit import Edit
 
 Action = Literal["install", "update", "replace", "none"]
@@ -43,6 +45,10 @@ class InstallationPlan:
     """The servers in the file before."""
     edit: Edit
     """The file after an edit, also where a command is to change it."""
+    missing_folders: Sequence[Path] = ()
+    """The folders that are made for the file."""
+    replaced: Mapping[str, Any] | None = None
+    """What restores the entry that this one replaces."""
     command: Sequence[str] | None = None
     """The client's own command that does it instead of the edit."""
 
@@ -53,6 +59,8 @@ class InstallationResult:
 
     backup: str | None = None
     journal_problem: str | None = None
+    is_reformatted: bool = False
+    """Whether the client's command has changed the layout of the file."""
 
 
 def prepare_installation(
@@ -63,16 +71,16 @@ def prepare_installation(
     journal: InstallationJournal,
     *,
     force: bool = False,
-    edit_file: bool = False,
+    use_command: bool = False,
 ) -> InstallationPlan:
     """Plan the installation of an entry; nothing is changed.
 
-    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read and for a name that
-    another program's server has.
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read, for a name that another
+    server has, and for a client whose own command cannot be used.
     """
     file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
     entries = parse_entries(place, file.content, file.path, machine)
-    value, action = _choose_value(client, place, entry, entries, path=file.path, force=force)
+    value, action = _choose_value(client, place, entry, entries, path=file.path, machine=machine, force=force)
     keys = resolve_server_keys(place, machine)
     record = None
     if action == "update":  # the journal describes no other entry of this name
@@ -81,8 +89,11 @@ def prepare_installation(
     undo = record.edit_undo if record is not None else None
     with raise_as_unsafe(file.path):
         edit = editor.put_entry(place.format, text, keys, entry.name, value, listed=place.listed, undo=undo)
+        replaced = None
+        if action == "replace":
+            replaced = editor.describe_replacement(place.format, text, edit.text, keys, entry.name, listed=place.listed)
     program = None
-    if action == "install" and not edit_file:
+    if action == "install" and use_command:
         program = client_command.find_usable_program(
             client, place, machine, name=entry.name, servers=servers, entry=entry
         )
@@ -95,6 +106,8 @@ def prepare_installation(
         action=action,
         servers=servers,
         edit=edit,
+        missing_folders=config_file.list_missing_folders(file.path),
+        replaced=replaced,
         command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
     )
 
@@ -108,17 +121,25 @@ def apply_installation(
     """
     if plan.action == "none":
         return InstallationResult()
-    with raise_as_unsafe(plan.file.path):
+    file, folder = plan.file, journal.backup_folder if plan.place.scope == "project" else None
+    with raise_as_unsafe(file.path):
         if plan.command is None:
-            backup = config_file.save_file(plan.file.path, plan.file, plan.edit.text, backup=True)
+            backup = config_file.save_file(file.path, file, plan.edit.text, backup=True, backup_folder=folder)
         else:
-            backup = config_file.write_backup(plan.file)
+            backup = config_file.write_backup(file, folder)
     if plan.command is not None:
         _run_command(plan, plan.command, machine)
     return InstallationResult(
         backup=str(backup) if backup is not None else None,
         journal_problem=record_installation(plan, machine, journal, settings),
+        is_reformatted=plan.command is not None and config_file.load_file(file.path).content != plan.edit.text,
     )
+
+
+def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
+    """Return the entry without values of variables and without what the user has added to it: both may be secret."""
+    variables = dict.fromkeys(plan.entry.variables, REDACTION_MARK)
+    return build_entry_value(plan.client, plan.place, replace(plan.entry, variables=variables))
 
 
 def record_installation(
@@ -134,12 +155,14 @@ def record_installation(
         path=str(plan.file.path),
         within=tuple(resolve_server_keys(plan.place, machine)),
         name=plan.entry.name,
-        value=build_entry_value(plan.client, plan.place, plan.entry),  # what the user added to the entry may be secret
+        value=build_redacted_value(plan),
         settings=settings,
         undo={
             "by": "command" if plan.command is not None else "edit",
             "made": not plan.file.existed,
+            "folders": list(map(str, plan.missing_folders)),
             "edit": dict(plan.edit.undo),
+            **({"replaced": dict(plan.replaced)} if plan.replaced is not None else {}),
         },
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
@@ -147,6 +170,8 @@ def record_installation(
         first = journal.find_record(record.client, record.scope, record.path, record.within, record.name)
         if first is not None and plan.action == "update":
             record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
+        if first is not None and plan.replaced is not None:
+            record = replace(record, undo=keep_replaced_record(record.undo, first))
         journal.store_record(record)
     except (ConfigError, OSError) as error:
         return str(error)
@@ -159,18 +184,26 @@ def _run_command(plan: InstallationPlan, command: Sequence[str], machine: Machin
         output = client_command.run_client_command(command, machine)
         problem = _check_result(plan, machine)
     except ConfigError:
-        config_file.restore_file(plan.file)
+        _restore_file(plan)
         raise
     if problem is not None:
-        config_file.restore_file(plan.file)
+        _restore_file(plan)
         raise client_command.make_command_error(command, problem, output)
+
+
+def _restore_file(plan: InstallationPlan) -> None:
+    config_file.restore_file(plan.file)
+    config_file.remove_empty_folders(plan.file.path, list(map(str, plan.missing_folders)))
 
 
 def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
     """Return what the client's command did wrong, if anything."""
     path = plan.file.path
+    entry = (*resolve_server_keys(plan.place, machine), plan.entry.name)
     try:
-        after = dict(parse_servers(plan.place, config_file.load_file(path).content, path, machine))
+        text = config_file.load_file(path).content
+        after = dict(parse_servers(plan.place, text, path, machine))
+        lost = find_lost_content(plan.place.format, plan.file.content, text, entry=entry)
     except ConfigError as error:
         return f"left a file that cannot be read ({error.problem})"
     mine = after.pop(plan.entry.name, None)
@@ -180,24 +213,38 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
         return f"wrote another entry than it was given into {path}"
     if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
         return f"changed other servers in {path}"
-    return None
+    return f"{lost} in {path}" if lost is not None else None
 
 
 def _choose_value(
-    client: Client, place: ConfigPlace, entry: ServerEntry, entries: Mapping[str, Any], *, path: Path, force: bool
+    client: Client,
+    place: ConfigPlace,
+    entry: ServerEntry,
+    entries: Mapping[str, Any],
+    *,
+    path: Path,
+    machine: Machine,
+    force: bool,
 ) -> tuple[Mapping[str, Any], Action]:
-    """Return the value to write, and why; nothing is kept of a server that is not a bridge."""
+    """Return the value to write, and why; nothing is kept of a server that is not a bridge or serves another file."""
     value = build_entry_value(client, place, entry)
     if entry.name not in entries:
         return value, "install"
     old = entries[entry.name]
-    if isinstance(old, Mapping) and is_bridge_entry(client, old):
+    target = find_served_target(client, place, path, entry.name, old, machine)
+    if target is not None and target == find_served_target(client, place, path, entry.name, value, machine):
         value = merge_entry_values(client, old, value)
         return value, "none" if value == old else "update"
     if not force:
-        hint = "Choose another name with --name, or replace it with --force."
-        problem = f"{client.title} has another server of the name '{entry.name}'"
-        command = redact_command(client, old)
-        starts = f", which starts {command}" if command != REDACTION_MARK else ""
-        raise ConfigError(problem + starts, path=str(path), hint=hint)
-    return value, "replace"
+        raise _make_name_error(client, entry.name, old, target, path)
+    return value, "none" if value == old else "replace"
+
+
+def _make_name_error(client: Client, name: str, old: Any, target: str | None, path: Path) -> ConfigError:
+    hint = "Choose another name with --name, or replace it with --force."
+    if isinstance(old, Mapping) and is_bridge_entry(client, old):
+        problem = f"{client.title} has a bridge of the name '{name}' that serves {target or 'another file'}"
+        return ConfigError(problem, path=str(path), hint=hint)
+    command = redact_command(client, old)
+    starts = f", which starts {command}" if command != REDACTION_MARK else ""
+    return ConfigError(f"{client.title} has another server of the name '{name}'{starts}", path=str(path), hint=hint)

@@ -17,6 +17,8 @@ from mcp_bridge.documents.edit import Undo
 
 MAX_BYTES = 1 << 20
 _VERSION = 1
+_MAX_REPLACED = 5
+"""How many entries of one name that replaced each other can be restored."""
 _CONTAINER_KEYS = ("inside", "held", "root")
 
 
@@ -41,6 +43,18 @@ class InstallationRecord:
     """The time in ISO 8601."""
 
     @property
+    def replaced(self) -> Mapping[str, Any] | None:
+        """What restores the entry that this one replaced; None if it replaced none."""
+        replaced = self.undo.get("replaced")
+        return replaced if isinstance(replaced, Mapping) else None
+
+    @property
+    def made_folders(self) -> Sequence[str]:
+        """The folders that were made for the file."""
+        folders = self.undo.get("folders")
+        return [folder for folder in folders if isinstance(folder, str)] if isinstance(folders, list) else []
+
+    @property
     def edit_undo(self) -> Undo | None:
         """The undo of the edit; None if the record has none."""
         undo = self.undo.get("edit")
@@ -52,6 +66,11 @@ class InstallationJournal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    @property
+    def backup_folder(self) -> Path:
+        """The folder for backups that must not be beside their file: that of a project belongs to its repository."""
+        return self._folder / "backups"
 
     def store_record(self, record: InstallationRecord) -> None:
         """Write the record; it replaces one of the same entry. Raises ConfigError if it cannot be written."""
@@ -105,6 +124,23 @@ class InstallationJournal:
             raise
 
 
+def keep_replaced_record(undo: Mapping[str, Any], replaced: InstallationRecord) -> Mapping[str, Any]:
+    """Add the record of the entry that was replaced to the undo of the one that replaces it."""
+    inner = dict(replaced.undo)
+    depth, at = 1, inner
+    while isinstance(below := at.get("replaced"), dict) and isinstance(record := below.get("record"), dict):
+        depth, at = depth + 1, record.get("undo", {})
+    if depth >= _MAX_REPLACED:
+        inner.pop("replaced", None)
+    kept = {**asdict(replaced), "undo": inner}
+    return {**undo, "replaced": {**undo["replaced"], "record": kept}}
+
+
+def get_replaced_record(record: InstallationRecord) -> InstallationRecord | None:
+    """Return the record of the entry that this one replaced, if it was a bridge that had been installed."""
+    return _parse_record(record.replaced.get("record")) if record.replaced is not None else None
+
+
 def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationRecord) -> Iterator[InstallationRecord]:
     """Pass on what a removed entry would have undone: the changed records of the other entries in its file.
 
@@ -115,7 +151,7 @@ def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationR
             continue
         undo: dict[str, Any] = dict(record.undo)
         if leaving.undo.get("made") is True:
-            undo["made"] = True
+            undo |= {"made": True, "folders": leaving.undo.get("folders", [])}
         mine, theirs = record.edit_undo, leaving.edit_undo
         if mine is not None and theirs is not None:
             undo["edit"] = merge_undo(mine, record.within, theirs, leaving.within)
@@ -150,9 +186,13 @@ def _read_record(path: Path) -> InstallationRecord | None:
         data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(data, dict) or data.get("version") != _VERSION:
+    return _parse_record(data) if isinstance(data, dict) and data.get("version") == _VERSION else None
+
+
+def _parse_record(data: Any) -> InstallationRecord | None:
+    if not isinstance(data, Mapping):
         return None
-    kinds = {"within": list, "value": dict, "undo": dict}
+    kinds: Mapping[str, Any] = {"within": (list, tuple), "value": dict, "undo": dict}
     names = [field.name for field in fields(InstallationRecord)]
     if not all(isinstance(data.get(name), kinds.get(name, str)) for name in names):
         return None

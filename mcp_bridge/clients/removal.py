@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,12 @@ from typing import Any
 from mcp_bridge.clients import client_command, config_file
 from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge.clients.config_file import FileSnapshot
-from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord, iter_inheriting_records
+from mcp_bridge.clients.journal import (
+    InstallationJournal,
+    InstallationRecord,
+    get_replaced_record,
+    iter_inheriting_records,
+)
 from mcp_bridge.clients.locations import find_place, resolve_place_path, resolve_server_keys
 from mcp_bridge.clients.servers import (
     is_bridge_entry,
@@ -22,6 +28,7 @@ from mcp_bridge.clients.servers import (
 )
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
+from mcp_bridge.documents.comparison import find_lost_content
 from mcp_bridge.documents.edit import UnsafeEdit
 
 
@@ -45,18 +52,24 @@ class RemovalResult:
 
     backup: str | None = None
     command_problem: str | None = None
+    is_restored: bool = False
+    """Whether the entry that it had replaced is there again."""
 
 
 def select_servers(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None, force: bool
 ) -> Sequence[InstalledServer]:
-    """Choose the servers of a scope: the one of this name, else those in the journal, else the only bridge.
+    """Return the servers of a scope that are meant: the one of this name, else those in the journal, else all bridges.
 
-    Raises ConfigError when there is none or the choice is ambiguous; it names the scopes that have one.
+    Raises ConfigError when there is none; it names the scopes that have one.
     """
     place = find_place(client, scope)
     servers = read_servers(client, place, machine)
-    ours = [server for server in servers if is_bridge_entry(client, server.value)]
+    ours = [
+        server
+        for server in servers
+        if is_bridge_entry(client, server.value) or _find_record(journal, client, server, machine) is not None
+    ]
     if name is not None:
         named = [server for server in servers if server.name == name]
         if named and not force and named[0] not in ours:
@@ -66,12 +79,9 @@ def select_servers(
             raise _make_absence_error(client, place, machine, journal, name)
         return named
     installed = [server for server in ours if _find_record(journal, client, server, machine) is not None]
-    if installed or len(ours) == 1:
-        return installed or ours
     if not ours:
         raise _make_absence_error(client, place, machine, journal, None)
-    names = ", ".join(f"{server.name} ({server.place.scope})" for server in ours)
-    raise ConfigError(f"{client.title} has {len(ours)} bridges: {names}", hint="Name the one to remove.")
+    return installed or ours
 
 
 def find_vanished_records(
@@ -104,17 +114,23 @@ def remove_record(record: InstallationRecord, journal: InstallationJournal, *, f
 
 
 def prepare_removal(
-    client: Client, server: InstalledServer, machine: Machine, journal: InstallationJournal, *, edit_file: bool = False
+    client: Client,
+    server: InstalledServer,
+    machine: Machine,
+    journal: InstallationJournal,
+    *,
+    use_command: bool = False,
 ) -> RemovalPlan:
-    """Plan the removal of a server; nothing is changed. Raises UnsafeEdit for a file that cannot be edited."""
+    """Plan the removal of a server; nothing is changed.
+
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for a client's command that cannot be used.
+    """
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
-    program = None
-    if record is not None and record.undo.get("by") == "command" and not edit_file:
+    command = None
+    if use_command and (record is None or record.replaced is None):  # no command restores what was replaced
         program = client_command.find_usable_program(client, server.place, machine, name=server.name, servers=servers)
-    command = (
-        client_command.build_remove_command(client, server.place, server.name, program) if program is not None else None
-    )
+        command = client_command.build_remove_command(client, server.place, server.name, program)
     text = _remove_entry(server, file, resolve_server_keys(server.place, machine), record)
     return RemovalPlan(
         client=client, server=server, file=file, text=text, servers=servers, record=record, command=command
@@ -129,15 +145,23 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     file, note = removal.file, None
     if removal.command is not None:
         note = _run_command(removal, removal.command, machine)
+    is_project = removal.server.place.scope == "project"
+    folder = journal.backup_folder if is_project or removal.text is None else None  # its own may be removed too
     with raise_as_unsafe(file.path):
         if removal.command is None or note is not None:
-            backup = config_file.save_file(file.path, file, removal.text, backup=True)
+            backup = config_file.save_file(file.path, file, removal.text, backup=True, backup_folder=folder)
         else:
-            backup = config_file.write_backup(file)
+            backup = config_file.write_backup(file, folder)
     if removal.record is not None:
+        if not os.path.lexists(file.path):
+            config_file.remove_empty_folders(file.path, removal.record.made_folders)
         with contextlib.suppress(ConfigError):  # a record that remains has no effect
             remove_record(removal.record, journal, file_exists=removal.text is not None)
-    return RemovalResult(backup=str(backup) if backup is not None else None, command_problem=note)
+            if (replaced := get_replaced_record(removal.record)) is not None:
+                journal.store_record(replaced)
+    is_restored = removal.record is not None and removal.record.replaced is not None
+    saved = str(backup) if backup is not None else None
+    return RemovalResult(backup=saved, command_problem=note, is_restored=is_restored)
 
 
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
@@ -149,9 +173,14 @@ def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine)
     expected = {name: value for name, value in removal.servers.items() if name != removal.server.name}
     try:
         client_command.run_client_command(command, machine)
-        if parse_servers(removal.server.place, config_file.load_file(path).content, path, machine) == expected:
-            return None
+        text = config_file.load_file(path).content
         problem = f"did not remove '{removal.server.name}' alone"
+        if parse_servers(removal.server.place, text, path, machine) == expected:
+            entry = (*resolve_server_keys(removal.server.place, machine), removal.server.name)
+            lost = find_lost_content(removal.server.place.format, removal.file.content, text, entry=entry)
+            if lost is None:
+                return None
+            problem = lost
     except ConfigError as error:
         problem = error.problem if isinstance(error, UnsafeEdit) else "left a file that cannot be read"
     with raise_as_unsafe(path):
@@ -203,6 +232,9 @@ def _remove_entry(
     place = server.place
     undo = record.edit_undo if record is not None else None
     with raise_as_unsafe(file.path):
+        if record is not None and record.replaced is not None:
+            listed, replaced = place.listed, record.replaced
+            return editor.restore_entry(place.format, file.content, keys, server.name, replaced, listed=listed)
         text = editor.remove_entry(place.format, file.content, keys, server.name, listed=place.listed, undo=undo)
     made = record is not None and record.undo.get("made") is True
     return None if made and text in {"", place.opening} else text

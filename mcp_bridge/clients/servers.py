@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from mcp_bridge.clients import config_file
 from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge.clients.config_file import FileSnapshot
-from mcp_bridge.clients.entries import parse_entry_command
+from mcp_bridge.clients.entries import parse_entry_command, resolve_launch
 from mcp_bridge.clients.locations import resolve_place_path, resolve_server_keys
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
@@ -93,6 +94,33 @@ def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
 def get_served_settings(client: Client, value: Mapping[str, Any]) -> str | None:
     """Return the settings that an entry's bridge serves, as the entry spells them."""
     return find_settings_argument(parse_entry_command(client, value).argv)
+
+
+def get_entry_url(client: Client, value: Mapping[str, Any]) -> str | None:
+    """Return the address of an entry that is not started but reached over HTTP."""
+    keys = [key for key, text in (client.remote_shape or {}).items() if text == "{url}"]
+    url = value.get(keys[0]) if keys else None
+    return url if isinstance(url, str) else None
+
+
+def find_served_target(
+    client: Client, place: ConfigPlace, path: Path, name: str, value: Any, machine: Machine
+) -> str | None:
+    """Return what an entry leads to: its address, or the file that its bridge serves, with links resolved.
+
+    Returns None for another program, and for a bridge that is started without a file.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    if (url := get_entry_url(client, value)) is not None:
+        return url
+    if not is_bridge_entry(client, value):
+        return None
+    launch = resolve_launch(
+        InstalledServer(client=client.name, place=place, path=path, name=name, value=value), machine
+    )
+    written = find_settings_argument(launch.argv)
+    return os.path.realpath(launch.folder / written) if written is not None else None
 
 
 def find_settings_argument(argv: Sequence[str]) -> str | None:

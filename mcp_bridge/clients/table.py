@@ -31,6 +31,8 @@ _SUPPORT = "~/Library/Application Support"
 _PLAIN = {"command": "{command}", "args": "{args}"}
 _STDIO = {**_PLAIN, "env": "{env}"}
 
+_REMOTE = {"url": "{url}", "headers": "{headers}"}
+
 _NEW_SESSION = "Start a new session; open sessions still have it."
 _NO_REFERENCES = (
     "{title} has no way to refer to a variable, and mcp-bridge never writes a value here: without more "
@@ -105,6 +107,7 @@ _CLAUDE_CODE = Client(
             within=("projects", "{folder}", "mcpServers"),
         ),
     ),
+    remote_shape={"type": "http", **_REMOTE},
     shape={"type": "stdio", **_STDIO},
     reference_syntax=_SHELL_REFERENCES,
     own_command=ClientCommand(
@@ -117,7 +120,8 @@ _CLAUDE_CODE = Client(
     ),
     programs=("claude",),
     install_traces=_make_paths(_CLAUDE_CODE_FILE, "~/.claude"),
-    launch_environment=LaunchEnvironment(timeout=30.0),
+    # `claude -p` (2.1.330) sent its first request after 2 s, without the tools of a server that took 10 s.
+    launch_environment=LaunchEnvironment(timeout=30.0, first_request=2.0),
     next_steps="Start a new session. A project's servers wait for your approval: /mcp in a session asks for it.",
     removal_steps=_NEW_SESSION,
     secrets_advice=_TERMINAL.format(title="Claude Code"),
@@ -127,6 +131,7 @@ _VSCODE = Client(
     name="vscode",
     title="VS Code",
     places=_make_places("jsonc", "servers", _make_app_paths("Code/User/mcp.json"), ".vscode/mcp.json"),
+    remote_shape={"type": "http", **_REMOTE},
     shape={"type": "stdio", **_STDIO},
     # VS Code would ask for an input and keep it, but an input is a second entry, which the removal of the last server
     # that needs it would have to remove too; a variable needs one edit.
@@ -143,6 +148,7 @@ _CURSOR = Client(
     name="cursor",
     title="Cursor",
     places=_make_places("jsonc", "mcpServers", "~/.cursor/mcp.json", ".cursor/mcp.json"),
+    remote_shape=_REMOTE,
     shape=_STDIO,
     reference_syntax=_EDITOR_REFERENCES,
     programs=("cursor",),
@@ -156,6 +162,7 @@ _WINDSURF = Client(
     name="windsurf",
     title="Windsurf",
     places=_make_places("jsonc", "mcpServers", "~/.codeium/windsurf/mcp_config.json"),
+    remote_shape={"serverUrl": "{url}", "headers": "{headers}"},
     shape=_STDIO,
     reference_syntax=_EDITOR_REFERENCES,
     programs=("windsurf",),
@@ -179,6 +186,7 @@ _ZED = Client(
         },
         ".zed/settings.json",
     ),
+    remote_shape=_REMOTE,
     shape=_PLAIN,
     programs=("zed", "zeditor"),
     install_traces={
@@ -195,7 +203,9 @@ _CODEX = Client(
     name="codex",
     title="Codex",
     places=_make_places("toml", "mcp_servers", "{CODEX_HOME:-~/.codex}/config.toml", ".codex/config.toml"),
-    shape={**_PLAIN, "env_vars": "{secrets}"},
+    # Without `required`, `codex exec` sends its first request before the tools are there.
+    remote_shape={"url": "{url}", "required": True, "bearer_token_env_var": "{token}"},
+    shape={**_PLAIN, "required": True, "env_vars": "{secrets}"},
     own_command=ClientCommand(
         program="codex",
         add=("mcp", "add", "{name}", "--", "{command}", "{args}"),  # knows values (--env), not env_vars
@@ -209,6 +219,7 @@ _CODEX = Client(
         inherited_variables=(*_SDK_VARIABLES, "__CF_USER_TEXT_ENCODING", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         timeout=30.0,  # ten before March 2026
         timeout_key="startup_timeout_sec",
+        wait_key="required",
     ),
     next_steps="Start a new session; restart the app and the editor's extension, which share the file. A project's "
     "file counts only in a project that Codex trusts.",
@@ -220,6 +231,7 @@ _GEMINI_CLI = Client(
     name="gemini-cli",
     title="Gemini CLI",
     places=_make_places("jsonc", "mcpServers", "{GEMINI_CLI_HOME:-~}/.gemini/settings.json", ".gemini/settings.json"),
+    remote_shape={"type": "http", **_REMOTE},
     shape=_STDIO,
     reference_syntax=_BARE_REFERENCES,
     own_command=ClientCommand(
@@ -252,6 +264,11 @@ _GOOSE = Client(
             "win32": (f"{_ROAMING}/Block/goose/config/config.yaml",),
         },
     ),
+    remote_shape={
+        **{"enabled": True, "type": "streamable_http", "name": "{name}", "description": "Tools served by mcp-bridge"},
+        **{"uri": "{url}", "headers": "{headers}", "env_keys": "{secrets}", "timeout": 300},
+    },
+    values_key="envs",
     shape={
         **{"enabled": True, "type": "stdio", "name": "{name}", "description": "Tools served by mcp-bridge"},
         **{"cmd": "{command}", "args": "{args}", "env_keys": "{secrets}", "timeout": 300},
@@ -281,6 +298,7 @@ _OPENCODE = Client(
         _make_paths(f"{_CONFIG}/opencode/opencode.json", f"{_CONFIG}/opencode/opencode.jsonc"),
         ["opencode.json", "opencode.jsonc"],
     ),
+    remote_shape={"type": "remote", **_REMOTE, "enabled": True},
     shape={"type": "local", "command": "{argv}", "enabled": True, "environment": "{env}"},
     reference_syntax=ReferenceSyntax(template="{env:{name}}", pattern=rf"\{{env:{_NAME}\}}", unset="empty"),
     # `opencode mcp add` only works interactively, in a terminal.
@@ -297,6 +315,7 @@ _COPILOT_CLI = Client(
     title="Copilot CLI",
     # It reads .mcp.json too, but so does Claude Code, which allows no `tools` in an entry.
     places=_make_places("jsonc", "mcpServers", "{COPILOT_HOME:-~/.copilot}/mcp-config.json", ".github/mcp.json"),
+    remote_shape={"type": "http", **_REMOTE, "tools": ["*"]},
     shape={"type": "local", **_STDIO, "tools": ["*"]},
     reference_syntax=_BARE_REFERENCES,
     programs=("copilot",),
@@ -312,6 +331,7 @@ _LM_STUDIO = Client(
     title="LM Studio",
     # Its documentation has the first path; on some Macs it was seen in the second (lmstudio-bug-tracker 1371).
     places=_make_places("jsonc", "mcpServers", _make_paths("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json")),
+    remote_shape=_REMOTE,
     shape=_PLAIN,
     programs=("lms",),
     install_traces=_make_paths("~/.lmstudio", "~/.cache/lm-studio"),
@@ -334,6 +354,7 @@ _CLINE = Client(
         "mcpServers",
         _make_app_paths(f"{_CLINE_STORAGE}/{_CLINE_FILE}", before=[f"{_CLINE_FOLDER}/{_CLINE_FILE}"]),
     ),
+    remote_shape={"type": "streamableHttp", **_REMOTE},
     shape=_STDIO,
     # As in editors, since 3.43 (pull 8079), but a reference to a variable that is not set stays.
     reference_syntax=ReferenceSyntax(template="${env:{name}}", pattern=rf"\$\{{env:{_NAME}\}}"),
@@ -358,6 +379,7 @@ _CONTINUE = Client(
             opening="name: Local Config\nversion: 1.0.0\nschema: v1\n",  # Continue rejects a file without these
         ),
     ),
+    remote_shape={"name": "{name}", "type": "streamable-http", "url": "{url}", "requestOptions": "{options}"},
     shape={"name": "{name}", **_STDIO},
     reference_syntax=ReferenceSyntax(
         template="${{ secrets.{name} }}", pattern=rf"\$\{{\{{\s*secrets\.{_NAME}\s*\}}\}}"

@@ -98,6 +98,54 @@ def remove_entry(
     return removed
 
 
+def describe_replacement(
+    format: Format, old: str, new: str, within: Sequence[str], name: str, *, listed: bool = False
+) -> Mapping[str, Any]:
+    """Return JSON data with which `restore_entry` undoes a replacement: the old entry, and both texts of the change."""
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
+    with _convert_errors():
+        before, after = (_find_entry(_parse_text(format, text, MAX_EDITED, target), target) for text in (old, new))
+    if before.entry is None or after.entry is None:
+        raise make_unsafe_error("there is no such entry", where=target.where)
+    start = min(_count_equal_characters(old, new), before.entry.start)
+    most = min(len(old) - before.entry.end, len(new) - after.entry.end)
+    rest = min(_count_equal_characters(old[start:][::-1], new[start:][::-1]), most)
+    return {"value": before.data, "old": old[start : len(old) - rest], "new": new[start : len(new) - rest]}
+
+
+def _count_equal_characters(one: str, other: str) -> int:
+    """Count how many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def restore_entry(
+    format: Format,
+    text: str,
+    within: Sequence[str],
+    name: str,
+    replaced: Mapping[str, Any],
+    *,
+    listed: bool = False,
+) -> str:
+    """Return the text with the entry that was there before: byte for byte or, if the new one has changed, its data.
+
+    Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
+    """
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
+    old, new, value = replaced.get("old"), replaced.get("new"), replaced.get("value")
+    if isinstance(old, str) and isinstance(new, str) and new and text.count(new) == 1:
+        with contextlib.suppress(UnsafeEdit), _convert_errors():
+            source, edited = (_parse_text(format, each, MAX_EDITED, target) for each in (text, text.replace(new, old)))
+            found, restored = _find_entry(source, target), _find_entry(edited, target)
+            _check_rest(source, found.entry, edited, restored.entry, target)
+            if restored.entry is not None and _is_same(restored.data, value):
+                return edited.text
+    if not isinstance(value, Mapping):
+        raise make_unsafe_error("the entry that was replaced cannot be restored", where=target.where)
+    return put_entry(format, text, within, name, value, listed=listed).text
+
+
 def _parse_text(
     format: Format, text: str, limits: Mapping[Format, int], target: EditTarget | None = None
 ) -> SourceText:

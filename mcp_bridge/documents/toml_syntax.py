@@ -107,6 +107,11 @@ class TomlText:
         return start, line_end.end() if line_end else end, ""
 
 
+def list_comments(text: str) -> Sequence[str]:
+    """Return the comments of a valid text, without what is in strings."""
+    return [match.group() for match in _TOKEN.finditer(text) if match.group().startswith("#")]
+
+
 def _load_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)

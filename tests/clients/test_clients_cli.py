@@ -137,7 +137,8 @@ def test_what_cannot_be_served_is_not_installed(words: list[str], why: str, who:
 @pytest.mark.parametrize(
     ("served", "name"),
     [
-        ("tools.py", "tools"),
+        ("tools.py", "project"),
+        ("shelf_tools.py", "shelf_tools"),
         ("shelf.yaml", "shelf"),
         (".", "project"),
         ("named.yaml", "My-fine-tools"),
@@ -150,7 +151,7 @@ def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, wh
     sources = "sources: [{type: python, path: tools.py}]\n"
     (who.project / "named.yaml").write_text(f"name: My fine (tools)!\n{sources}")
     (who.project / "mcp-bridge.yaml").write_text(sources)
-    for file in ("Werkzeuge-äöü.py", "äöü.py"):
+    for file in ("shelf_tools.py", "Werkzeuge-äöü.py", "äöü.py"):
         (who.project / file).write_text((who.project / "tools.py").read_text())
     assert who.json("install", "cursor", served, "--print")["name"] == name
 
@@ -221,7 +222,7 @@ def test_with_several_bridges_the_one_has_to_be_named(who: Person) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
     path = who.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
     done = who.run("uninstall", "cursor", check=2)
-    assert "2 bridges: one (user), two (user)" in done.stderr
+    assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in done.stderr
     who.run("uninstall", "cursor", "one")
     assert list(json.loads(path.read_text())["mcpServers"]) == ["two"]
     who.run("uninstall", "cursor")  # the only one left

@@ -88,7 +88,7 @@ def test_a_server_that_is_not_there_is_told_with_those_that_are(person: Person) 
 
 
 def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -> None:
-    assert person.run("install", "gemini-cli", person.tools, "--name", "shelf", "--edit-file").code == 0
+    assert person.run("install", "gemini-cli", person.tools, "--name", "shelf").code == 0
     person.gemini.write_text("{}")
     done = person.doctor("gemini-cli")
     assert done.code == 1
@@ -102,7 +102,7 @@ def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -
 
 
 def test_an_entry_of_a_project_that_a_common_file_has_lost_is_told_there_alone(person: Person) -> None:
-    words = ("install", "claude-code", person.tools, "--name", "shelf", "--scope", "local", "--edit-file")
+    words = ("install", "claude-code", person.tools, "--name", "shelf", "--scope", "local")
     assert person.run(*words).code == 0
     person.claude.write_text("{}")
     assert "--scope local --name shelf" in person.doctor("claude-code").cures["entry"]

@@ -31,8 +31,10 @@ def secretive(tmp_path: Path) -> Person:
     return made
 
 
-def backups(path: Path) -> list[Path]:
-    return [beside for beside in path.parent.iterdir() if "backup" in beside.name]
+def backups(path: Path, who: Person | None = None) -> list[Path]:
+    """The backups beside a file, and those in the user's state folder."""
+    kept = (who.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if who is not None else ()
+    return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *kept]
 
 
 def crlf(content: bytes) -> bytes:
@@ -49,7 +51,7 @@ def test_an_entry_goes_in_and_out_without_another_byte_changed(case: str, form: 
     path = who.place(case, before)
     who.run("install", client, who.settings, "--scope", scope)
     assert path.read_bytes().decode() == after.decode()
-    (backup,) = backups(path)
+    (backup,) = backups(path, who)
     assert backup.read_bytes() == before
     backup.unlink()
     who.run("uninstall", client, "--scope", scope)
@@ -112,10 +114,11 @@ def test_installing_twice_says_so_and_writes_nothing(case: str, who: Person) -> 
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_other_settings_under_the_same_name_are_an_update(case: str, who: Person) -> None:
+def test_another_command_for_the_same_settings_is_an_update(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
-    who.run("install", case, who.project / "tools.py", "--name", "shelf")
+    who.run("install", case, who.settings)
+    path.write_bytes(path.read_bytes().replace(str(COMMAND).encode(), b"/old/bin/mcp-bridge"))
     done = who.run("install", case, who.settings)
     assert "updated: 'shelf'" in done.stderr
     assert path.read_bytes() == golden(case, "after", who)
@@ -129,12 +132,12 @@ def test_what_a_person_has_added_to_the_entry_stays_in_an_update(secretive: Pers
     data = json.loads(path.read_text())
     data["mcpServers"]["shelf"] |= {"disabled": True}
     data["mcpServers"]["shelf"]["env"] |= {"MY_OWN": "mine"}
-    path.write_text(json.dumps(data))
-    (secretive.project / "other.yaml").write_text("sources: [{type: python, path: tools.py}]\n")
-    secretive.run("install", "cursor", "other.yaml", "--name", "shelf")
+    path.write_text(json.dumps(data).replace(str(COMMAND), "/old/bin/mcp-bridge"))
+    secretive.settings.write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
+    secretive.run("install", "cursor", secretive.settings)
     assert json.loads(path.read_text())["mcpServers"]["shelf"] == {
         "command": str(COMMAND),
-        "args": ["serve", str(secretive.project / "other.yaml")],
+        "args": ["serve", str(secretive.settings)],
         "env": {"MY_OWN": "mine"},
         "disabled": True,
     }

@@ -1,4 +1,4 @@
-"""A client's own command line is used where it is there, watched, and taken back when it does something else."""
+"""A client's own command line is used on request alone, watched, and taken back when it does something else."""
 
 from __future__ import annotations
 
@@ -41,9 +41,12 @@ else:
     command = "elsewhere" if mode == "other entry" else words[dashes + 1]
     servers[name] = {"type": "stdio", "command": command, "args": words[dashes + 2:],
                      "env": dict(pair.split("=", 1) for pair in env)}
-data["numStartups"] = data.get("numStartups", 0) + 1
+data["firstStartTime"] = "now"
+if mode == "drops":
+    del data["numStartups"]
 path.write_text(json.dumps(data, indent=2))
 """
+USE = "--use-client-command"
 SECRET = "a-value-of-which-nobody-may-see-anything"
 CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
 
@@ -62,10 +65,11 @@ def called(who: Person) -> list[str]:
     return words
 
 
-def test_a_name_that_the_clients_command_would_read_as_an_option_is_edited_into_the_file(who: Person) -> None:
-    done = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help")
-    assert "installed: '--help'" in done.stderr
+def test_a_name_that_the_clients_command_would_read_as_an_option_is_not_given_to_it(who: Person) -> None:
+    done = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help", USE, check=2)
+    assert "would read the name '--help' as an option" in done.stderr
     assert not (who.home / "called.json").exists()
+    who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help")
     assert "--help" in json.loads((who.home / ".claude.json").read_text())["mcpServers"]
     who.run("uninstall", "claude-code", "--scope", "user", "--", "--help")
     assert not (who.home / "called.json").exists()
@@ -77,12 +81,13 @@ def test_the_clients_command_puts_the_entry_in_and_takes_it_out(case: str, who: 
     client, scope = client_of(case)
     before = golden(case, "before", who)
     path = who.place(case, before)
-    done = who.run("install", client, who.settings, "--scope", scope)
+    done = who.run("install", client, who.settings, "--scope", scope, USE)
     assert "installed: 'shelf'" in done.stderr
     assert called(who) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(who.settings)]
-    (backup,) = (beside for beside in path.parent.iterdir() if "backup" in beside.name)
+    folder = who.home / ".local" if scope == "project" else path.parent
+    (backup,) = (each for each in folder.rglob("*backup-*") if path.name in each.name)
     assert backup.read_bytes() == before
-    who.run("uninstall", client, "--scope", scope)
+    who.run("uninstall", client, "--scope", scope, USE)
     assert called(who) == ["mcp", "remove", "--scope", scope, "shelf"]
     assert b'"shelf"' not in path.read_bytes().replace(
         b'"shelf": {\n          "type": "stdio",\n          "command": "other"', b""
@@ -95,16 +100,16 @@ def test_secrets_are_told_to_it_as_references(tmp_path: Path) -> None:
     who.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )
-    who.run("install", "claude-code", who.settings)
+    who.run("install", "claude-code", who.settings, USE)
     assert called(who)[5:8] == ["-e", "SHELF_KEY=${SHELF_KEY}", "--"]
     assert json.loads(who.path("claude-code").read_text())["mcpServers"]["shelf"]["env"] == {
         "SHELF_KEY": "${SHELF_KEY}"
     }
 
 
-def test_edit_file_leaves_the_command_alone(who: Person) -> None:
+def test_the_command_is_left_alone_unless_it_is_asked_for(who: Person) -> None:
     path = who.place("claude-code", golden("claude-code", "before", who))
-    who.run("install", "claude-code", who.settings, "--edit-file")
+    who.run("install", "claude-code", who.settings)
     assert path.read_bytes() == golden("claude-code", "after", who)
     who.run("uninstall", "claude-code")
     assert path.read_bytes() == golden("claude-code", "before", who)
@@ -112,11 +117,11 @@ def test_edit_file_leaves_the_command_alone(who: Person) -> None:
 
 
 def test_a_dry_run_prints_the_command_and_does_not_run_it(who: Person) -> None:
-    done = who.run("install", "claude-code", who.settings, "--dry-run")
+    done = who.run("install", "claude-code", who.settings, "--dry-run", USE)
     assert done.stdout.split()[1:4] == ["mcp", "add", "--scope"]
     assert str(who.settings) in done.stdout
     assert not (who.home / "called.json").exists()
-    assert who.json("install", "claude-code", who.settings, "--dry-run")["command"][1:3] == ["mcp", "add"]
+    assert who.json("install", "claude-code", who.settings, "--dry-run", USE)["command"][1:3] == ["mcp", "add"]
 
 
 FAULTS = [
@@ -132,6 +137,7 @@ FAULTS = [
     [
         *((mode, why, there) for mode, why in FAULTS for there in (True, False)),
         ("others", "changed other servers", True),
+        ("drops", "removed or changed 'numStartups'", True),
     ],
 )
 def test_a_command_that_does_something_else_is_undone_and_told_of(
@@ -140,9 +146,9 @@ def test_a_command_that_does_something_else_is_undone_and_told_of(
     before = golden("claude-code", "before", who)
     path = who.place("claude-code", before) if there else who.path("claude-code")
     who.environ["FAKE_MODE"] = mode
-    done = who.run("install", "claude-code", who.settings, check=1)
+    done = who.run("install", "claude-code", who.settings, USE, check=1)
     assert why in done.stderr
-    assert "--edit-file" in done.stderr
+    assert "--use-client-command" in done.stderr
     assert str(COMMAND) in done.stdout
     assert path.read_bytes() == before if there else not path.exists()
     if mode == "fail":
@@ -154,25 +160,25 @@ def test_a_byte_order_mark_that_the_command_has_taken_away_is_put_back(who: Pers
     path = who.place("claude-code", before)
     who.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
     who.environ["FAKE_MODE"] = "other entry"
-    who.run("install", "claude-code", who.settings, check=1)
+    who.run("install", "claude-code", who.settings, USE, check=1)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
 def test_a_removal_that_goes_wrong_is_undone_and_the_file_edited_instead(mode: str, who: Person) -> None:
     path = who.place("claude-code", golden("claude-code", "before", who))
-    who.run("install", "claude-code", who.settings)
+    who.run("install", "claude-code", who.settings, USE)
     expected = json.loads(path.read_text())
     del expected["mcpServers"]["shelf"]
     who.environ["FAKE_MODE"] = mode
-    done = who.run("uninstall", "claude-code")
+    done = who.run("uninstall", "claude-code", USE)
     assert "claude mcp remove: " in done.stderr
     assert json.loads(path.read_text()) == expected
 
 
 def test_a_broken_file_is_not_given_to_the_command(who: Person) -> None:
     path = who.place("claude-code", b'{"mcpServers": {')
-    done = who.run("install", "claude-code", who.settings, check=1)
+    done = who.run("install", "claude-code", who.settings, USE, check=1)
     assert str(path) in done.stderr
     assert not (who.home / "called.json").exists()
     assert path.read_bytes() == b'{"mcpServers": {'
@@ -199,7 +205,7 @@ def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path)
     who = person(tmp_path)
     who.program("gemini", GEMINI)
     who.place("gemini-cli-project", golden("gemini-cli-project", "before", who))
-    who.run("install", "gemini-cli", who.settings, "--scope", "project")
+    who.run("install", "gemini-cli", who.settings, "--scope", "project", USE)
     assert called(who) == ["mcp", "add", "--scope", "project", "shelf", str(COMMAND), "--", "serve", str(who.settings)]
 
 
@@ -207,6 +213,8 @@ def test_geminis_command_is_not_used_where_it_would_write_values_for_references(
     who = person(tmp_path)
     who.program("gemini", GEMINI)
     path = who.place("gemini-cli", golden("gemini-cli", "before", who))
+    done = who.run("install", "gemini-cli", who.settings, USE, check=2)
+    assert "would replace the references" in done.stderr
     who.run("install", "gemini-cli", who.settings)
     assert path.read_bytes() == golden("gemini-cli", "after", who)
     assert not (who.home / "called.json").exists()
@@ -219,20 +227,48 @@ pathlib.Path(os.environ["HOME"], "called.json").write_text(json.dumps([words, os
 path = pathlib.Path(os.environ["HOME"], ".codex", "config.toml")
 dashes = words.index("--")
 text = path.read_text() if path.exists() else ""
+if os.environ.get("FAKE_MODE") == "comments":
+    text = text.replace("# mine", "")
 path.parent.mkdir(exist_ok=True)
 path.write_text(f"{text}\\n[mcp_servers.{words[2]}]\\ncommand = {json.dumps(words[dashes + 1])}\\n"
                 f"args = {json.dumps(words[dashes + 2:])}\\n")
 """
 
 
-def test_codexs_command_is_used_unless_there_are_secrets_or_a_project(tmp_path: Path) -> None:
+def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> None:
     who = person(tmp_path, SHELF_KEY=SECRET)
     who.program("codex", CODEX)
-    who.run("install", "codex", who.settings)
+    who.run("install", "codex", who.settings, USE)
     assert called(who) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(who.settings)]
     (who.home / "called.json").unlink()
-    who.run("install", "codex", who.settings, "--scope", "project")
+    done = who.run("install", "codex", who.settings, "--scope", "project", USE, check=2)
+    assert "cannot change the scope 'project'" in done.stderr
     who.settings.write_text("state: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    done = who.run("install", "codex", who.settings, "--name", "secretive", USE, check=2)
+    assert "cannot add references to variables" in done.stderr
     who.run("install", "codex", who.settings, "--name", "secretive")
     assert 'env_vars = ["SHELF_KEY"]' in who.path("codex").read_text()
     assert not (who.home / "called.json").exists()
+
+
+def test_a_command_that_deletes_a_comment_is_undone(tmp_path: Path) -> None:
+    who = person(tmp_path, FAKE_MODE="comments")
+    who.program("codex", CODEX)
+    before = b'model = "x"  # mine\n'
+    path = who.place("codex", before)
+    done = who.run("install", "codex", who.settings, USE, check=1)
+    assert "removed a comment" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_a_command_that_only_changes_the_layout_is_reported(who: Person) -> None:
+    who.place("claude-code", b'{"numStartups":3}')
+    assert "changed the layout" in who.run("install", "claude-code", who.settings, USE).stderr
+
+
+@pytest.mark.parametrize("client", ["cursor", "claude-code"])
+def test_a_client_without_a_command_of_its_own_says_so(client: str, tmp_path: Path) -> None:
+    who = person(tmp_path)
+    done = who.run("install", client, who.settings, USE, check=2)
+    assert "no command that adds servers" in done.stderr or "'claude' is not on the PATH" in done.stderr
+    assert not who.path(client).exists()

@@ -53,7 +53,7 @@ def test_a_file_that_was_there_is_as_it_was(case: str, order: tuple[str, ...], w
     for name in NAMES:
         who.run("install", case, who.settings, "--name", name)
     if not order:
-        who.run("uninstall", case)  # all of them
+        who.run("uninstall", case, "--all")
     for name in order:
         who.run("uninstall", case, name)
     assert path.read_bytes() == EMPTY[case]

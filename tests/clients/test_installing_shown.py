@@ -94,14 +94,15 @@ def test_a_dry_run_shows_no_secret_that_somebody_has_put_into_our_entry(who: Per
     path = who.path("cursor")
     who.run("install", "cursor", who.settings)
     data = json.loads(path.read_text())
-    data["mcpServers"]["shelf"] |= {"env": {"A": FOREIGN}}
+    data["mcpServers"]["shelf"] |= {"env": {"A": FOREIGN}, "command": "/old/bin/mcp-bridge"}
     path.write_text(json.dumps(data, indent=2))
-    update = who.run("install", "cursor", who.project / "tools.py", "--name", "shelf", "--dry-run")
+    update = who.run("install", "cursor", who.settings, "--dry-run")
     assert "would update" in update.stderr
     removal = who.run("uninstall", "cursor", "--dry-run")
-    assert str(COMMAND) in removal.stdout
+    assert "/old/bin/mcp-bridge" in removal.stdout
     assert FOREIGN not in update.stdout + removal.stdout
-    forced = who.run("install", "cursor", who.settings, "--name", "shelf", "--dry-run", "--json")
+    other = who.project / "tools.py"
+    forced = who.run("install", "cursor", other, "--name", "shelf", "--force", "--dry-run", "--json")
     assert FOREIGN not in forced.stdout
 
 

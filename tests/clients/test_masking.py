@@ -88,10 +88,15 @@ def shown(who: Person, *words: str | Path) -> str:
 @pytest.mark.parametrize("case", FILES)
 def test_an_update_shows_the_paths_and_no_value(case: str, who: Person) -> None:
     path = who.place(case, FILES[case].replace("OLD", OLD).encode())
-    text = shown(who, "install", case, who.project / "demo.py")
+    text = shown(who, "install", case, who.project / "demo.py", "--force")
     for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(who.project / "demo.py")):
         assert word in text
     assert path.read_text() == FILES[case].replace("OLD", OLD)
+    demo = str(who.project / "demo.py")
+    who.place(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
+    text = shown(who, "install", case, demo)  # the same file: an update of the command
+    assert OLD in text
+    assert str(COMMAND) in text
 
 
 @pytest.mark.parametrize("case", FILES)
@@ -107,7 +112,7 @@ def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, who: Per
 def test_a_file_of_one_line_shows_nothing_of_the_neighbours(case: str, who: Person) -> None:
     lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
     who.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
-    for words in (("install", case, who.project / "demo.py"), ("uninstall", case)):
+    for words in (("install", case, who.project / "demo.py", "--force"), ("uninstall", case)):
         text = shown(who, *words)
         assert OLD in text
         assert "npx" not in text

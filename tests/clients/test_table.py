@@ -33,7 +33,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "cursor": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
     "windsurf": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
     "zed": _COMMON,
-    "codex": {**_COMMON, "env_vars": ["TOKEN"]},
+    "codex": {**_COMMON, "required": True, "env_vars": ["TOKEN"]},
     "gemini-cli": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
     "goose": {
         "enabled": True,

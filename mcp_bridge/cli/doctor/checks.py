@@ -77,6 +77,15 @@ class CallCheck:
         return [_check_call(conversation, call, params)]
 
 
+def check_has_entries(conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
+    """Check that the server has a tool, a resource or a prompt. Raises ServerFault."""
+    kinds = ("resources", "prompts")
+    if tools or any(list_pages(conversation, f"{kind}/list", kind, params) for kind in kinds):
+        return []
+    advice = "Mark a function with @tool, or add a source to the settings; `mcp-bridge list` shows what is served."
+    return [CheckResult("tools", False, "it has no tools, resources or prompts", advice)]
+
+
 def _find_safe_call(tools: Sequence[Any]) -> TrialCall | None:
     for tool in tools:
         if not isinstance(tool, dict):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mcp_bridge.cli.clients import ClientFile, read_client_file
 from mcp_bridge.cli.doctor.causes import check_start_time, explain
-from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall, find_rejections
+from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall, check_has_entries, find_rejections
 from mcp_bridge.cli.doctor.eras import EraOutcome, StartCommand, check_handshake, check_stateless, collect_others
 from mcp_bridge.cli.doctor.preflight import ExaminedServer, check_entry
 from mcp_bridge.cli.doctor.report import CheckResult, ServerReport, find_secret_values
@@ -52,6 +52,27 @@ def examine_clients(
     present = [client for client in CLIENTS.values() if _is_present(client, machine)]
     clients = [CLIENTS[target]] if target is not None else present
     return [report for client in clients for report in examiner.examine(client, report_absence=target is not None)]
+
+
+def check_start(installed: InstalledServer, machine: Machine, *, secrets: Sequence[str]) -> ServerReport:
+    """Start a server once as its client would, and list what it serves; no tool is called.
+
+    It also gets the variables `secrets` of this machine, which a client may take from elsewhere.
+    """
+    client, start = CLIENTS[installed.client], resolve_launch(installed, machine)
+    environ = {**start.environ, **{name: machine.environ[name] for name in secrets if name in machine.environ}}
+    start = replace(start, environ=environ, unresolved=())
+    install_command = _format_reinstall(installed, servers.find_settings_argument(start.argv))
+    server = ExaminedServer(client=client, launch=start, install_command=install_command)
+    results = check_entry(server)
+    if all(result.ok for result in results):
+        timeout = min(start.timeout, MAX_TIMEOUT)
+        command = StartCommand(argv=start.argv, folder=start.folder, timeout=timeout, environ=environ)
+        outcome = check_stateless(command, check_has_entries)
+        results += [replace(result, check="start") for result in _explain_eras([outcome], server)]
+        results += collect_others([outcome], is_bridge=True)
+    report = ServerReport(client=client, results=results, name=installed.name, argv=start.argv, folder=start.folder)
+    return report.redact(find_secret_values({**machine.environ, **environ}, secrets))
 
 
 def _is_present(client: Client, machine: Machine) -> bool:
@@ -124,7 +145,11 @@ class _Examiner:
         variables = [*entry.env, *entry.names, *find_references(client, installed.value)]
         return ServerReport(
             client=client,
-            results=[*_check_enabled(client, installed), *results],
+            results=[
+                *_check_enabled(client, installed),
+                *results,
+                *_check_first_turn(client, installed, first_response),
+            ],
             scope=installed.place.scope,
             path=installed.path,
             name=installed.name,
@@ -178,6 +203,18 @@ def _check_enabled(client: Client, server: InstalledServer) -> Iterator[CheckRes
         yield CheckResult("entry", True, detail, f"Enable it in {client.title}, or in its file.")
 
 
+def _check_first_turn(client: Client, server: InstalledServer, ready: float | None) -> Iterator[CheckResult]:
+    """Warn where the client sends its first request before the server is ready."""
+    key, limit = client.launch_environment.wait_key, client.launch_environment.first_request
+    if key is not None and server.value.get(key) is not True:
+        detail = f"{client.title} may send its first request before it has the tools of this server"
+        yield CheckResult("first turn", True, detail, f"Set '{key}' to true in the entry, or install it again.")
+    if limit is not None and ready is not None:
+        detail = f"{client.title} does not wait for servers before its first request, about {limit:g} s after its start"
+        slow = "The first request may lack its tools. Look for what delays the start, such as imports in tool files."
+        yield CheckResult("first turn", True, detail, slow if ready > limit / 2 else "")
+
+
 def _explain_eras(outcomes: Sequence[EraOutcome], server: ExaminedServer) -> Iterator[CheckResult]:
     """Explain the outcome of each era. Other servers need to support one era only, and no advice is repeated."""
     previous, any_ok = "", any(outcome.result.ok for outcome in outcomes)
@@ -204,7 +241,8 @@ def _report_vanished(client: Client, file: ClientFile, record: InstallationRecor
 
 def _format_reinstall(server: InstalledServer, settings: str | None) -> str:
     is_valid = settings is not None and os.path.isabs(settings) and os.path.exists(settings)
-    return _format_install(CLIENTS[server.client], settings if is_valid else None, server.place.scope, server.name)
+    command = _format_install(CLIENTS[server.client], settings if is_valid else None, server.place.scope, server.name)
+    return command if is_valid else f"{command} --force"  # another file takes the place of the entry's
 
 
 def _format_install(

@@ -23,6 +23,10 @@ from mcp_bridge.cli.exits import report_errors
 GOLDEN = Path(__file__).parent / "golden"
 COMMAND = Path(sys.executable).parent / "mcp-bridge"
 TOOLS = '''
+from mcp_bridge import tool
+
+
+@tool
 def shout(text: str) -> str:
     """Text in capitals."""
     return text.upper()
@@ -77,9 +81,14 @@ class Person:
         return {"HOME": str(self.home), "PATH": f"{self.bin}:/usr/bin:/bin", **self.environ}
 
     def run(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """The command, in this process: a start of its own for each of hundreds would be minutes."""
+        """The command, in this process: a start of its own for each of hundreds would be minutes.
+
+        `install` starts the server to check it only with `--check`, for the same reason.
+        """
         out, err, code = io.StringIO(), io.StringIO(), 0
         args = [str(word) for word in words]
+        if args[0] == "install" and "--check" not in args:
+            args.insert(1, "--no-check")
         with (
             mock.patch.dict(os.environ, self.surroundings, clear=True),
             contextlib.chdir(self.project),

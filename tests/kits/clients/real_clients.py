@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kits.clients.real_trials import TRIALS, Trial
+from tests.kits.clients.real_trials import TRIALS, USE, Trial
 from tests.kits.node.toolchain import RegistryUnreachable, ToolchainUnavailable, find_node, install
 
 HERE = Path(__file__).resolve().parent
@@ -163,13 +163,13 @@ def put(trial: Trial, house: House) -> None:
 def taken(trial: Trial, house: House) -> None:
     """Uninstall the bridge. Raises Failed."""
     client, *options = trial.into
-    house.bridge("uninstall", client, "shelf", *(word for word in options if word != "--edit-file"))
+    house.bridge("uninstall", client, "shelf", *options)
 
 
 def answered(trial: Trial, house: House) -> float:
     """Seconds until the bridge's first answer, as `doctor` measures it. Raises Failed when doctor finds anything."""
     client, *options = trial.into
-    code, said = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != "--edit-file"))
+    code, said = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
     if code:
         raise Failed(f"doctor says:\n{said}")
     first: float = json.loads(said)["servers"][0]["first_answer"]
@@ -248,7 +248,7 @@ def main(only: Sequence[str]) -> int:
             )
             house.home.mkdir()
             house.project.mkdir()
-            way = " ".join(trial.into[1:]) or "its own command"
+            way = " ".join(trial.into[1:]) or "an edit"
             if not Path(folder, "bin", trial.asks[0]).exists():
                 failures += [f"{trial.client}: not for this machine"] if os.environ.get("CI") else []
                 row(trial.client, "", way, "NOT TESTED: npm has none for this machine", "", "")

@@ -26,6 +26,7 @@ class Trial:
     patient: tuple[str, str] | None = None
 
 
+USE = "--use-client-command"
 CLAUDE = ("claude", "mcp", "list")
 GEMINI = ("gemini", "mcp", "list")
 CODEX = ("codex", "mcp", "get", "shelf", "--json")
@@ -40,14 +41,14 @@ NONE = "No MCP server named 'shelf' found"
 TRIALS = (
     Trial(
         client="claude-code",
-        into=("claude-code",),
+        into=("claude-code", USE),
         asks=CLAUDE,
         sees="shelf: .* ✔ Connected",
         gone="No MCP servers configured",
     ),
     Trial(
         client="claude-code",
-        into=("claude-code", "--edit-file"),
+        into=("claude-code",),
         asks=CLAUDE,
         sees="shelf: .* ✔ Connected",
         gone=ALONE,
@@ -56,7 +57,7 @@ TRIALS = (
     ),
     Trial(
         client="gemini-cli",
-        into=("gemini-cli",),
+        into=("gemini-cli", USE),
         asks=GEMINI,
         sees="✓ shelf: .* Connected",
         gone="No MCP servers configured",
@@ -65,7 +66,7 @@ TRIALS = (
     ),
     Trial(
         client="gemini-cli",
-        into=("gemini-cli", "--edit-file"),
+        into=("gemini-cli",),
         asks=GEMINI,
         sees="✓ shelf: .* Connected",
         gone=ALONE,
@@ -76,7 +77,7 @@ TRIALS = (
     ),
     Trial(
         client="opencode",
-        into=("opencode", "--edit-file"),
+        into=("opencode",),
         asks=("opencode", "mcp", "list"),
         sees="✓ +shelf +connected",
         gone=r"other disabled[^✓✗]* 1 server\(s\)",
@@ -85,10 +86,10 @@ TRIALS = (
             '{"command": "/bin/false"}', '{"type": "local", "command": ["/bin/false"], "enabled": false}'
         ),
     ),
-    Trial(client="codex", into=("codex",), asks=CODEX, sees='"command": ".*/mcp-bridge"', gone=NONE),
+    Trial(client="codex", into=("codex", USE), asks=CODEX, sees='"command": ".*/mcp-bridge"', gone=NONE),
     Trial(
         client="codex",
-        into=("codex", "--edit-file"),
+        into=("codex",),
         asks=CODEX,
         sees='"command": ".*/mcp-bridge"',
         gone=NONE,
@@ -97,7 +98,7 @@ TRIALS = (
     ),
     Trial(
         client="inspector",
-        into=("claude-code", "--scope", "project", "--edit-file"),
+        into=("claude-code", "--scope", "project"),
         asks=(*INSPECTOR, *CALL),
         sees='"text": "42"',
         gone="Config file not found",

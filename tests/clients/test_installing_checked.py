@@ -1,0 +1,102 @@
+"""`install` starts the server once, as the client would, and installs nothing that cannot work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kits.clients.clients_running import Person, person
+
+CHECK = "--check"
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tools", "why"),
+    [
+        ("import nothing_of_this_name\n", "nothing_of_this_name"),
+        ("def broken(:\n", "cannot be imported"),
+        ("_private = 1\n", "no tools found"),
+    ],
+)
+def test_what_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, who: Person) -> None:
+    (who.project / "tools.py").write_text(tools)
+    for served in ("tools.py", "shelf.yaml"):
+        done = who.run("install", "cursor", served, CHECK, check=1)
+        assert "nothing was installed" in done.stderr
+        assert why in done.stderr
+        assert "--no-check" in done.stderr
+    assert not who.path("cursor").exists()
+    refused = who.json("install", "cursor", "tools.py", CHECK, check=1)
+    assert refused["action"] == "refused"
+    assert any(not each["ok"] for each in refused["checks"])
+    assert "installed:" in who.run("install", "cursor", "tools.py", "--no-check").stderr
+
+
+def test_an_unknown_key_in_the_settings_is_not_installed(who: Person) -> None:
+    who.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py, prefx: x}\n")
+    done = who.run("install", "cursor", who.settings, CHECK, check=1)
+    assert "did you mean 'prefix'?" in done.stderr
+    assert not who.path("cursor").exists()
+
+
+def test_an_unknown_key_is_reported_where_variables_are_not_set_too(who: Person) -> None:
+    who.settings.write_text("nmae: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    assert "unknown key 'nmae'" in who.run("install", "cursor", who.settings, check=2).stderr
+    assert not who.path("cursor").exists()
+
+
+def test_a_source_that_fails_beside_one_that_works_is_a_loud_warning(who: Person) -> None:
+    (who.project / "broken.py").write_text("import nothing_of_this_name\n")
+    who.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
+    done = who.run("install", "cursor", who.settings, CHECK, check=None)
+    assert "WARNING" in done.stderr or "nothing was installed" in done.stderr
+    assert "nothing_of_this_name" in done.stderr
+
+
+@pytest.mark.parametrize("client", ["claude-desktop", "cursor", "goose", "codex"])
+def test_what_works_is_installed(client: str, tmp_path: Path) -> None:
+    who = person(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
+    who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    done = who.run("install", client, who.settings, CHECK)
+    assert "installed: 'shelf'" in done.stderr
+    assert "WARNING" not in done.stderr
+
+
+def test_what_needs_a_variable_that_is_not_set_here_is_installed_unchecked(who: Person) -> None:
+    who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    done = who.run("install", "cursor", who.settings, CHECK)
+    assert "not started to check it, because SHELF_KEY is not set here" in done.stderr
+    assert who.path("cursor").exists()
+
+
+def test_a_name_that_is_taken_is_reported_before_anything_is_started(who: Person) -> None:
+    who.place("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
+    (who.project / "tools.py").write_text("from pathlib import Path\nPath('started').touch()\n")
+    assert "--force" in who.run("install", "cursor", who.settings, CHECK, check=2).stderr
+    assert not (who.project / "started").exists()
+
+
+def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(who: Person) -> None:
+    who.run("install", "codex", who.settings)
+    path = who.path("codex")
+    first = [each["check"] for each in who.json("doctor", "codex", check=None)["servers"][0]["checks"]]
+    path.write_text(path.read_text().replace("required = true\n", ""))
+    (server,) = who.json("doctor", "codex", check=None)["servers"]
+    warned = [each for each in server["checks"] if each["check"] == "first turn"]
+    assert "first turn" not in first
+    assert "'required'" in warned[0]["advice"]
+    assert server["ok"]
+
+
+def test_doctor_says_that_claude_code_does_not_wait_for_servers(who: Person) -> None:
+    who.run("install", "claude-code", who.settings)
+    (server,) = who.json("doctor", "claude-code", check=None)["servers"]
+    (said,) = [each for each in server["checks"] if each["check"] == "first turn"]
+    assert said["ok"]
+    assert "does not wait for servers before its first request" in said["detail"]

@@ -1,0 +1,149 @@
+"""A second installation never takes the place of the first unless it is told to, and then gives it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kits.clients.clients_running import TOOLS, Person, golden, person
+
+EXAMPLES = ("cursor", "zed", "goose", "codex", "continue", "claude-code-local")
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+def in_folder(who: Person, name: str) -> Person:
+    """The same person in another project, which has nothing but a tools.py."""
+    project = who.project.with_name(name)
+    project.mkdir()
+    (project / "tools.py").write_text(TOOLS)
+    return replace(who, project=project)
+
+
+def names(who: Person) -> dict[str, str]:
+    """What each server in Cursor's file serves."""
+    servers = json.loads(who.path("cursor").read_text())["mcpServers"]
+    return {name: server["args"][-1] for name, server in servers.items()}
+
+
+def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folders(who: Person) -> None:
+    kitchen, garden = in_folder(who, "kitchen"), in_folder(who, "my garden")
+    kitchen.run("install", "cursor", "tools.py")
+    garden.run("install", "cursor")
+    assert names(who) == {
+        "kitchen": str(kitchen.project / "tools.py"),
+        "my-garden": str(garden.project / "tools.py"),
+    }
+
+
+@pytest.mark.parametrize("words", [["--name", "shelf"], ["shelf.yaml"]])
+def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], who: Person) -> None:
+    who.run("install", "cursor", who.settings)
+    before = who.path("cursor").read_bytes()
+    other = in_folder(who, "elsewhere")
+    (other.project / "shelf.yaml").write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
+    done = other.run("install", "cursor", *words, check=2)
+    assert f"Cursor has a bridge of the name 'shelf' that serves {who.settings}" in done.stderr
+    assert "--name" in done.stderr
+    assert "--force" in done.stderr
+    assert who.path("cursor").read_bytes() == before
+
+
+def test_the_same_file_under_another_spelling_is_the_same_server(who: Person) -> None:
+    who.run("install", "cursor", who.settings)
+    link = who.project.with_name("link")
+    link.symlink_to(who.project)
+    assert "updated" in who.run("install", "cursor", link / "shelf.yaml").stderr
+
+
+@pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
+def test_uninstall_restores_what_force_has_replaced(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    assert "replaced: 'files'" in who.run("install", case, who.settings, "--name", "files", "--force").stderr
+    assert b"npx" not in path.read_bytes()
+    assert "restored" in who.run("uninstall", case, "files").stderr
+    assert path.read_bytes().decode() == before.decode()
+
+
+@pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
+def test_a_replaced_bridge_is_restored_with_its_own_way_out(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    other = in_folder(who, "elsewhere")
+    who.run("install", case, who.settings)
+    first = path.read_bytes()
+    other.run("install", case, "tools.py", "--name", "shelf", "--force")
+    assert str(other.project).encode() in path.read_bytes()
+    other.run("uninstall", case)
+    assert path.read_bytes() == first
+    who.run("uninstall", case)
+    assert path.read_bytes() == before
+
+
+def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(who: Person) -> None:
+    old = {"command": "npx", "args": ["-y", "theirs"], "env": {"A": "b"}}
+    path = who.place("cursor", json.dumps({"mcpServers": {"shelf": old}}).encode())
+    who.run("install", "cursor", who.settings, "--force")
+    data = json.loads(path.read_text())
+    data["mcpServers"] |= {"new": {"command": "npx"}}
+    data["mcpServers"]["shelf"] |= {"disabled": True}
+    path.write_text(json.dumps(data, indent=3))
+    who.run("uninstall", "cursor", "shelf")
+    assert json.loads(path.read_text()) == {"mcpServers": {"shelf": old, "new": {"command": "npx"}}}
+
+
+def test_replacing_again_and_again_keeps_the_journal_small(who: Person) -> None:
+    other = in_folder(who, "elsewhere")
+    who.run("install", "cursor", who.settings)
+    for turn in range(12):
+        file = (other.project / "tools.py", who.settings)[turn % 2]
+        who.run("install", "cursor", file, "--name", "shelf", "--force")
+    (record,) = (who.home / ".local").rglob("*.json")
+    assert record.stat().st_size < 20_000
+    assert "restored" in who.run("uninstall", "cursor").stderr
+
+
+def test_of_several_servers_uninstall_wants_a_name_or_all(who: Person) -> None:
+    for name in ("one", "two", "three"):
+        who.run("install", "cursor", who.settings, "--name", name)
+    before = who.path("cursor").read_bytes()
+    done = who.run("uninstall", "cursor", check=2)
+    assert all(name in done.stderr for name in ("one", "two", "three", "--all", str(who.settings)))
+    assert who.path("cursor").read_bytes() == before
+    who.run("uninstall", "cursor", "two")
+    assert [*names(who)] == ["one", "three"]
+    who.run("uninstall", "cursor", "--all")
+    assert not who.path("cursor").exists()
+
+
+def test_at_a_terminal_uninstall_asks_which(who: Person) -> None:
+    for name in ("one", "two", "three"):
+        who.run("install", "cursor", who.settings, "--name", name)
+    ours, theirs = pty.openpty()
+    os.write(ours, b"7\n2\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", "uninstall", "cursor"],
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        cwd=who.project,
+        env=who.surroundings,
+        timeout=60,
+        check=True,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert "2 = two serves" in done.stderr
+    assert done.stderr.count("Type the number") == 2
+    assert [*names(who)] == ["one", "three"]

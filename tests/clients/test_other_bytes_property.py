@@ -1,0 +1,57 @@
+"""Whatever is in a client's file, an installation keeps every other byte of it, and so does --force."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kits.clients.clients_running import person
+from tests.kits.clients.editing_texts import json_texts, toml_texts, yaml_texts
+from tests.kits.fuzzing import examples
+
+TEXTS = st.one_of(
+    st.tuples(st.just("claude-code"), json_texts(comments=False)),
+    st.tuples(st.just("cursor"), json_texts(comments=True)),
+    st.tuples(st.just("gemini-cli"), json_texts(comments=True)),
+    st.tuples(st.just("codex"), toml_texts()),
+    st.tuples(st.just("goose"), yaml_texts(container="extensions", listed=False)),
+    st.tuples(st.just("continue"), yaml_texts(container="mcpServers", listed=True)),
+)
+BOMS = st.sampled_from([b"", b"", b"\xef\xbb\xbf"])
+SPACE_AND_BRACKETS = re.compile(r"[\s{}\[\]~]|null")
+"""What an edit may move: the brackets of an empty container, and the space in them."""
+
+
+def is_kept(before: str, after: str) -> bool:
+    """Whether nothing was lost: the characters of the one are in the other, in their order."""
+    rest = iter(SPACE_AND_BRACKETS.sub("", after))
+    return all(char in rest for char in SPACE_AND_BRACKETS.sub("", before))
+
+
+@examples(60)
+@given(case=TEXTS, bom=BOMS)
+def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: bytes) -> None:
+    client, text = case
+    before = bom + text.encode()
+    with tempfile.TemporaryDirectory() as folder:
+        who = person(Path(folder))
+        path = who.place(client, before)
+        done = who.run("install", client, who.settings, check=None)
+        after = path.read_bytes()
+        if done.returncode:
+            assert after == before
+            return
+        assert after.startswith(bom)
+        assert is_kept(before.decode(), after.decode())
+        assert after.count(b"\r\n") >= before.count(b"\r\n")
+        other = who.project / "tools.py"
+        who.run("install", client, other, "--name", "shelf", "--force")
+        assert str(other).encode() in path.read_bytes()
+        who.run("uninstall", client, "shelf")
+        assert path.read_bytes() == after
+        who.run("uninstall", client, "shelf")
+        assert path.read_bytes() == before
