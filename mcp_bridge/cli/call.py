@@ -17,6 +17,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import INTERRUPTED, ExitCode
 from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
+from mcp_bridge.cli.schema_values import PAIRS_HINT, parse_pairs
 from mcp_bridge.cli.target import load_target
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
@@ -30,8 +31,6 @@ from mcp_bridge.wire.values import to_plain, to_text
 if TYPE_CHECKING:
     from mcp_bridge.cli.terminal_prompt import TerminalPrompt
     from mcp_bridge.contracts.question import Question
-
-_HINT = "Use key=value pairs, or --arguments with one JSON object"
 
 
 class TerminalContext(CallContext):
@@ -91,7 +90,7 @@ def call_tool(options: CallOptions) -> None:
     if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
         arguments, pairs = pairs[0], []
     if pairs and arguments is not None:
-        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
+        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
     data = _parse_json(arguments) if arguments is not None else None
     with reserve_stdio() as pipes:  # stdout is only for the result
         bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
@@ -124,8 +123,7 @@ async def _dispatch_call(
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
-        properties = entry.input_schema.get("properties", {})
-        data = arguments if arguments is not None else dict(_parse_pair(pair, properties) for pair in pairs)
+        data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema)
         call, result = ToolCall(id="cli", name=name, arguments=data), None
         # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
         with contextlib.closing(TerminalContext(prompt)) as ctx:
@@ -152,20 +150,6 @@ def _parse_json(text: str) -> Any:
     except ValueError as error:
         hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
         raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
-
-
-def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
-    """Parse `key=value`: a string where the schema says string, else JSON if it is valid JSON, else a string."""
-    key, equals, value = pair.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"'{pair}' is not key=value", where="arguments", hint=_HINT)
-    schema = properties.get(key) if isinstance(properties, dict) else None
-    if isinstance(schema, dict) and schema.get("type") == "string":
-        return key, value
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
 
 
 def _describe_result(result: ToolResult) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class ListOptions:
     as_json: JsonOption = False
     tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
     all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the names of the tools, one on each line.")] = False
     log_level: LogLevelOption = "critical"  # problems are reported at every level
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
 from mcp_bridge.cli.doctor.eras import StartCommand, check_handshake, check_stateless, collect_others
-from mcp_bridge.cli.doctor.report import report_results
+from mcp_bridge.cli.doctor.report import print_results
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import DoctorOptions, check_timeout
-from mcp_bridge.cli.output import report, write_json
+from mcp_bridge.cli.output import print_lines, write_json
 from mcp_bridge.cli.target import find_file
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -90,8 +90,8 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
     if options.as_json:
         write_json({"command": argv, "ok": ok, "checks": [asdict(result) for result in (*eras, *others)]})
     else:
-        report(f"command: {shlex.join(argv)}")
-        report_results([*eras, *others])
+        print_lines(f"command: {shlex.join(argv)}")
+        print_results([*eras, *others])
     return ok
 
 
