@@ -309,6 +309,7 @@ class GrantListOptions:
     """List the remembered approvals."""
 
     file: SettingsArgument = None
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the ids, one on each line.")] = False
     as_json: JsonOption = False
 
 
