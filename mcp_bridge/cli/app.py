@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import options
@@ -35,6 +36,8 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
+    "read": Command(options.ReadOptions, "reading:read_resource"),
+    "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
     "validate": Command(options.ValidateOptions, "listing:validate_target"),
     "lint": Command(options.LintOptions, "lint:lint_tools"),
@@ -88,6 +91,41 @@ class DefaultAnswerGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class ServerCommand(TyperCommand):
+    """A command for any MCP server. Words after `--` are the command that starts the server."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `-- WORD ...` as `--command 'WORD ...'`."""
+        if "--" in args:
+            end = args.index("--")
+            args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
+        return super().parse_args(ctx, args)
+
+
+class ServeCommand(TyperCommand):
+    """`serve`, which explains the options that other MCP commands have."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""
+        given = {name: _find_value(name, args) for name in ("--port", "--host", "--transport")}
+        option = next((name for name, value in given.items() if value is not None), None)
+        if option is None:
+            return super().parse_args(ctx, args)
+        is_stdio = given["--transport"] == "stdio" and not given["--port"] and not given["--host"]
+        address = ":".join(filter(None, (given["--host"], given["--port"] or "8808")))
+        hint = "Leave it out: stdio is the default" if is_stdio else f"Serve over HTTP with: --http {address}"
+        raise ConfigError(f"'serve' has no option {option}", where=option, hint=hint)
+
+
+def _find_value(option: str, words: Sequence[str]) -> str | None:
+    """Return the value of an option, which may be empty, or None if it is not given."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return None
+
+
 def _check_options(name: str, args: list[str], commands: Mapping[str, Any]) -> None:
     """Reject options that only other formats have; options that no format has are left to the parser."""
     for word in args:
@@ -107,7 +145,13 @@ def _has(command: Any, option: str) -> bool:
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
     for name, command in commands.items():
         text = (command.options.__doc__ or "").format(api=options.MODEL_FORMATS.get(name))
-        group.command(name, help=text)(_make_callback(command))
+        group.command(name, help=text, cls=_choose_class(command))(_make_callback(command))
+
+
+def _choose_class(command: Command) -> type[TyperCommand]:
+    if command.options is ServeOptions:
+        return ServeCommand
+    return ServerCommand if hasattr(command.options, "token_env") else TyperCommand
 
 
 def _make_callback(command: Command) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,6 +19,7 @@ from mcp_bridge.cli.exits import INTERRUPTED, ExitCode
 from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
 from mcp_bridge.cli.schema_values import PAIRS_HINT, parse_pairs
+from mcp_bridge.cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge.cli.target import load_target
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
@@ -86,15 +88,19 @@ class TerminalContext(CallContext):
 def call_tool(options: CallOptions) -> None:
     """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    arguments, pairs = options.arguments, options.pairs or []
+    target, name, pairs = split_target(options.words, options.file, "tool")
+    address, arguments = find_address(target, options.command, options.token_env), options.arguments
     if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
         arguments, pairs = pairs[0], []
     if pairs and arguments is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
     data = _parse_json(arguments) if arguments is not None else None
+    if address is not None:
+        raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
+    path = Path(target) if target is not None else None
     with reserve_stdio() as pipes:  # stdout is only for the result
-        bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
-        result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt)
+        bridge, prompt = load_target(path).bridge, _open_prompt(pipes.source)
+        result = anyio.run(_dispatch_call, bridge, name, pairs, data, prompt)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
@@ -104,6 +110,20 @@ def call_tool(options: CallOptions) -> None:
     else:
         _print_result(result)
     raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
+
+
+def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
+    from mcp_bridge.cli.remote import call_remote_tool, format_block
+
+    with contextlib.closing(TerminalContext()) as ctx:
+        row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
+    if as_json:
+        print(json.dumps(row, indent=2, ensure_ascii=False))
+    elif row["ok"]:
+        print(*map(format_block, row["content"]), sep="\n", end="\n" if row["content"] else "")
+    else:
+        report(row["error"])
+    return ExitCode.OK if row["ok"] else ExitCode.FAILED
 
 
 def _open_prompt(source: int) -> TerminalPrompt | None:

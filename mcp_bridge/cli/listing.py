@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from mcp_bridge.cli.output import (
     write_json,
 )
 from mcp_bridge.cli.schema_values import format_parameters
+from mcp_bridge.cli.server_address import ServerAddress, find_address
 from mcp_bridge.cli.target import load_target, run_until_started
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.prompt import PromptEntry
@@ -43,8 +45,11 @@ class Listing:
 def list_entries(options: ListOptions) -> None:
     """Print the entries as tables, as names or as JSON. Raises ConfigError."""
     logs.configure_logging(options.log_level)
+    address = find_address(options.target, options.command, options.token_env)
+    if address is not None and options.tag:
+        raise ConfigError("MCP servers do not publish tags", where="--tag", hint="Use it with a file")
     with reserve_stdio():  # stdout is only for the result
-        listing = _read_listing(options)
+        listing = _read_listing(options) if address is None else _read_remote_listing(address)
     if options.as_json:
         write_json([*listing.tools, *listing.others])
         return
@@ -56,11 +61,20 @@ def list_entries(options: ListOptions) -> None:
 
 
 def _read_listing(options: ListOptions) -> Listing:
-    bridge = load_target(options.file).bridge
+    bridge = load_target(Path(options.target) if options.target is not None else None).bridge
     anyio.run(run_until_started, bridge)
     tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
     others = [] if options.tag else _describe_others(bridge.registry)
     return Listing(tools=[*map(_describe_tool, tools)], others=others, problems=bridge.problems)
+
+
+def _read_remote_listing(address: ServerAddress) -> Listing:
+    from mcp_bridge.cli.remote import read_remote_entries
+
+    rows = anyio.run(read_remote_entries, address)
+    return Listing(
+        tools=[row for row in rows if row["kind"] == "tool"], others=[row for row in rows if row["kind"] != "tool"]
+    )
 
 
 def _show_listing(listing: Listing) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from mcp_bridge.cli.parameters import Argument, Option
-from mcp_bridge.cli.serve_options import FILE_HELP, FileArgument, LogLevelOption
+from mcp_bridge.cli.serve_options import FileArgument, LogLevelOption
 from mcp_bridge.contracts.errors import ConfigError
 
 MAX_TIMEOUT = 3600
@@ -62,11 +62,25 @@ VersionOption = Annotated[str | None, Option(metavar="VERSION", help="The versio
 DescriptionOption = Annotated[str | None, Option(metavar="TEXT", help="A description in one line.")]
 
 
+_TARGET_HELP = (
+    "What to use: a Python file, a folder of Python files, a settings file, or the URL of any MCP server. "
+    "Default: mcp-bridge.yaml or tools.py in the current folder."
+)
+_COMMAND_HELP = "The command that starts an MCP server, instead of a file. Or put the command at the end, after --."
+CommandOption = Annotated[str | None, Option(metavar="COMMAND", help=_COMMAND_HELP)]
+TokenOption = Annotated[
+    str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as bearer token.")
+]
+TargetOption = Annotated[str | None, Option("--file", "-f", metavar="TARGET", help=_TARGET_HELP)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """List the tools, resources and prompts that would be served."""
+    """List the tools, resources and prompts of a file, or of any MCP server."""
 
-    file: FileArgument = None
+    target: Annotated[str | None, Argument(metavar="TARGET", help=_TARGET_HELP)] = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     as_json: JsonOption = False
     tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
     all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
@@ -76,14 +90,50 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """Call one tool and print its result."""
+    """Call one tool of a file, or of any MCP server, and print its result."""
 
-    name: Annotated[str, Argument(help="The name of the tool.")]
-    pairs: Annotated[
-        list[str] | None, Argument(metavar="KEY=VALUE", help="The arguments of the call, or one JSON object.")
-    ] = None
-    file: Annotated[Path | None, Option("--file", "-f", help=FILE_HELP)] = None
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[TARGET] TOOL [KEY=VALUE]",
+            help=f"{_TARGET_HELP} Then the name of the tool, and its arguments: key=value, key:=JSON, or one JSON "
+            "object.",
+        ),
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Read a resource of a file, or of any MCP server, and print its contents."""
+
+    words: Annotated[list[str], Argument(metavar="[TARGET] URI", help=f"{_TARGET_HELP} Then the URI of the resource.")]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetOptions:
+    """Get a prompt of a file, or of any MCP server, and print its messages."""
+
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[TARGET] PROMPT [NAME=VALUE]",
+            help=f"{_TARGET_HELP} Then the name of the prompt, and its arguments.",
+        ),
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 

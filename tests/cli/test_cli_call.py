@@ -191,7 +191,7 @@ def test_a_broken_source_is_told_and_fails(inside: Inside, tmp_path: Path) -> No
     assert f"{tmp_path / 'tools.py'}:1: SyntaxError" in done.err
 
 
-TYPED = '''
+TYPED = """
 from typing import Literal
 from mcp_bridge import tool
 
@@ -201,7 +201,7 @@ def typed(
     numbers: list[int] = [], where: dict[str, int] | None = None, unit: Literal["1", "2"] = "1",
 ) -> dict:
     return {"given": [text, note, either, tags, numbers, where, unit]}
-'''
+"""
 
 
 @pytest.mark.parametrize(
