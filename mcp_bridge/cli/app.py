@@ -112,7 +112,9 @@ class ServeCommand(TyperCommand):
         if option is None:
             return super().parse_args(ctx, args)
         is_stdio = given["--transport"] == "stdio" and not given["--port"] and not given["--host"]
-        address = ":".join(filter(None, (given["--host"], given["--port"] or "8808")))
+        host = given["--host"]
+        host = f"[{host}]" if host and ":" in host else host
+        address = ":".join(filter(None, (host, given["--port"] or "8808")))
         hint = "Leave it out: stdio is the default" if is_stdio else f"Serve over HTTP with: --http {address}"
         raise ConfigError(f"'serve' has no option {option}", where=option, hint=hint)
 

@@ -175,9 +175,9 @@ class DoctorOptions:
     target: Annotated[
         str | None,
         Argument(
-            metavar="CLIENT|FILE",
-            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in "
-            "the current folder.",
+            metavar="TARGET",
+            help="A client, `all` for every client, a file to serve, or the URL of any MCP server. Default: "
+            "mcp-bridge.yaml or tools.py in the current folder.",
         ),
     ] = None
     scope: Annotated[
@@ -185,7 +185,8 @@ class DoctorOptions:
     ] = None
     name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
     call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
-    command: Annotated[str | None, Option(metavar="COMMAND", help="Check the server that this command starts.")] = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     as_json: JsonOption = False
     timeout: Annotated[
         float | None,
