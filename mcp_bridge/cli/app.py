@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import options
+from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
 from mcp_bridge.contracts.errors import ConfigError
@@ -68,7 +68,19 @@ APPROVAL_COMMANDS: Mapping[str, Command] = {
 }
 
 
-class FormatGroup(TyperGroup):
+class RootGroup(PlainGroup):
+    """The command itself."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Serve": ("init", "serve", "approvals"),
+        "Try": ("list", "call", "read", "get"),
+        "Check": ("validate", "lint", "doctor", "module"),
+        "Connect clients": ("clients", "install", "uninstall"),
+        "Publish": ("export", "schema"),
+    }
+
+
+class FormatGroup(PlainGroup):
     """A group whose errors list the formats, and the formats that have an option."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -81,7 +93,7 @@ class FormatGroup(TyperGroup):
         return resolved
 
 
-class DefaultAnswerGroup(TyperGroup):
+class DefaultAnswerGroup(PlainGroup):
     """A group whose command `answer` is the default."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -91,25 +103,25 @@ class DefaultAnswerGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-class ServerCommand(TyperCommand):
+class ServerCommand(PlainCommand):
     """A command for any MCP server. Words after `--` are the command that starts the server."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse `-- WORD ...` as `--command 'WORD ...'`."""
-        if "--" in args:
+        if "--" in args and not ctx.resilient_parsing:  # otherwise a shell completes the words
             end = args.index("--")
             args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
         return super().parse_args(ctx, args)
 
 
-class ServeCommand(TyperCommand):
+class ServeCommand(PlainCommand):
     """`serve`, which explains the options that other MCP commands have."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""
         given = {name: _find_value(name, args) for name in ("--port", "--host", "--transport")}
         option = next((name for name, value in given.items() if value is not None), None)
-        if option is None:
+        if option is None or ctx.resilient_parsing:  # a shell completes the words
             return super().parse_args(ctx, args)
         is_stdio = given["--transport"] == "stdio" and not given["--port"] and not given["--host"]
         host = given["--host"]
@@ -121,7 +133,7 @@ class ServeCommand(TyperCommand):
 
 def _find_value(option: str, words: Sequence[str]) -> str | None:
     """Return the value of an option, which may be empty, or None if it is not given."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")
         if name == option:
             return value if equals else following
@@ -150,10 +162,10 @@ def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
         group.command(name, help=text, cls=_choose_class(command))(_make_callback(command))
 
 
-def _choose_class(command: Command) -> type[TyperCommand]:
+def _choose_class(command: Command) -> type[PlainCommand]:
     if command.options is ServeOptions:
         return ServeCommand
-    return ServerCommand if hasattr(command.options, "token_env") else TyperCommand
+    return ServerCommand if hasattr(command.options, "token_env") else PlainCommand
 
 
 def _make_callback(command: Command) -> Callable[..., None]:
@@ -185,16 +197,16 @@ app = typer.Typer(
     rich_markup_mode=None,  # with rich, --help takes three times as long
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    add_completion=False,
+    cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[TyperGroup], str]] = (
+_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
     (
         "export", EXPORT_COMMANDS, FormatGroup,
         "Export the tools or the whole server. Tools are exported for the API of a language model, the server as a "
         "bundle, Dockerfile, registry entry, client file or links.",
     ),
-    ("module", MODULE_COMMANDS, TyperGroup, "Check Amplifier modules, and lock those that come from git."),
+    ("module", MODULE_COMMANDS, PlainGroup, "Check Amplifier modules, and lock those that come from git."),
     (
         "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
         "Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",

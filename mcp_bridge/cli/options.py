@@ -19,7 +19,15 @@ CLIENTS = (
 SCOPE_HELP = "Which of the client's files to use: user, project or local. Default: user."
 EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for this."
 
-ClientArgument = Annotated[str, Argument(help=CLIENTS)]
+
+def complete_clients(incomplete: str) -> list[str]:
+    """List the clients whose names begin like this, for the completion of shells."""
+    from mcp_bridge.clients.table import CLIENTS as table
+
+    return [name for name in table if name.startswith(incomplete)]
+
+
+ClientArgument = Annotated[str, Argument(help=CLIENTS, autocompletion=complete_clients)]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
 ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
@@ -71,7 +79,9 @@ CommandOption = Annotated[str | None, Option(metavar="COMMAND", help=_COMMAND_HE
 TokenOption = Annotated[
     str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as bearer token.")
 ]
-TargetOption = Annotated[str | None, Option("--file", "-f", metavar="TARGET", help=_TARGET_HELP)]
+TargetOption = Annotated[
+    str | None, Option("--file", "-f", metavar="TARGET", help="The target, if it is not the first word.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +105,9 @@ class CallOptions:
     words: Annotated[
         list[str],
         Argument(
-            metavar="[TARGET] TOOL [KEY=VALUE]",
-            help=f"{_TARGET_HELP} Then the name of the tool, and its arguments: key=value, key:=JSON, or one JSON "
-            "object.",
+            metavar="[TARGET] TOOL [KEY=VALUE]...",
+            help=f"TARGET: {_TARGET_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument of the call, or "
+            "KEY:=JSON. Or one JSON object with all arguments.",
         ),
     ]
     file: TargetOption = None
@@ -112,7 +122,9 @@ class CallOptions:
 class ReadOptions:
     """Read a resource of a file, or of any MCP server, and print its contents."""
 
-    words: Annotated[list[str], Argument(metavar="[TARGET] URI", help=f"{_TARGET_HELP} Then the URI of the resource.")]
+    words: Annotated[
+        list[str], Argument(metavar="[TARGET] URI", help=f"TARGET: {_TARGET_HELP}\nURI: The URI of the resource.")
+    ]
     file: TargetOption = None
     command: CommandOption = None
     token_env: TokenOption = None
@@ -127,8 +139,8 @@ class GetOptions:
     words: Annotated[
         list[str],
         Argument(
-            metavar="[TARGET] PROMPT [NAME=VALUE]",
-            help=f"{_TARGET_HELP} Then the name of the prompt, and its arguments.",
+            metavar="[TARGET] PROMPT [NAME=VALUE]...",
+            help=f"TARGET: {_TARGET_HELP}\nPROMPT: The name of the prompt.\nNAME=VALUE: An argument of the prompt.",
         ),
     ]
     file: TargetOption = None
@@ -330,7 +342,7 @@ class ModuleOptions:
     module: Annotated[str, Argument(help="A module: its folder, its file, or the name of an installed one.")]
     type: Annotated[
         Literal["tool", "hook", "provider", "orchestrator", "context"] | None,
-        Option(help="The type of the module. Default: the type that it declares."),
+        Option(metavar="TYPE", help="tool, hook, provider, orchestrator or context. Default: the type it declares."),
     ] = None
     config: Annotated[str, Option(metavar="JSON", help="The configuration to mount the module with.")] = "{}"
     as_json: JsonOption = False

@@ -26,7 +26,7 @@ def read_resource(options: ReadOptions) -> None:
         target, words = words[0], words[1:]
     if len(words) != 1:
         raise ConfigError(f"found {len(words)} words", where="read", hint="Use: mcp-bridge read [TARGET] URI")
-    result = _request(options, target, partial(_read, uri=words[0]))
+    result = _request(options, target, partial(_fetch_contents, uri=words[0]))
     if options.as_json:
         write_json(result)
         return
@@ -51,7 +51,7 @@ def get_prompt(options: GetOptions) -> None:
                 f"'{pair}' is not name=value", where="arguments", hint="The arguments of prompts are text"
             )
         arguments[key] = value
-    result = _request(options, target, partial(_get, name=name, arguments=arguments))
+    result = _request(options, target, partial(_fetch_messages, name=name, arguments=arguments))
     if options.as_json:
         write_json(result)
         return
@@ -59,15 +59,15 @@ def get_prompt(options: GetOptions) -> None:
         print(f"{message['role']}: {format_block(message['content'])}")
 
 
-async def _read(client: Any, uri: str) -> dict[str, Any]:
-    return _to_json(await client.read_resource(uri))
+async def _fetch_contents(client: Any, uri: str) -> dict[str, Any]:
+    return _dump_result(await client.read_resource(uri))
 
 
-async def _get(client: Any, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-    return _to_json(await client.get_prompt(name, arguments))
+async def _fetch_messages(client: Any, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+    return _dump_result(await client.get_prompt(name, arguments))
 
 
-def _to_json(result: Any) -> dict[str, Any]:
+def _dump_result(result: Any) -> dict[str, Any]:
     data: dict[str, Any] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     return data
 

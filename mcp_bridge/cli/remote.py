@@ -54,10 +54,10 @@ async def use_server(target: ServerAddress | Path | None, use: Callable[[Any], A
 
 async def read_remote_entries(address: ServerAddress) -> list[dict[str, Any]]:
     """List what another server publishes, as `list --json` prints it. Raises BridgeError."""
-    return await use_server(address, _list_entries)
+    return await use_server(address, _describe_entries)
 
 
-async def _list_entries(client: Any) -> list[dict[str, Any]]:
+async def _describe_entries(client: Any) -> list[dict[str, Any]]:
     source = client.server_info.name if client.server_info is not None else ""
     capabilities = client.server_capabilities
     rows: list[dict[str, Any]] = []
@@ -118,7 +118,7 @@ async def call_remote_tool(
 ) -> dict[str, Any]:
     """Call a tool of another server, and return its result as `call --json` prints it. Raises BridgeError."""
 
-    async def call(client: Any) -> dict[str, Any]:
+    async def send_call(client: Any) -> dict[str, Any]:
         tools = {tool.name: tool for tool in await _list_pages(client.list_tools, "tools")}
         if name not in tools:
             raise make_not_found_error(name, tools)
@@ -127,10 +127,10 @@ async def call_remote_tool(
         result = await client.call_tool(name, data, progress_callback=ctx.progress)
         return _describe_result(result) | {"duration_ms": round((time.perf_counter() - began) * 1000, 3)}
 
-    async def log(params: Any) -> None:
+    async def forward_log(params: Any) -> None:
         await ctx.log(params.level, params.data, params.logger)
 
-    return await use_server(address, call, logging_callback=log, log_level="info")
+    return await use_server(address, send_call, logging_callback=forward_log, log_level="info")
 
 
 def _describe_result(result: Any) -> dict[str, Any]:

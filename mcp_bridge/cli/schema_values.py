@@ -17,19 +17,19 @@ def format_parameters(schema: Mapping[str, Any]) -> str:
     """Format the parameters of a tool: `item: string, amount: integer = 1, note?: string`."""
     required = schema.get("required") or ()
     return ", ".join(
-        _format_parameter(name, _resolve(given, schema), name in required)
+        _format_parameter(name, _resolve_reference(given, schema), name in required)
         for name, given in _get_properties(schema).items()
     )
 
 
 def _format_parameter(name: str, schema: Mapping[str, Any], is_required: bool) -> str:
     if isinstance(values := schema.get("enum"), list):
-        kind = "|".join(map(_to_json, values))
+        kind = "|".join(map(_format_json, values))
     else:
         types = list_types(schema, schema)
         kind = "any" if types >= _ANY else "|".join(sorted(types - {"null"} or types))
     if schema.get("default") is not None:
-        return f"{name}: {kind} = {_to_json(schema['default'])}"
+        return f"{name}: {kind} = {_format_json(schema['default'])}"
     return f"{name}{'' if is_required else '?'}: {kind}"
 
 
@@ -61,7 +61,7 @@ def parse_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, An
 
 def list_types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
     """List the JSON types that a schema allows; all of them if it does not say. `root` has the definitions."""
-    schema = _resolve(schema, root)
+    schema = _resolve_reference(schema, root)
     kind = schema.get("type")
     if isinstance(kind, str | list):
         return frozenset([kind] if isinstance(kind, str) else kind) & _ANY
@@ -75,9 +75,9 @@ def list_types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
 
 def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
     """Find the schema of the items of a list, which may be one of several alternatives."""
-    schema = _resolve(schema, root)
+    schema = _resolve_reference(schema, root)
     for choice in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
-        if "items" in (found := _resolve(choice, root)):
+        if "items" in (found := _resolve_reference(choice, root)):
             return found["items"]
     return {}
 
@@ -87,7 +87,7 @@ def _get_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve_reference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema, or the definition of the same document that it refers to."""
     if not isinstance(schema, Mapping):
         return {}
@@ -120,5 +120,5 @@ def _get_type(value: Any) -> str:
     return _TYPES.get(type(value), "null")
 
 
-def _to_json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -82,7 +82,12 @@ def test_a_missing_token_is_the_cause(inside: Inside, url: str) -> None:
         (400, b'{"error": {"code": -32601, "message": "no"}}', "application/json", "does not know server/discover"),
         (200, b"<html>", "text/html", "cannot use http://127.0.0.1:"),
         (200, b'{"jsonrpc": "2.0", "id": 1, "result": 3}', "application/json", "is neither a result nor an error"),
-        (200, b'data: {"id": 1,\ndata: "result": {}}\n\n', "text/event-stream", "the response to tools/list is missing"),
+        (
+            200,
+            b'data: {"id": 1,\ndata: "result": {}}\n\n',
+            "text/event-stream",
+            "the response to tools/list is missing",
+        ),
         (200, b": nothing\n\n", "text/event-stream", "the response to server/discover is missing"),
         (202, b"", "application/json", "the response to server/discover is missing"),
     ],

@@ -44,7 +44,7 @@ class ServerFault(Exception):
         self.stderr = stderr
 
 
-class Exchange(Protocol):
+class ServerExchange(Protocol):
     """Requests to a server, over any transport. `stderr` is what its process has written there, if it has one."""
 
     first_response: float | None

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources, find_unpublished, list_pages
-from mcp_bridge.cli.doctor.conversation import Conversation, Exchange, ServerFault
+from mcp_bridge.cli.doctor.conversation import Conversation, ServerExchange, ServerFault
 from mcp_bridge.cli.doctor.http_conversation import HttpConversation
 from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.cli.output import format_count
@@ -21,7 +21,7 @@ _META = {
     "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-ExtraCheck = Callable[[Exchange, Sequence[Any], dict[str, Any]], list[CheckResult]]
+ExtraCheck = Callable[[ServerExchange, Sequence[Any], dict[str, Any]], list[CheckResult]]
 """A check within a conversation: it gets the tools, and the parameters that every request has."""
 
 
@@ -34,7 +34,7 @@ class StartCommand:
     timeout: float
     environ: Mapping[str, str] | None = None
 
-    def open(self) -> Conversation:
+    def open_conversation(self) -> Conversation:
         """Start a process. Raises ServerFault."""
         return Conversation(self.argv, self.folder, self.timeout, self.environ)
 
@@ -47,7 +47,7 @@ class RemoteStart:
     timeout: float
     token: str | None = None
 
-    def open(self) -> HttpConversation:
+    def open_conversation(self) -> HttpConversation:
         return HttpConversation(self.url, self.timeout, self.token)
 
 
@@ -76,12 +76,12 @@ def check_handshake(start: StartCommand | RemoteStart, check: ExtraCheck | None 
     return _converse(f"handshake {HANDSHAKE}", start, _initialize, {}, check)
 
 
-def _discover(conversation: Exchange) -> tuple[dict[str, Any], str]:
+def _discover(conversation: ServerExchange) -> tuple[dict[str, Any], str]:
     server = conversation.request("server/discover", {"_meta": _META})
     return server, f"{_format_name(server)} responds"
 
 
-def _initialize(conversation: Exchange) -> tuple[dict[str, Any], str]:
+def _initialize(conversation: ServerExchange) -> tuple[dict[str, Any], str]:
     hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
     server = conversation.request("initialize", hello)
     conversation.notify("notifications/initialized")
@@ -101,13 +101,13 @@ def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[C
 def _converse(
     name: str,
     start: StartCommand | RemoteStart,
-    introduce: Callable[[Exchange], tuple[dict[str, Any], str]],
+    introduce: Callable[[ServerExchange], tuple[dict[str, Any], str]],
     params: dict[str, Any],
     check: ExtraCheck | None,
 ) -> EraOutcome:
-    conversation: Exchange | None = None
+    conversation: ServerExchange | None = None
     try:
-        with start.open() as conversation:
+        with start.open_conversation() as conversation:
             server, introduction = introduce(conversation)
             tools = list_pages(conversation, "tools/list", "tools", params)
             others = check_modules(conversation, server, params)
