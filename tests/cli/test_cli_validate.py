@@ -183,9 +183,9 @@ def test_the_schema_of_the_settings_judges_examples(inside: Inside) -> None:
     ("arguments", "code", "out", "err"),
     [
         (["--version"], 0, r"mcp-bridge \d+\.\d+\.\d+\n", ""),
-        (["--help"], 0, "Usage: .*Commands:.*serve.*list.*call.*validate.*doctor.*schema.*", ""),
+        (["--help"], 0, "Usage: .*Options:.*serve.*list.*call.*validate.*doctor.*schema.*", ""),
         (["serve", "-h"], 0, "Usage: .*--http.*--token-env.*--reload.*--log-level.*--log-file.*", ""),
-        ([], 2, "", "Usage: .*Commands:.*"),
+        ([], 2, "", "Usage: .*Serve:.*"),
         (["nonsense"], 2, "", ".*No such command 'nonsense'.*"),
         (["list", "--nonsense"], 2, "", ".*No such option: --nonsense.*"),
         (["call"], 2, "", ".*Missing argument.*"),
