@@ -51,12 +51,8 @@ def test_it_says_what_it_locked_kept_updated_and_removed(
     uri, first = f"{repository.uri}@main", repository.git("rev-parse", "HEAD")
     done = inside("module", "lock", settings)
     assert done.code == 0
-    assert done.out.splitlines() == [
-        f"looking at {repository.url}",
-        f"fetching {repository.url} {first[:12]}",
-        f"locked   {first[:12]}  {uri}",
-        f"{LOCK}: 1 module from git",
-    ]
+    assert done.err.splitlines() == [f"looking at {repository.url}", f"fetching {repository.url} {first[:12]}"]
+    assert done.out.splitlines() == [f"locked   {first[:12]}  {uri}", f"{LOCK}: 1 module from git"]
     second = repository.commit({"one.py": says("one", "second")})
     assert f"kept     {first[:12]}  {uri}\n" in inside("module", "lock", settings).out
     assert f"updated  {second[:12]}  {uri}\n" in inside("module", "lock", settings, "--update").out
