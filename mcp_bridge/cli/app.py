@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
-from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import options
+from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
 from mcp_bridge.contracts.errors import ConfigError
@@ -35,6 +36,8 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
+    "read": Command(options.ReadOptions, "reading:read_resource"),
+    "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
     "validate": Command(options.ValidateOptions, "listing:validate_target"),
     "lint": Command(options.LintOptions, "lint:lint_tools"),
@@ -65,7 +68,19 @@ APPROVAL_COMMANDS: Mapping[str, Command] = {
 }
 
 
-class FormatGroup(TyperGroup):
+class RootGroup(PlainGroup):
+    """The command itself."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Serve": ("init", "serve", "approvals"),
+        "Try": ("list", "call", "read", "get"),
+        "Check": ("validate", "lint", "doctor", "module"),
+        "Connect clients": ("clients", "install", "uninstall"),
+        "Publish": ("export", "schema"),
+    }
+
+
+class FormatGroup(PlainGroup):
     """A group whose errors list the formats, and the formats that have an option."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -78,7 +93,7 @@ class FormatGroup(TyperGroup):
         return resolved
 
 
-class DefaultAnswerGroup(TyperGroup):
+class DefaultAnswerGroup(PlainGroup):
     """A group whose command `answer` is the default."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -86,6 +101,43 @@ class DefaultAnswerGroup(TyperGroup):
         if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
             args = ["answer", *args]
         return super().parse_args(ctx, args)
+
+
+class ServerCommand(PlainCommand):
+    """A command for any MCP server. Words after `--` are the command that starts the server."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `-- WORD ...` as `--command 'WORD ...'`."""
+        if "--" in args and not ctx.resilient_parsing:  # otherwise a shell completes the words
+            end = args.index("--")
+            args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
+        return super().parse_args(ctx, args)
+
+
+class ServeCommand(PlainCommand):
+    """`serve`, which explains the options that other MCP commands have."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""
+        given = {name: _find_value(name, args) for name in ("--port", "--host", "--transport")}
+        option = next((name for name, value in given.items() if value is not None), None)
+        if option is None or ctx.resilient_parsing:  # a shell completes the words
+            return super().parse_args(ctx, args)
+        is_stdio = given["--transport"] == "stdio" and not given["--port"] and not given["--host"]
+        host = given["--host"]
+        host = f"[{host}]" if host and ":" in host else host
+        address = ":".join(filter(None, (host, given["--port"] or "8808")))
+        hint = "Leave it out: stdio is the default" if is_stdio else f"Serve over HTTP with: --http {address}"
+        raise ConfigError(f"'serve' has no option {option}", where=option, hint=hint)
+
+
+def _find_value(option: str, words: Sequence[str]) -> str | None:
+    """Return the value of an option, which may be empty, or None if it is not given."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return None
 
 
 def _check_options(name: str, args: list[str], commands: Mapping[str, Any]) -> None:
@@ -107,7 +159,13 @@ def _has(command: Any, option: str) -> bool:
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
     for name, command in commands.items():
         text = (command.options.__doc__ or "").format(api=options.MODEL_FORMATS.get(name))
-        group.command(name, help=text)(_make_callback(command))
+        group.command(name, help=text, cls=_choose_class(command))(_make_callback(command))
+
+
+def _choose_class(command: Command) -> type[PlainCommand]:
+    if command.options is ServeOptions:
+        return ServeCommand
+    return ServerCommand if hasattr(command.options, "token_env") else PlainCommand
 
 
 def _make_callback(command: Command) -> Callable[..., None]:
@@ -139,16 +197,16 @@ app = typer.Typer(
     rich_markup_mode=None,  # with rich, --help takes three times as long
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    add_completion=False,
+    cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[TyperGroup], str]] = (
+_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
     (
         "export", EXPORT_COMMANDS, FormatGroup,
         "Export the tools or the whole server. Tools are exported for the API of a language model, the server as a "
         "bundle, Dockerfile, registry entry, client file or links.",
     ),
-    ("module", MODULE_COMMANDS, TyperGroup, "Check Amplifier modules, and lock those that come from git."),
+    ("module", MODULE_COMMANDS, PlainGroup, "Check Amplifier modules, and lock those that come from git."),
     (
         "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
         "Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",

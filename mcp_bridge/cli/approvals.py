@@ -24,7 +24,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.choices import Choice, find_choice
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import AnswerOptions, GrantListOptions, RevokeOptions
-from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
+from mcp_bridge.cli.output import escape, format_count, print_lines, report, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.thread_pool import make_call_soon
@@ -168,14 +168,14 @@ def _list_choices(request: TerminalQuestion) -> str:
 
 
 def show_grants(options: GrantListOptions) -> None:
-    """Show the lasting approvals as a table (stderr) and their ids (stdout, unless it is a terminal), or as JSON."""
+    """Print the lasting approvals as a table, as ids or as JSON."""
     grants = anyio.run(_list_grants, _open_store(_load_settings(options.file)))
     if options.as_json:
         write_json([asdict(grant) for grant in grants])
         return
-    if not os.isatty(1):
-        for grant in grants:
-            print(escape(grant.id))
+    if options.quiet:
+        print_lines(*(escape(grant.id) for grant in grants))
+        return
     columns = ("id", "tool", "arguments", "allowed", "for", "since", "until")
     show_table(columns, [_to_cells(grant) for grant in grants], empty="no lasting approvals")
 

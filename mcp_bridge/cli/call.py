@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,6 +18,8 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import INTERRUPTED, ExitCode
 from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
+from mcp_bridge.cli.schema_values import PAIRS_HINT, parse_pairs
+from mcp_bridge.cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge.cli.target import load_target
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
@@ -30,8 +33,6 @@ from mcp_bridge.wire.values import to_plain, to_text
 if TYPE_CHECKING:
     from mcp_bridge.cli.terminal_prompt import TerminalPrompt
     from mcp_bridge.contracts.question import Question
-
-_HINT = "Use key=value pairs, or --arguments with one JSON object"
 
 
 class TerminalContext(CallContext):
@@ -87,18 +88,22 @@ class TerminalContext(CallContext):
 def call_tool(options: CallOptions) -> None:
     """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    arguments, pairs = options.arguments, options.pairs or []
+    target, name, pairs = split_target(options.words, options.file, "tool")
+    address, arguments = find_address(target, options.command, options.token_env), options.arguments
     if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
         arguments, pairs = pairs[0], []
     if pairs and arguments is not None:
-        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
+        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
     data = _parse_json(arguments) if arguments is not None else None
+    if address is not None:
+        raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
+    path = Path(target) if target is not None else None
     with reserve_stdio() as pipes:  # stdout is only for the result
-        bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
+        bridge, prompt = load_target(path).bridge, _open_prompt(pipes.source)
         exceptions: dict[str, BaseException] = {}
         bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
         with logs.hold_start_errors() as release:
-            result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt, release)
+            result = anyio.run(_dispatch_call, bridge, name, pairs, data, prompt, release)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
@@ -108,6 +113,20 @@ def call_tool(options: CallOptions) -> None:
     else:
         _print_result(result)
     raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
+
+
+def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
+    from mcp_bridge.cli.remote import call_remote_tool, format_block
+
+    with contextlib.closing(TerminalContext()) as ctx:
+        row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
+    if as_json:
+        print(json.dumps(row, indent=2, ensure_ascii=False))
+    elif row["ok"]:
+        print(*map(format_block, row["content"]), sep="\n", end="\n" if row["content"] else "")
+    else:
+        report(row["error"])
+    return ExitCode.OK if row["ok"] else ExitCode.FAILED
 
 
 def _open_prompt(source: int) -> TerminalPrompt | None:
@@ -133,8 +152,7 @@ async def _dispatch_call(
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
-        properties = entry.input_schema.get("properties", {})
-        data = arguments if arguments is not None else dict(_parse_pair(pair, properties) for pair in pairs)
+        data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema)
         call, result = ToolCall(id="cli", name=name, arguments=data), None
         # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
         with contextlib.closing(TerminalContext(prompt)) as ctx:
@@ -161,20 +179,6 @@ def _parse_json(text: str) -> Any:
     except ValueError as error:
         hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
         raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
-
-
-def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
-    """Parse `key=value`: a string where the schema says string, else JSON if it is valid JSON, else a string."""
-    key, equals, value = pair.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"'{pair}' is not key=value", where="arguments", hint=_HINT)
-    schema = properties.get(key) if isinstance(properties, dict) else None
-    if isinstance(schema, dict) and schema.get("type") == "string":
-        return key, value
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
 
 
 def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.cli.options import ClientsOptions
-from mcp_bridge.cli.output import format_count, report, write_json
+from mcp_bridge.cli.output import format_count, print_lines, write_json
 from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge.clients.locations import detect_machine, is_client_installed, resolve_place_path
 from mcp_bridge.clients.servers import get_served_settings, is_bridge_entry, read_servers
@@ -59,7 +59,7 @@ def suggest_clients(word: str) -> Sequence[str]:
 
 
 def list_clients(options: ClientsOptions) -> None:
-    """List the clients that are installed or have a file, on stderr; all of them with --json, on stdout."""
+    """List the clients that are installed or have a file, or all of them with --json."""
     machine = detect_machine()
     rows = [
         (
@@ -77,10 +77,10 @@ def list_clients(options: ClientsOptions) -> None:
         if not is_installed and not any(file.exists for file in files):
             missing.append(client.name)
             continue
-        report(f"{client.title} ({client.name}){'' if is_installed else ', not installed, but it has a file'}")
-        report(*(f"  {line}" for line in _describe_files(client, files)))
+        print_lines(f"{client.title} ({client.name}){'' if is_installed else ', not installed, but it has a file'}")
+        print_lines(*(f"  {line}" for line in _describe_files(client, files)))
     if missing:
-        report(f"not found: {', '.join(missing)}")
+        print_lines(f"not found: {', '.join(missing)}")
 
 
 def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> ClientFile:

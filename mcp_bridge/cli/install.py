@@ -252,10 +252,11 @@ def _report_failed_start(task: Installation, result: ServerReport) -> NoReturn:
         checks = [asdict(each) for each in result.results]
         write_json(task.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
     else:
-        from mcp_bridge.cli.doctor.report import report_results
+        from mcp_bridge.cli.doctor.report import format_results
 
         report(f"mcp-bridge: nothing was installed, because {task.client.title} could not use this server:")
-        report_results(each for each in result.results if not each.ok)
+        for line in format_results(each for each in result.results if not each.ok):
+            report(line)
         report("To install it anyway, pass --no-check.")
     raise SystemExit(ExitCode.FAILED)
 

@@ -14,7 +14,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.clients import suggest_clients
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import LintOptions
-from mcp_bridge.cli.output import format_count, report, report_problems, write_json
+from mcp_bridge.cli.output import format_count, format_problems, print_lines, write_json
 from mcp_bridge.cli.target import check_file, find_file, load_target, run_until_started
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.linting import LintFinding, lint
@@ -55,7 +55,7 @@ def lint_tools(options: LintOptions) -> None:
         write_json({"ok": ok, "clients": names, "findings": rows, "problems": bridge.problems})
     else:
         summary = f"{format_count(len(tools), 'tool')}, {_summarize(findings, profiles)}"
-        _report_findings(findings, problems, summary)
+        _print_findings(findings, problems, summary)
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
@@ -79,17 +79,17 @@ def _choose_profiles(client: str) -> Sequence[Profile]:
     return [PROFILES[client.lower()]]
 
 
-def _report_findings(findings: Iterable[LintFinding], problems: Mapping[str, Sequence[str]], summary: str) -> None:
-    report_problems(problems)
+def _print_findings(findings: Iterable[LintFinding], problems: Mapping[str, Sequence[str]], summary: str) -> None:
+    print_lines(*format_problems(problems))
     for name, of_client in groupby(findings, key=lambda finding: finding.client):
-        report(f"{PROFILES[name].title} ({name})")
+        print_lines(f"{PROFILES[name].title} ({name})")
         for finding in of_client:
             original = f" ({_shorten(finding.original)})" if finding.original else ""
             tool = f"tool '{finding.tool}'{original}: " if finding.tool else ""
             place = f"{finding.path}: " if finding.path != "$" else ""
-            report(f"  {finding.level}: {tool}{place}{finding.text}")
-            report(f"    {finding.cure} ({finding.source})")
-    report(f"{summary}; some tools are not published, see the problems above" if problems else summary)
+            print_lines(f"  {finding.level}: {tool}{place}{finding.text}")
+            print_lines(f"    {finding.cure} ({finding.source})")
+    print_lines(f"{summary}; some tools are not published, see the problems above" if problems else summary)
 
 
 def _shorten(name: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,33 +13,77 @@ import anyio
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import ListOptions, SchemaOptions, ValidateOptions
-from mcp_bridge.cli.output import escape, format_entry_counts, report, report_problems, show_table, write_json
+from mcp_bridge.cli.output import (
+    escape,
+    format_entry_counts,
+    format_problems,
+    print_lines,
+    report_problems,
+    show_table,
+    write_json,
+)
+from mcp_bridge.cli.schema_values import format_parameters
+from mcp_bridge.cli.server_address import ServerAddress, find_address
 from mcp_bridge.cli.target import load_target, run_until_started
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.wire.client_names import to_client_name
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a server publishes, as rows of JSON, and the problems of its sources."""
+
+    tools: Sequence[dict[str, Any]]
+    others: Sequence[dict[str, Any]]
+    problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
 def list_entries(options: ListOptions) -> None:
-    """List the entries as tables (stderr) and tool names (stdout, unless it is a terminal), or as JSON."""
+    """Print the entries as tables, as names or as JSON. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    bridge = load_target(options.file).bridge
+    address = find_address(options.target, options.command, options.token_env)
+    if address is not None and options.tag:
+        raise ConfigError("MCP servers do not publish tags", where="--tag", hint="Use it with a file")
+    with reserve_stdio():  # stdout is only for the result
+        listing = _read_listing(options) if address is None else _read_remote_listing(address)
+    if options.as_json:
+        write_json([*listing.tools, *listing.others])
+        return
+    if options.quiet:
+        print_lines(*(escape(row["name"]) for row in listing.tools))
+    else:
+        _show_listing(listing)
+    report_problems(listing.problems)
+
+
+def _read_listing(options: ListOptions) -> Listing:
+    bridge = load_target(Path(options.target) if options.target is not None else None).bridge
     anyio.run(run_until_started, bridge)
     tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
     others = [] if options.tag else _describe_others(bridge.registry)
-    if options.as_json:
-        write_json([*map(_describe_tool, tools), *others])
-        return
-    if not sys.stdout.isatty():
-        for tool in tools:
-            print(escape(tool.name))
-    rows = [(tool.name, _first_line(tool.description), ", ".join(tool.tags), tool.owner) for tool in tools]
-    show_table(("tool", "description", "tags", "source"), rows, empty="no tools")
-    if others:
-        show_table(("kind", "name", "description", "source"), [_to_cells(other) for other in others])
-    report_problems(bridge.problems)
+    return Listing(tools=[*map(_describe_tool, tools)], others=others, problems=bridge.problems)
+
+
+def _read_remote_listing(address: ServerAddress) -> Listing:
+    from mcp_bridge.cli.remote import read_remote_entries
+
+    rows = anyio.run(read_remote_entries, address)
+    return Listing(
+        tools=[row for row in rows if row["kind"] == "tool"], others=[row for row in rows if row["kind"] != "tool"]
+    )
+
+
+def _show_listing(listing: Listing) -> None:
+    columns = ("tool", "parameters", "description", "tags", "source")
+    show_table(columns, [_to_tool_cells(row) for row in listing.tools], empty="no tools")
+    if listing.others:
+        print()
+        columns = ("kind", "name", "parameters", "description", "source")
+        show_table(columns, [_to_cells(row) for row in listing.others])
 
 
 def _describe_tool(entry: ToolEntry) -> dict[str, Any]:
@@ -62,9 +107,15 @@ def _describe_others(registry: ToolRegistry) -> list[dict[str, Any]]:
     return rows
 
 
-def _to_cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
+def _to_tool_cells(row: Mapping[str, Any]) -> Sequence[str]:
+    parameters, description = format_parameters(row["input_schema"]), _first_line(row["description"])
+    return row["name"], parameters, description, ", ".join(row["tags"]), row["source"]
+
+
+def _to_cells(row: Mapping[str, Any]) -> Sequence[str]:
     name = row.get("uri") or row.get("uri_template") or row["name"]
-    return row["kind"], name, _first_line(row["description"]), row["source"]
+    arguments = ", ".join(f"{each['name']}{'' if each['required'] else '?'}" for each in row.get("arguments", ()))
+    return row["kind"], name, arguments, _first_line(row["description"]), row["source"]
 
 
 def _first_line(text: str) -> str:
@@ -75,19 +126,20 @@ def validate_target(options: ValidateOptions) -> None:
     """Report every problem that serving would have; exit with 1 if there are any."""
     logs.configure_logging(options.log_level)
     try:
-        bridge = load_target(options.file).bridge
+        with reserve_stdio():  # stdout is only for the result
+            bridge = load_target(options.file).bridge
+            with contextlib.suppress(ConfigError, SourceError):  # the bridge's problems include what these errors say
+                anyio.run(run_until_started, bridge)
     except ConfigError as error:
         if options.as_json:
             write_json({"ok": False, "tools": [], "problems": {}, "errors": str(error).splitlines()})
         raise
-    with contextlib.suppress(ConfigError, SourceError):  # the problems of the bridge include what these errors say
-        anyio.run(run_until_started, bridge)
     ok = not any(bridge.problems.values())
     if options.as_json:
         write_json({"ok": ok, "tools": bridge.registry.list_names(), "problems": bridge.problems, "errors": []})
     else:
-        report_problems(bridge.problems)
-        report(f"{format_entry_counts(bridge.registry)}{', no problems' if ok else '; see the problems above'}")
+        print_lines(*format_problems(bridge.problems))
+        print_lines(f"{format_entry_counts(bridge.registry)}{', no problems' if ok else '; see the problems above'}")
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 

@@ -20,7 +20,7 @@ from mcp_bridge.amplifier.validation.structure import ExaminedModule, check_stru
 from mcp_bridge.cli.child_process import ChildProcess
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import ModuleOptions, check_timeout
-from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
+from mcp_bridge.cli.output import escape, format_count, print_lines, show_table, write_json
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.runtime.redaction import Redactor
@@ -69,7 +69,7 @@ def check_module(options: ModuleOptions) -> None:
     if options.as_json:
         write_json(result)
     else:
-        _report_result(result)
+        _print_result(result)
     raise SystemExit(ExitCode.OK if result["ok"] else ExitCode.FAILED)
 
 
@@ -111,9 +111,9 @@ def _describe_check(module: str, examination: ProbedModule, findings: ItemFindin
     }
 
 
-def _report_result(result: dict[str, Any]) -> None:
-    """Report a line for each item, or on a terminal a table in colour, and the summary."""
-    if sys.stderr.isatty():
+def _print_result(result: dict[str, Any]) -> None:
+    """Print a line for each item, or on a terminal a table in colour, and the summary."""
+    if sys.stdout.isatty():
         rows, styles = [], []
         for item in result["items"]:
             rows.append((_LABELS[item["state"]], item["id"], item["contract"], _describe(item)))
@@ -122,10 +122,10 @@ def _report_result(result: dict[str, Any]) -> None:
         show_table(("", "item", "contract", "found"), rows, styles=styles)
     else:
         for item in result["items"]:
-            report(f"{_LABELS[item['state']]} {item['id']}: {escape(_describe(item))}")
+            print_lines(f"{_LABELS[item['state']]} {item['id']}: {escape(_describe(item))}")
             if item["advice"]:
-                report(f"     {item['advice']} ({item['contract']})")
-    report(f"{result['module']}: {_summarize(result)}")
+                print_lines(f"     {item['advice']} ({item['contract']})")
+    print_lines(f"{result['module']}: {_summarize(result)}")
 
 
 def _describe(item: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from mcp_bridge.amplifier.source.lock_file import LockedModule, LockFile, LockOu
 from mcp_bridge.amplifier.source.options import AmplifierOptions
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import LockOptions
-from mcp_bridge.cli.output import format_count, report, write_json
+from mcp_bridge.cli.output import format_count, print_lines, report, write_json
 from mcp_bridge.cli.target import SETTINGS_SUFFIXES, find_file, is_settings
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.documents.document import join_errors
@@ -86,9 +86,9 @@ def _report_outcome(outcome: LockOutcome, path: Path) -> None:
         report("Nothing was locked. Fix these problems and retry.")
         return
     for module in outcome.locked:
-        report(f"{_describe_change(module):8} {module.entry.commit[:12]}  {module.uri}")
-    report(*(f"{'removed':8} {'':12}  {uri}" for uri in outcome.removed))
-    report(f"{path.name}: {format_count(len(outcome.locked), 'module')} from git")
+        print_lines(f"{_describe_change(module):8} {module.entry.commit[:12]}  {module.uri}")
+    print_lines(*(f"{'removed':8} {'':12}  {uri}" for uri in outcome.removed))
+    print_lines(f"{path.name}: {format_count(len(outcome.locked), 'module')} from git")
 
 
 def _describe_change(module: LockedModule) -> str:

@@ -22,7 +22,15 @@ SCOPE_HELP = (
 )
 COMMAND_HELP = "Use the client's own command instead of editing its file. Some commands reformat the file."
 
-ClientArgument = Annotated[str, Argument(help=CLIENTS)]
+
+def complete_clients(incomplete: str) -> list[str]:
+    """List the clients whose names begin like this, for the completion of shells."""
+    from mcp_bridge.clients.table import CLIENTS as table
+
+    return [name for name in table if name.startswith(incomplete)]
+
+
+ClientArgument = Annotated[str, Argument(help=CLIENTS, autocompletion=complete_clients)]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
 ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="user|project|local", help=SCOPE_HELP)]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
@@ -70,27 +78,82 @@ VersionOption = Annotated[str | None, Option(metavar="VERSION", help="The versio
 DescriptionOption = Annotated[str | None, Option(metavar="TEXT", help="A description in one line.")]
 
 
+_TARGET_HELP = (
+    "What to use: a Python file, a folder of Python files, a settings file, or the URL of any MCP server. "
+    "Default: mcp-bridge.yaml or tools.py in the current folder."
+)
+_COMMAND_HELP = "The command that starts an MCP server, instead of a file. Or put the command at the end, after --."
+CommandOption = Annotated[str | None, Option(metavar="COMMAND", help=_COMMAND_HELP)]
+TokenOption = Annotated[
+    str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as bearer token.")
+]
+TargetOption = Annotated[
+    str | None, Option("--file", "-f", metavar="TARGET", help="The target, if it is not the first word.")
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """List the tools, resources and prompts that would be served."""
+    """List the tools, resources and prompts of a file, or of any MCP server."""
 
-    file: FileArgument = None
+    target: Annotated[str | None, Argument(metavar="TARGET", help=_TARGET_HELP)] = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     as_json: JsonOption = False
     tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
     all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the names of the tools, one on each line.")] = False
     log_level: LogLevelOption = "critical"  # problems are reported at every level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """Call one tool and print its result."""
+    """Call one tool of a file, or of any MCP server, and print its result."""
 
-    name: Annotated[str, Argument(help="The name of the tool.")]
-    pairs: Annotated[
-        list[str] | None, Argument(metavar="KEY=VALUE", help="The arguments of the call, or one JSON object.")
-    ] = None
-    file: Annotated[Path | None, Option("--file", "-f", help=FILE_HELP)] = None
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[TARGET] TOOL [KEY=VALUE]...",
+            help=f"TARGET: {_TARGET_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument of the call, or "
+            "KEY:=JSON. Or one JSON object with all arguments.",
+        ),
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Read a resource of a file, or of any MCP server, and print its contents."""
+
+    words: Annotated[
+        list[str], Argument(metavar="[TARGET] URI", help=f"TARGET: {_TARGET_HELP}\nURI: The URI of the resource.")
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetOptions:
+    """Get a prompt of a file, or of any MCP server, and print its messages."""
+
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[TARGET] PROMPT [NAME=VALUE]...",
+            help=f"TARGET: {_TARGET_HELP}\nPROMPT: The name of the prompt.\nNAME=VALUE: An argument of the prompt.",
+        ),
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 
@@ -132,9 +195,9 @@ class DoctorOptions:
     target: Annotated[
         str | None,
         Argument(
-            metavar="CLIENT|FILE",
-            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in "
-            "the current folder.",
+            metavar="TARGET",
+            help="A client, `all` for every client, a file to serve, or the URL of any MCP server. Default: "
+            "mcp-bridge.yaml or tools.py in the current folder.",
         ),
     ] = None
     scope: Annotated[str | None, Option(metavar="user|project|local", help="Check only this file of the client.")] = (
@@ -142,7 +205,8 @@ class DoctorOptions:
     )
     name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
     call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
-    command: Annotated[str | None, Option(metavar="COMMAND", help="Check the server that this command starts.")] = None
+    command: CommandOption = None
+    token_env: TokenOption = None
     as_json: JsonOption = False
     timeout: Annotated[
         float | None,
@@ -304,7 +368,7 @@ class ModuleOptions:
     module: Annotated[str, Argument(help="A module: its folder, its file, or the name of an installed one.")]
     type: Annotated[
         Literal["tool", "hook", "provider", "orchestrator", "context"] | None,
-        Option(help="The type of the module. Default: the type that it declares."),
+        Option(metavar="TYPE", help="tool, hook, provider, orchestrator or context. Default: the type it declares."),
     ] = None
     config: Annotated[str, Option(metavar="JSON", help="The configuration to mount the module with.")] = "{}"
     as_json: JsonOption = False
@@ -334,6 +398,7 @@ class GrantListOptions:
     """List the remembered approvals."""
 
     file: SettingsArgument = None
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the ids, one on each line.")] = False
     as_json: JsonOption = False
 
 

@@ -1,4 +1,4 @@
-"""Output of the commands: data goes to stdout, text for the user to stderr with control characters escaped."""
+"""Output of the commands: results go to stdout, progress and problems to stderr, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ def report(*texts: str) -> None:
         print("\n".join(map(escape, text.split("\n"))), file=sys.stderr, flush=True)
 
 
-def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
-    report(*(f"source '{source}': {line}" for source, lines in problems.items() for line in lines))
+def print_lines(*texts: str) -> None:
+    """Write lines of a result to stdout; text that comes from a tool cannot control the terminal."""
+    for text in texts:
+        print("\n".join(map(escape, text.split("\n"))))
+
+
+def format_problems(problems: Mapping[str, Iterable[str]]) -> list[str]:
+    return [f"source '{source}': {line}" for source, lines in problems.items() for line in lines]
 
 
 def write_json(value: Any) -> None:
@@ -30,15 +36,38 @@ def write_json(value: Any) -> None:
 def show_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "", styles: Sequence[str] = ()
 ) -> None:
-    """Show a table on stderr, or the text `empty` where there are no rows; `styles` has a style for each row."""
+    """Print a table on stdout, or report the text `empty` if there are no rows; `styles` has a style for each row.
+
+    Columns without values are left out. A terminal gets colours and columns of its width; a pipe or a file gets every
+    character, one line for each row.
+    """
+    used = [index for index, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
+    columns, rows = [columns[index] for index in used], [[row[index] for index in used] for row in rows]
+    if not rows:
+        report(empty)
+    elif sys.stdout.isatty():
+        _show_rich_table(columns, rows, styles)
+    else:
+        lines = [[*map(escape, row)] for row in (columns, *rows)]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        for line in lines:
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _show_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*columns, box=None, header_style="bold")
-    table.columns[0].no_wrap = True
+    table = Table(box=None, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
     for index, row in enumerate(rows):
         table.add_row(*map(escape, row), style=styles[index] if styles else None)
-    Console(stderr=True, highlight=False, markup=False).print(table if rows else empty)
+    Console(highlight=False, markup=False).print(table)
+
+
+def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
+    report(*format_problems(problems))
 
 
 def escape(line: str) -> str:

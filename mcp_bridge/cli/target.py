@@ -51,7 +51,7 @@ def find_file(path: Path | None) -> Path:
     for name in DEFAULT_FILES:
         if Path(name).is_file():
             return Path(name)
-    hint = f"Pass a file, or create one of: {', '.join(DEFAULT_FILES)}"
+    hint = f"Pass a file, name it one of {', '.join(DEFAULT_FILES)}, or create a project: mcp-bridge init"
     raise ConfigError("no file was given, and the current folder has no default file", hint=hint)
 
 

@@ -251,10 +251,11 @@ def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path
         assert code_of(server.result("repeat", text="another")) == "approval_declined"
         (grant,) = json.loads(run("list", "--json", FILE, folder=tmp_path).stdout)
         assert (grant["tool"], grant["scope"]) == ("repeat", "always")
+        shown = run("list", "--quiet", folder=tmp_path)
+        assert (shown.stdout, shown.stderr, shown.returncode) == (grant["id"] + "\n", "", 0)
         shown = run("list", folder=tmp_path)
-        assert (shown.stdout, shown.returncode) == (grant["id"] + "\n", 0)
-        assert "repeat" in shown.stderr
-        assert "secret" not in shown.stderr
+        assert "repeat" in shown.stdout
+        assert "secret" not in shown.stdout
         assert run("revoke", grant["id"][:8], FILE, folder=tmp_path).stderr == "1 approval revoked\n"
         assert code_of(server.result("repeat", text="a secret word")) == "approval_declined"
     assert "no lasting approvals" in run("list", folder=tmp_path).stderr
@@ -297,7 +298,7 @@ def test_without_settings_files_are_those_of_the_user_for_this_file(tmp_path: Pa
         server.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
         assert code_of(waiting.result(PATIENCE)["result"]) is None
     assert len(list((Path(sockets).parent / "mcp-bridge").glob("*.sqlite3"))) == 1
-    assert len(run("list", folder=tmp_path, **homes).stdout.splitlines()) == 1
+    assert len(run("list", "--quiet", folder=tmp_path, **homes).stdout.splitlines()) == 1
 
 
 def next_question(server: Any) -> Any:

@@ -189,3 +189,55 @@ def test_a_broken_source_is_told_and_fails(inside: Inside, tmp_path: Path) -> No
     done = inside("call", "x")
     assert (done.code, done.out) == (1, "")
     assert f"{tmp_path / 'tools.py'}:1: SyntaxError" in done.err
+
+
+TYPED = """
+from typing import Literal
+from mcp_bridge import tool
+
+@tool
+def typed(
+    text: str = "", note: str | None = None, either: int | str = 0, tags: list[str] | None = None,
+    numbers: list[int] = [], where: dict[str, int] | None = None, unit: Literal["1", "2"] = "1",
+) -> dict:
+    return {"given": [text, note, either, tags, numbers, where, unit]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pairs", "position", "expected"),
+    [
+        (["note=5"], 1, "5"),
+        (["note=null"], 1, None),
+        (["either=5"], 2, 5),
+        (["either=true"], 2, "true"),
+        (["tags=a"], 3, ["a"]),
+        (["tags=a", "tags=2"], 3, ["a", "2"]),
+        (['tags=["a", "b"]'], 3, ["a", "b"]),
+        (["numbers=1", "numbers=2"], 4, [1, 2]),
+        (['where={"a": 1}'], 5, {"a": 1}),
+        (['where:={"a": 1}'], 5, {"a": 1}),
+        (['text:="a"'], 0, "a"),
+        (["unit=2"], 6, "2"),
+    ],
+)
+def test_pairs_are_read_by_the_schema_of_the_tool(
+    inside: Inside, tmp_path: Path, pairs: list[str], position: int, expected: Any
+) -> None:
+    (tmp_path / "tools.py").write_text(TYPED)
+    done = inside("call", "typed", *pairs)
+    assert (done.code, done.err) == (0, "")
+    assert done.json["given"][position] == expected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "problem"),
+    [(["text=a", "text=b"], "'text' is given twice"), (["where:={a}"], "'where:={a}' has invalid JSON")],
+)
+def test_pairs_that_cannot_be_read_are_a_usage_error(
+    inside: Inside, tmp_path: Path, pairs: list[str], problem: str
+) -> None:
+    (tmp_path / "tools.py").write_text(TYPED)
+    done = inside("call", "typed", *pairs)
+    assert (done.code, done.out) == (2, "")
+    assert problem in done.err

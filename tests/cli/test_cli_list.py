@@ -1,7 +1,8 @@
-"""`list`: names and JSON on stdout, the table and every problem on stderr."""
+"""`list`: tables, names or JSON on stdout, every problem on stderr."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,27 +27,60 @@ ALL = [
 ]
 
 
-def test_a_pipe_gets_the_names_and_the_person_the_table(tmp_path: Path) -> None:
-    done = run("list", TOOLS, cwd=tmp_path)
-    assert done.code == 0
+def test_quiet_prints_the_names_of_the_tools_alone(tmp_path: Path) -> None:
+    done = run("list", TOOLS, "--quiet", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [name.replace("\x1b", "\\x1b").replace("\n", "\\n") for name in ALL]
-    assert "What it was given." in done.err
-    assert "Only the first line" not in done.err
-    assert "kind, first" in done.err
 
 
-def test_a_terminal_gets_the_table_alone(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_on_stdout_with_the_parameters_of_each_tool(tmp_path: Path) -> None:
+    done = run("list", TOOLS, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    header, *rows = done.out.splitlines()
+    assert header.split() == ["tool", "parameters", "description", "tags", "source"]
+    (echo,) = (row for row in rows if row.startswith("echo "))
+    assert 'text: string = "", number: number = 0' in echo
+    assert "flag: boolean = false" in echo
+    assert "What it was given." in echo
+    assert "kind, first" in echo
+    assert "Only the first line" not in done.out
+
+
+def test_a_pipe_gets_every_character_and_a_terminal_columns_of_its_width(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    name, description = "a_long_name_of_a_tool" * 3, "word " * 60 + "end"
+    source = f"from mcp_bridge import ToolEntry\na = ToolEntry('{name}', '{description}', lambda data: 1, {{}})\n"
+    (tmp_path / "tools.py").write_text(source)
+    row = inside("list").out.splitlines()[1]
+    assert row.split("  ") == [name, description, "tools"]
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
-    done = inside("list", TOOLS)
-    assert done.out == ""
-    assert "refuses" in done.err
+    shown = inside("list").out
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines()) <= 60
+    assert "…" not in shown
+
+
+def test_what_a_tool_file_prints_is_not_in_the_result(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f'print("printed at import")\n{TOOLS.read_text()}')
+    for command in (["list", "--json"], ["list", "-q"], ["validate", "--json"]):
+        done = run(*command, cwd=tmp_path)
+        assert "printed at import" not in done.out
+        assert "printed at import" in done.err
+
+
+def test_the_parameters_of_a_prompt_are_listed(inside: Inside, tmp_path: Path) -> None:
+    source = 'from mcp_bridge import prompt\n@prompt\ndef greet(who: str, how: str = "") -> str:\n    """Greet."""\n'
+    (tmp_path / "tools.py").write_text(source)
+    done = inside("list")
+    assert done.out.splitlines()[-1].split() == ["prompt", "greet", "who,", "how?", "Greet.", "tools"]
 
 
 def test_names_and_descriptions_cannot_steer_the_terminal(inside: Inside) -> None:
     done = inside("list", TOOLS)
     assert "\x1b" not in done.out + done.err
     assert r"st\x1b[31meers\nforged" in done.out
-    assert r"Steers\x1b[31m." in done.err
+    assert r"Steers\x1b[31m." in done.out
 
 
 def test_json_has_every_documented_key(inside: Inside) -> None:
@@ -83,7 +117,7 @@ def test_titles_and_annotations_are_in_json_where_a_tool_has_them(inside: Inside
     ],
 )
 def test_tags_choose(inside: Inside, options: list[str], expected: list[str]) -> None:
-    assert inside("list", TOOLS, *options).out.splitlines() == expected
+    assert inside("list", TOOLS, *options, "-q").out.splitlines() == expected
     assert [row["name"] for row in inside("list", TOOLS, *options, "--json").json] == expected
 
 
@@ -98,7 +132,7 @@ def test_what_cannot_be_imported_is_told_once_beside_the_rest(inside: Inside, tm
     folder.mkdir()
     (folder / "good.py").write_text("from mcp_bridge import tool\n@tool\ndef fine() -> int:\n    return 1\n")
     (folder / "bad.py").write_text("\nimport nothing_of_this_name\n")
-    done = inside("list", folder)
+    done = inside("list", folder, "-q")
     assert (done.code, done.out) == (0, "fine\n")
     assert done.err.count(f"{folder / 'bad.py'}:2: ModuleNotFoundError") == 1
 

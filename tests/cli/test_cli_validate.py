@@ -22,7 +22,7 @@ peeks = ToolEntry("peeks", "", lambda data: 1, {"properties": {"a": {"type": "st
 
 def test_a_sound_file_has_no_problems(inside: Inside) -> None:
     done = inside("validate", TOOLS)
-    assert (done.code, done.out, done.err) == (0, "", "12 tools, no problems\n")
+    assert (done.code, done.err, done.out) == (0, "", "12 tools, no problems\n")
 
 
 def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
@@ -46,10 +46,10 @@ def test_an_import_error_is_told_once_with_file_and_line(
     file = tmp_path / "tools.py"
     file.write_text(source)
     done = inside("validate")
-    assert (done.code, done.out) == (1, "")
-    assert done.err.count(f"source 'tools': {file}:{line}: {problem}") == 1
-    assert done.err.endswith("\n0 tools; see the problems above\n")
-    assert len(done.err.splitlines()) == 2
+    assert (done.code, done.err) == (1, "")
+    assert done.out.count(f"source 'tools': {file}:{line}: {problem}") == 1
+    assert done.out.endswith("\n0 tools; see the problems above\n")
+    assert len(done.out.splitlines()) == 2
     problems = inside("validate", "--json").json["problems"]["tools"]
     assert problems[0].startswith(f"{file}:{line}: {problem}")
 
@@ -72,9 +72,9 @@ def test_two_tools_of_one_name_are_told_once_with_both_sources(inside: Inside, t
     file = tmp_path / "x.yaml"
     file.write_text("sources: [{type: python, path: first.py}, {type: python, path: second.py}]\n")
     done = inside("validate", file)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.count("Tool 'fine' comes from both source 'first' and source 'second'") == 1
-    assert "prefix" in done.err
+    assert (done.code, done.err) == (1, "")
+    assert done.out.count("Tool 'fine' comes from both source 'first' and source 'second'") == 1
+    assert "prefix" in done.out
     assert inside("validate", file, "--json").json["ok"] is False
     listed = inside("list", file)
     assert (listed.code, listed.out) == (2, "")
@@ -85,7 +85,7 @@ def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) ->
     (tmp_path / "tools.py").write_text("x = 1\n")
     done = inside("validate")
     assert done.code == 1
-    assert "no tools found. Mark a function with @tool" in done.err
+    assert "no tools found. Mark a function with @tool" in done.out
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,11 @@ def test_without_a_path_the_default_files_of_the_folder_are_found(inside: Inside
     assert (done.code, done.out) == (2, "")
     assert "no file was given, and the current folder has no default file" in done.err
     assert "mcp-bridge.yaml" in done.err
+    assert "or create a project: mcp-bridge init" in done.err
     (tmp_path / "tools.py").write_text(GOOD)
-    assert inside("list").out == "fine\n"
+    assert inside("list", "-q").out == "fine\n"
     (tmp_path / "mcp-bridge.yaml").write_text("sources: [{type: python, path: tools.py, prefix: yaml}]\n")
-    assert inside("list").out == "yaml__fine\n"
+    assert inside("list", "-q").out == "yaml__fine\n"
     assert inside("call", "yaml__fine").out == "1\n"
 
 
@@ -158,7 +159,7 @@ def test_a_folder_serves_its_files(inside: Inside, tmp_path: Path) -> None:
     (folder / "first.py").write_text(GOOD)
     (folder / "second.py").write_text(GOOD.replace("fine", "good"))
     (folder / "_not_this.py").write_text("raise ValueError\n")
-    assert inside("list", folder).out == "fine\ngood\n"
+    assert inside("list", folder, "-q").out == "fine\ngood\n"
 
 
 def test_every_example_is_sound(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,9 +183,9 @@ def test_the_schema_of_the_settings_judges_examples(inside: Inside) -> None:
     ("arguments", "code", "out", "err"),
     [
         (["--version"], 0, r"mcp-bridge \d+\.\d+\.\d+\n", ""),
-        (["--help"], 0, "Usage: .*Commands:.*serve.*list.*call.*validate.*doctor.*schema.*", ""),
+        (["--help"], 0, "Usage: .*Options:.*serve.*list.*call.*validate.*doctor.*schema.*", ""),
         (["serve", "-h"], 0, "Usage: .*--http.*--token-env.*--reload.*--log-level.*--log-file.*", ""),
-        ([], 2, "", "Usage: .*Commands:.*"),
+        ([], 2, "", "Usage: .*Serve:.*"),
         (["nonsense"], 2, "", ".*No such command 'nonsense'.*"),
         (["list", "--nonsense"], 2, "", ".*No such option: --nonsense.*"),
         (["call"], 2, "", ".*Missing argument.*"),

@@ -49,8 +49,8 @@ def command(tmp_path: Path, source: str) -> str:
 
 def test_a_healthy_file_passes_in_both_eras(inside: Inside) -> None:
     done = inside("doctor", TOOLS)
-    assert (done.code, done.out) == (0, "")
-    first, *checks = done.err.splitlines()
+    assert (done.code, done.err) == (0, "")
+    first, *checks = done.out.splitlines()
     assert first == f"command: {sys.executable} -m mcp_bridge serve {TOOLS}"
     assert checks == [
         f"ok   {CHECKS[0]}: 'mcp-bridge' responds, 12 tools",
@@ -78,9 +78,9 @@ def test_json_has_every_documented_key_and_relative_paths_of_the_settings_hold_i
 def test_an_import_error_is_named_with_file_and_line(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("\nimport nothing_of_this_name\n")
     done = inside("doctor")
-    assert (done.code, done.out) == (1, "")
-    assert f"FAIL {CHECKS[0]}: the process exited with code 1 before it responded to server/discover" in done.err
-    assert f"{tmp_path / 'tools.py'}:2: ModuleNotFoundError: No module named 'nothing_of_this_name'" in done.err
+    assert (done.code, done.err) == (1, "")
+    assert f"FAIL {CHECKS[0]}: the process exited with code 1 before it responded to server/discover" in done.out
+    assert f"{tmp_path / 'tools.py'}:2: ModuleNotFoundError: No module named 'nothing_of_this_name'" in done.out
 
 
 def test_the_server_has_the_bare_environment_of_a_client(
@@ -90,7 +90,7 @@ def test_the_server_has_the_bare_environment_of_a_client(
     (tmp_path / "x.yaml").write_text("name: ${MY_TOKEN}\n")
     done = inside("doctor", "x.yaml")
     assert done.code == 1
-    assert "the environment variable MY_TOKEN is not set" in done.err
+    assert "the environment variable MY_TOKEN is not set" in done.out
 
 
 def check(inside: Inside, command: str, *options: str, timeout: str = "10") -> tuple[int, dict[str, str], str]:
@@ -171,10 +171,10 @@ def test_a_missing_command_is_reported(inside: Inside) -> None:
 
 def test_a_server_of_one_era_is_healthy_by_command(inside: Inside, tmp_path: Path) -> None:
     done = inside("doctor", "--command", command(tmp_path, ONE_ERA))
-    assert (done.code, done.out) == (0, "")
-    assert f"FAIL {CHECKS[0]}: the server does not know server/discover" in done.err
-    assert "does not support this protocol version" in done.err
-    assert f"ok   {CHECKS[1]}: 'old one' speaks 2025-11-25, 2 tools" in done.err
+    assert (done.code, done.err) == (0, "")
+    assert f"FAIL {CHECKS[0]}: the server does not know server/discover" in done.out
+    assert "does not support this protocol version" in done.out
+    assert f"ok   {CHECKS[1]}: 'old one' speaks 2025-11-25, 2 tools" in done.out
 
 
 @pytest.mark.parametrize(
@@ -248,4 +248,4 @@ def test_options_that_cannot_be_used_are_a_usage_error(inside: Inside, options: 
 def test_a_file_that_is_missing_is_a_finding(inside: Inside) -> None:
     done = inside("doctor", "missing.py")
     assert done.code == 1
-    assert "missing.py: no such file or folder" in done.err
+    assert "missing.py: no such file or folder" in done.out

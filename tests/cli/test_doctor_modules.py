@@ -54,18 +54,18 @@ def test_modules_and_sources_that_are_not_in_place_are_findings_and_each_is_told
     gone = "  - {type: amplifier, name: gone, plan: {tools: [{module: bad, source: bad.py}]}}\n"
     done = inside("doctor", written(tmp_path, "good", "bad", "unready", more=gone))
     assert done.code == 1
-    assert "ok   modules of 'mine': 1 module of 3 mounted and ready" in done.err.splitlines()
-    assert done.err.count("FAIL module 'bad' of 'mine': ") == 1
-    assert "ZeroDivisionError" in done.err
-    assert done.err.count("FAIL module 'unready' of 'mine': on_session_ready failed: ValueError: why") == 1
-    assert done.err.count("FAIL source 'gone': it has ended: bad: module 'bad' cannot be imported") == 1
+    assert "ok   modules of 'mine': 1 module of 3 mounted and ready" in done.out.splitlines()
+    assert done.out.count("FAIL module 'bad' of 'mine': ") == 1
+    assert "ZeroDivisionError" in done.out
+    assert done.out.count("FAIL module 'unready' of 'mine': on_session_ready failed: ValueError: why") == 1
+    assert done.out.count("FAIL source 'gone': it has ended: bad: module 'bad' cannot be imported") == 1
 
 
 def test_validate_names_what_is_not_in_place_too(inside: Inside, tmp_path: Path) -> None:
     done = inside("validate", written(tmp_path, "good", "bad", "unready"))
     assert done.code == 1
-    assert "source 'mine': bad: module 'bad' cannot be imported: ZeroDivisionError" in done.err
-    assert "source 'mine': unready: on_session_ready failed: ValueError: why" in done.err
+    assert "source 'mine': bad: module 'bad' cannot be imported: ZeroDivisionError" in done.out
+    assert "source 'mine': unready: on_session_ready failed: ValueError: why" in done.out
 
 
 @pytest.mark.parametrize("text", ["'no JSON'", "'[]'", "json.dumps({'source': 'x', 'session': None})"])

@@ -67,7 +67,7 @@ def test_what_it_makes_is_sound_and_answers(made: Path) -> None:
     failed = run(made, "call", "days_between", "start=soon", "end=2026-12-31")
     assert failed.returncode == 1
     assert "Write it as YYYY-MM-DD" in failed.stdout + failed.stderr
-    assert "ok " in run(made, "doctor").stderr
+    assert "ok " in run(made, "doctor").stdout
 
 
 @pytest.mark.timeout(600)
@@ -88,7 +88,7 @@ def test_make_runs_its_tests_and_checks_it_in_an_environment_of_its_own(made: Pa
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
-    assert "2 tools, no problems" in done.stderr
+    assert "2 tools, no problems" in done.stdout
     command = made / ".venv" / "bin" / "mcp-bridge"
     where = subprocess.run([command, "init", "again"], cwd=made, capture_output=True, text=True, timeout=120)
     assert where.returncode == 0, where.stderr

@@ -50,20 +50,16 @@ def test_it_says_what_it_locked_kept_updated_and_removed(
 ) -> None:
     uri, first = f"{repository.uri}@main", repository.git("rev-parse", "HEAD")
     done = inside("module", "lock", settings)
-    assert (done.code, done.out) == (0, "")
-    assert done.err.splitlines() == [
-        f"looking at {repository.url}",
-        f"fetching {repository.url} {first[:12]}",
-        f"locked   {first[:12]}  {uri}",
-        f"{LOCK}: 1 module from git",
-    ]
+    assert done.code == 0
+    assert done.err.splitlines() == [f"looking at {repository.url}", f"fetching {repository.url} {first[:12]}"]
+    assert done.out.splitlines() == [f"locked   {first[:12]}  {uri}", f"{LOCK}: 1 module from git"]
     second = repository.commit({"one.py": says("one", "second")})
-    assert f"kept     {first[:12]}  {uri}\n" in inside("module", "lock", settings).err
-    assert f"updated  {second[:12]}  {uri}\n" in inside("module", "lock", settings, "--update").err
+    assert f"kept     {first[:12]}  {uri}\n" in inside("module", "lock", settings).out
+    assert f"updated  {second[:12]}  {uri}\n" in inside("module", "lock", settings, "--update").out
     settings.write_text(settings.read_text().replace("@main", ""))
     done = inside("module", "lock", settings)
-    assert f"locked   {second[:12]}  {repository.uri}\n" in done.err
-    assert f"removed  {'':12}  {uri}\n" in done.err
+    assert f"locked   {second[:12]}  {repository.uri}\n" in done.out
+    assert f"removed  {'':12}  {uri}\n" in done.out
     assert list(json.loads((settings.parent / LOCK).read_text())["modules"]) == [repository.uri]
 
 
@@ -120,7 +116,7 @@ def test_what_cannot_be_fetched_is_told_and_nothing_is_written(
 def test_without_modules_from_git_there_is_nothing_to_write(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("sources: [{type: python, path: gone.py}, {type: amplifier, plan: {tools: [a]}}]")
     done = inside("module", "lock", "s.yaml")
-    assert (done.code, done.err) == (0, f"{LOCK}: 0 modules from git\n")
+    assert (done.code, done.out) == (0, f"{LOCK}: 0 modules from git\n")
     assert not (tmp_path / LOCK).exists()
 
 
@@ -168,7 +164,7 @@ async def test_the_whole_way_from_settings_to_a_client(settings: Path, repositor
     repository.commit({"one.py": needy, "pyproject.toml": declared})
     pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_CONFIG_FILE": os.devnull}
     done = run("validate", settings, cwd=tmp_path)
-    assert (done.code, f"Run: mcp-bridge module lock {settings}" in done.err) == (1, True)
+    assert (done.code, f"Run: mcp-bridge module lock {settings}" in done.out) == (1, True)
     done = run("module", "lock", settings, cwd=tmp_path, env=pip)
     assert done.code == 0, done.err
     assert "installing needed-words>=1" in done.err

@@ -68,8 +68,8 @@ def test_the_examples_pass(tmp_path: Path) -> None:
 
 def test_a_person_gets_a_line_for_each_item_and_what_to_do(inside: Inside, tmp_path: Path) -> None:
     done = inside("module", "validate", FAULTS["tool.result"].written(tmp_path / "sample"))
-    lines = done.err.splitlines()
-    assert (done.code, done.out) == (1, "")
+    lines = done.out.splitlines()
+    assert (done.code, done.err) == (1, "")
     assert [line.split()[1].rstrip(":") for line in lines[:-1] if line[0] != " "] == [
         item.id for item in list_items("tool")
     ]
@@ -82,11 +82,11 @@ def test_a_person_gets_a_line_for_each_item_and_what_to_do(inside: Inside, tmp_p
 
 
 def test_a_terminal_gets_a_table(inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stderr.__class__, "isatty", lambda stream: True, raising=False)
+    monkeypatch.setattr(sys.stdout.__class__, "isatty", lambda stream: True, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     done = inside("module", "validate", FAULTS["tool.result"].written(tmp_path / "sample"))
     assert done.code == 1
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.err)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.out)
     assert re.search(r"FAIL +tool.result +Tool contract +'sample' with", shown)
     assert re.search(r"^ +Return ToolResult", shown, re.MULTILINE)
 

@@ -201,8 +201,8 @@ def test_a_module_sees_neither_the_folder_nor_the_home_of_the_person(
 def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
     code = source("tool").replace(MOUNT, f"{MOUNT}    print('hello')\n    os._exit(0)\n")
     done = run("module", "validate", project(tmp_path / "sample", code), cwd=tmp_path)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.splitlines()[-1].endswith("1 requirement not met: mount.works")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.splitlines()[-1].endswith("1 requirement not met: mount.works")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a supervisor of the end of its parent")

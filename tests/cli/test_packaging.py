@@ -88,7 +88,7 @@ def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_pat
 
     version = run("--version")
     assert version.stdout == f"mcp-bridge {__version__}\n", version.stderr
-    listed = run("list", TOOLS)
+    listed = run("list", "--quiet", TOOLS)
     assert "echo" in listed.stdout.splitlines(), listed.stderr
     code = "import mcp_bridge; print(mcp_bridge.__file__)"
     where = subprocess.run(

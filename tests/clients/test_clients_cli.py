@@ -27,7 +27,7 @@ def test_on_an_empty_machine_no_client_is_found(who: Person) -> None:
     answer = who.json("clients")
     assert len(answer) == 14
     assert not any(one["found"] for one in answer)
-    assert "not found: claude-desktop, claude-code, vscode" in who.run("clients").stderr
+    assert "not found: claude-desktop, claude-code, vscode" in who.run("clients").stdout
 
 
 def test_clients_are_listed_with_their_files_and_bridges(who: Person) -> None:
@@ -45,7 +45,7 @@ def test_clients_are_listed_with_their_files_and_bridges(who: Person) -> None:
         if case not in {"claude-code-local", "claude-code-project"}:
             assert file["exists"]
             assert file["bridges"] == [{"name": "shelf", "serves": str(who.settings)}]
-    text = who.run("clients").stderr
+    text = who.run("clients").stdout
     assert text.count("bridge 'shelf' serves") == len(FILES) - 2
     assert "not-to-be-shown" not in text + json.dumps(answer)
 
@@ -55,10 +55,10 @@ def test_a_file_that_cannot_be_read_is_said_in_its_line_and_the_others_go_on(who
     who.place("codex", golden("codex", "after", who))
     who.path("goose").mkdir(parents=True)
     done = who.run("clients")
-    assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in done.stderr
-    assert f"user: {who.path('goose')}\n    PROBLEM: " in done.stderr
-    assert "bridge 'shelf' serves" in done.stderr
-    assert "not-to-be-shown" not in done.stderr
+    assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in done.stdout
+    assert f"user: {who.path('goose')}\n    PROBLEM: " in done.stdout
+    assert "bridge 'shelf' serves" in done.stdout
+    assert "not-to-be-shown" not in done.stdout
     (file, _) = row(who.json("clients"), "cursor")["files"]
     assert file["problem"]
 
@@ -175,9 +175,9 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
     who.path("goose").parent.chmod(0)
     done = who.run("clients")
     who.path("goose").parent.chmod(0o700)
-    assert "bridge 'shelf' serves" in done.stderr
-    assert "PROBLEM: cannot be read: File name too long" in done.stderr
-    assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in done.stderr
+    assert "bridge 'shelf' serves" in done.stdout
+    assert "PROBLEM: cannot be read: File name too long" in done.stdout
+    assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person
     assert person.run("validate", person.tools).code == 1
     done = person.run("doctor", person.tools)
     assert done.code == 1
-    assert done.err.count("FAIL source 'tools': tool 'odd' is not published") == 1
+    assert done.out.count("FAIL source 'tools': tool 'odd' is not published") == 1
     person.has(*person.serve())
     assert "tool 'odd' is not published" in person.doctor("gemini-cli").failed["source 'tools'"]
 

@@ -37,8 +37,8 @@ def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Pers
 def test_a_person_reads_a_line_for_each_check_and_an_entry_that_is_switched_off_is_a_warning(person: Person) -> None:
     person.has(*person.light(), disabled=True)
     done = person.run("doctor", "gemini-cli", "--name", "shelf")
-    assert (done.code, done.out) == (0, "")
-    head, file, command, folder, warning, advice, *checks = done.err.splitlines()
+    assert (done.code, done.err) == (0, "")
+    head, file, command, folder, warning, advice, *checks = done.out.splitlines()
     assert head == "Gemini CLI 'shelf' (user)"
     assert file == f"file: {person.gemini}"
     assert command.startswith("command: ")
@@ -215,5 +215,5 @@ def test_a_folder_with_a_clients_name_is_reached_by_its_path(person: Person) -> 
     (person.project / "cursor").mkdir()
     (person.project / "cursor" / "tools.py").write_text(TOOLS)
     done = person.run("doctor", f".{os.sep}cursor")
-    assert done.code == 0, done.err
-    assert "3 tools" in done.err
+    assert done.code == 0, done.out
+    assert "3 tools" in done.out

@@ -61,12 +61,12 @@ def run(*args: str, cwd: Path) -> Done:
 def test_what_a_client_would_reject_is_reported_with_its_cure_and_exits_with_1(folder: Path) -> None:
     done = run("lint", "--client", "gemini-cli", cwd=folder)
     assert done.code == 1
-    assert done.out == ""
-    assert "Gemini CLI (gemini-cli)" in done.err
-    assert "  error: tool 'refers': $.inputSchema.properties.home.$ref: `$ref` in 2 places" in done.err
-    assert "    Set `dialect: gemini-cli` (inline_references) (google-gemini/gemini-cli#13326" in done.err
-    assert "2 tools, 1 client checked; 1 client would reject a tool: gemini-cli" in done.err
-    assert "Traceback" not in done.err
+    assert done.err == "a tool file that prints\n"
+    assert "Gemini CLI (gemini-cli)" in done.out
+    assert "  error: tool 'refers': $.inputSchema.properties.home.$ref: `$ref` in 2 places" in done.out
+    assert "    Set `dialect: gemini-cli` (inline_references) (google-gemini/gemini-cli#13326" in done.out
+    assert "2 tools, 1 client checked; 1 client would reject a tool: gemini-cli" in done.out
+    assert "Traceback" not in done.out
 
 
 def test_every_client_is_checked_by_default_and_the_output_is_json(folder: Path) -> None:
@@ -84,7 +84,7 @@ def test_every_client_is_checked_by_default_and_the_output_is_json(folder: Path)
 def test_tools_are_checked_as_the_settings_rewrite_them(folder: Path) -> None:
     done = run("lint", "rewritten.yaml", "--client", "gemini-cli", cwd=folder)
     assert done.code == 0
-    assert "no tool is rejected" in done.err
+    assert "no tool is rejected" in done.out
     assert run("lint", "all.yaml", "--json", cwd=folder).answer["ok"] is True
 
 
@@ -136,7 +136,7 @@ def test_a_tool_whose_name_was_shortened_is_told_by_its_own_name_too(tmp_path: P
     assert length["original"] == own
     assert len(length["tool"]) == 64
     assert f"'{length['tool']}' ({own})" in strings["text"]
-    output = run("lint", "tools.py", "--client", "claude-code", cwd=tmp_path).err
+    output = run("lint", "tools.py", "--client", "claude-code", cwd=tmp_path).out
     assert f"error: tool '{length['tool']}' ({own}): $.name: " in output
 
 
@@ -156,7 +156,7 @@ def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path
     assert "no such file" in done.answer["problems"]["missing"][0]
     done = run("lint", "half.yaml", "--client", "gemini-cli", cwd=folder)
     assert done.code == 1
-    assert "no tool is rejected; some tools are not published, see the problems above" in done.err
+    assert "no tool is rejected; some tools are not published, see the problems above" in done.out
 
 
 # The key `dialect`

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
+from mcp_bridge.cli.doctor.conversation import ServerExchange, ServerFault
 from mcp_bridge.cli.doctor.preflight import ExaminedServer
 from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.cli.output import format_count
@@ -64,7 +64,7 @@ class CallCheck:
         self._call = call
         self._is_done = False
 
-    def __call__(self, conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
+    def __call__(self, conversation: ServerExchange, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
         if self._is_done:
             return []
         self._is_done = True
@@ -77,7 +77,7 @@ class CallCheck:
         return [_check_call(conversation, call, params)]
 
 
-def check_has_entries(conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
+def check_has_entries(conversation: ServerExchange, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
     """Check that the server has a tool, a resource or a prompt. Raises ServerFault."""
     kinds = ("resources", "prompts")
     if tools or any(list_pages(conversation, f"{kind}/list", kind, params) for kind in kinds):
@@ -97,7 +97,7 @@ def _find_safe_call(tools: Sequence[Any]) -> TrialCall | None:
     return None
 
 
-def _check_call(conversation: Conversation, call: TrialCall, params: dict[str, Any]) -> CheckResult:
+def _check_call(conversation: ServerExchange, call: TrialCall, params: dict[str, Any]) -> CheckResult:
     check, began = f"call of '{call.tool}'", time.monotonic()
     try:
         result = conversation.request("tools/call", {**params, "name": call.tool, "arguments": dict(call.arguments)})
@@ -124,7 +124,7 @@ def _format_text(result: dict[str, Any]) -> str:
     return repr(line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…")
 
 
-def list_pages(conversation: Conversation, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
+def list_pages(conversation: ServerExchange, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
     """List the items of all pages. Raises ServerFault, also if the pages do not end."""
     items: list[Any] = []
     cursors: list[Any] = [None]
@@ -143,7 +143,7 @@ def list_pages(conversation: Conversation, method: str, kind: str, params: dict[
         cursors.append(cursor)
 
 
-def check_modules(conversation: Conversation, server: dict[str, Any], params: dict[str, Any]) -> list[CheckResult]:
+def check_modules(conversation: ServerExchange, server: dict[str, Any], params: dict[str, Any]) -> list[CheckResult]:
     """Check the modules of Amplifier sources by their status resources; `server` is the server's introduction.
 
     Raises ServerFault.

@@ -1,4 +1,4 @@
-"""`doctor`: chooses between the servers of a client, the server of a file and the server of a command."""
+"""`doctor`: chooses between the servers of a client, the server of a file, of a URL and of a command."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
-from mcp_bridge.cli.doctor.eras import StartCommand, check_handshake, check_stateless, collect_others
-from mcp_bridge.cli.doctor.report import report_results
+from mcp_bridge.cli.doctor.eras import RemoteStart, StartCommand, check_handshake, check_stateless, collect_others
+from mcp_bridge.cli.doctor.report import print_results
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import DoctorOptions, check_timeout
-from mcp_bridge.cli.output import report, write_json
+from mcp_bridge.cli.output import print_lines, write_json
+from mcp_bridge.cli.server_address import find_address
 from mcp_bridge.cli.target import find_file
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -24,7 +26,7 @@ DEFAULT_TIMEOUT = 20.0
 
 
 def run_doctor(options: DoctorOptions) -> None:
-    """Check the servers of a client, the server of a file, or that of a command; exit with 1 if a check fails.
+    """Check the servers of a client, the server of a file, of a URL or of a command; exit with 1 if a check fails.
 
     Raises ConfigError for invalid options.
     """
@@ -77,36 +79,29 @@ def _examine_clients(target: str, options: DoctorOptions, call: TrialCall | None
 
 
 def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall | None) -> bool:
-    argv = _find_command(target, options.command)
+    address = find_address(target, options.command, options.token_env)
+    argv = address.argv if address is not None else _make_serve_command(target)
+    timeout = options.timeout or DEFAULT_TIMEOUT
     check = CallCheck(call) if call is not None else None
     with tempfile.TemporaryDirectory() as folder:  # an empty folder, so that relative paths cannot work by chance
-        start = StartCommand(argv=argv, folder=Path(folder), timeout=options.timeout or DEFAULT_TIMEOUT)
+        start: StartCommand | RemoteStart = StartCommand(argv=argv, folder=Path(folder), timeout=timeout)
+        if address is not None and address.url is not None:
+            start = RemoteStart(url=address.url, timeout=timeout, token=address.token)
         outcomes = [check_stateless(start, check), check_handshake(start, check)]
-    others = collect_others(outcomes, is_bridge=options.command is None)
+    others = collect_others(outcomes, is_bridge=address is None)
     eras = [outcome.result for outcome in outcomes]
     # A bridge supports both eras; another server needs to support one only.
-    eras_ok = any(era.ok for era in eras) if options.command else all(era.ok for era in eras)
+    eras_ok = any(era.ok for era in eras) if address is not None else all(era.ok for era in eras)
     ok = eras_ok and all(other.ok for other in others)
     if options.as_json:
-        write_json({"command": argv, "ok": ok, "checks": [asdict(result) for result in (*eras, *others)]})
+        place = {"url": address.url} if address is not None and address.url else {"command": list(argv)}
+        write_json({**place, "ok": ok, "checks": [asdict(result) for result in (*eras, *others)]})
     else:
-        report(f"command: {shlex.join(argv)}")
-        report_results([*eras, *others])
+        print_lines(f"url: {address}" if address is not None and address.url else f"command: {shlex.join(argv)}")
+        print_results([*eras, *others])
     return ok
 
 
-def _find_command(target: str | None, command: str | None) -> list[str]:
-    if command is None:
-        path = find_file(Path(target) if target is not None else None)
-        return [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
-    if target is not None:
-        problem = f"cannot be used with '{target}'"
-        raise ConfigError(problem, where="--command", hint="Choose one of them")
-    try:
-        argv = shlex.split(command)
-    except ValueError as error:
-        problem = f"'{command}' is not a command: {error}"
-        raise ConfigError(problem, where="--command", hint="Check the quotes") from error
-    if not argv:
-        raise ConfigError("the command is empty", where="--command", hint="Pass the command that a client would run")
-    return argv
+def _make_serve_command(target: str | None) -> Sequence[str]:
+    path = find_file(Path(target) if target is not None else None)
+    return [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]

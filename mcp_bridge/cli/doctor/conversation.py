@@ -10,12 +10,14 @@ import itertools
 import json
 import os
 import queue
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from mcp_bridge.cli.child_process import GRACE, ChildProcess
+from mcp_bridge.cli.output import report
 
 INHERITED = (
     *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
@@ -24,6 +26,8 @@ INHERITED = (
 """The variables that clients pass to servers; others must be in the client's settings."""
 STDERR_TAIL = 2_000
 """Characters of stderr that are shown."""
+NOTICE = 2.0
+"""Seconds until the user is told what `doctor` is waiting for."""
 METHOD_NOT_FOUND = -32601
 
 FaultKind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]
@@ -38,6 +42,19 @@ class ServerFault(Exception):
         self.advice = advice
         self.kind = kind
         self.stderr = stderr
+
+
+class ServerExchange(Protocol):
+    """Requests to a server, over any transport. `stderr` is what its process has written there, if it has one."""
+
+    first_response: float | None
+
+    @property
+    def stderr(self) -> str: ...
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
+
+    def notify(self, method: str) -> None: ...
 
 
 class Conversation(ChildProcess):
@@ -81,20 +98,14 @@ class Conversation(ChildProcess):
         number = next(self._ids)
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         deadline = time.monotonic() + self._timeout
-        while True:
-            message = self._receive_response(method, deadline)
-            if message.get("id") != number or "method" in message:
-                continue
-            if self.first_response is None:
-                self.first_response = time.monotonic() - self._began
-            result, error = message.get("result"), message.get("error")
-            if isinstance(error, dict):
-                raise _to_fault(method, error)
-            if isinstance(result, dict):
-                return result
-            advice = "A response needs an object as 'result', or an 'error' with code and message."
-            problem = f"the response to {method} is neither a result nor an error: {json.dumps(message)[:200]}"
-            raise ServerFault(problem, advice)
+        with report_waiting(method, self._timeout):
+            while True:
+                message = self._receive_response(method, deadline)
+                if message.get("id") == number and "method" not in message:
+                    break
+        if self.first_response is None:
+            self.first_response = time.monotonic() - self._began
+        return read_result(method, message)
 
     def _receive_response(self, method: str, deadline: float) -> dict[str, Any]:
         try:
@@ -127,7 +138,32 @@ class Conversation(ChildProcess):
         return f"Its stderr:\n{stderr}" if stderr else "It wrote nothing to stderr."
 
 
-def _to_fault(method: str, error: dict[str, Any]) -> ServerFault:
+def read_result(method: str, message: dict[str, Any]) -> dict[str, Any]:
+    """Return the result in a response. Raises ServerFault for an error, and for a response with neither."""
+    result, error = message.get("result"), message.get("error")
+    if isinstance(error, dict):
+        raise make_fault(method, error)
+    if isinstance(result, dict):
+        return result
+    advice = "A response needs an object as 'result', or an 'error' with code and message."
+    problem = f"the response to {method} is neither a result nor an error: {json.dumps(message)[:200]}"
+    raise ServerFault(problem, advice)
+
+
+@contextlib.contextmanager
+def report_waiting(method: str, timeout: float) -> Iterator[None]:
+    """Report on stderr that a response takes long, while the block runs."""
+    text = f"waiting for the response to {method}, at most {timeout:g} seconds"
+    timer = threading.Timer(NOTICE, report, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def make_fault(method: str, error: dict[str, Any]) -> ServerFault:
     if error.get("code") == METHOD_NOT_FOUND:
         advice = "It does not support this protocol version."
         return ServerFault(f"the server does not know {method}", advice, kind="refused")

@@ -9,7 +9,8 @@ from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources, find_unpublished, list_pages
-from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
+from mcp_bridge.cli.doctor.conversation import Conversation, ServerExchange, ServerFault
+from mcp_bridge.cli.doctor.http_conversation import HttpConversation
 from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.cli.output import format_count
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
@@ -20,7 +21,7 @@ _META = {
     "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-ExtraCheck = Callable[[Conversation, Sequence[Any], dict[str, Any]], list[CheckResult]]
+ExtraCheck = Callable[[ServerExchange, Sequence[Any], dict[str, Any]], list[CheckResult]]
 """A check within a conversation: it gets the tools, and the parameters that every request has."""
 
 
@@ -32,6 +33,22 @@ class StartCommand:
     folder: Path
     timeout: float
     environ: Mapping[str, str] | None = None
+
+    def open_conversation(self) -> Conversation:
+        """Start a process. Raises ServerFault."""
+        return Conversation(self.argv, self.folder, self.timeout, self.environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteStart:
+    """The URL of a server that is running, a bearer token for it, and the timeout of each response in seconds."""
+
+    url: str
+    timeout: float
+    token: str | None = None
+
+    def open_conversation(self) -> HttpConversation:
+        return HttpConversation(self.url, self.timeout, self.token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +66,22 @@ class EraOutcome:
     fault: ServerFault | None = field(default=None, compare=False)
 
 
-def check_stateless(start: StartCommand, check: ExtraCheck | None = None) -> EraOutcome:
+def check_stateless(start: StartCommand | RemoteStart, check: ExtraCheck | None = None) -> EraOutcome:
 
     return _converse(f"stateless {STATELESS}", start, _discover, {"_meta": _META}, check)
 
 
-def check_handshake(start: StartCommand, check: ExtraCheck | None = None) -> EraOutcome:
+def check_handshake(start: StartCommand | RemoteStart, check: ExtraCheck | None = None) -> EraOutcome:
 
     return _converse(f"handshake {HANDSHAKE}", start, _initialize, {}, check)
 
 
-def _discover(conversation: Conversation) -> tuple[dict[str, Any], str]:
+def _discover(conversation: ServerExchange) -> tuple[dict[str, Any], str]:
     server = conversation.request("server/discover", {"_meta": _META})
     return server, f"{_format_name(server)} responds"
 
 
-def _initialize(conversation: Conversation) -> tuple[dict[str, Any], str]:
+def _initialize(conversation: ServerExchange) -> tuple[dict[str, Any], str]:
     hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
     server = conversation.request("initialize", hello)
     conversation.notify("notifications/initialized")
@@ -83,14 +100,14 @@ def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[C
 
 def _converse(
     name: str,
-    start: StartCommand,
-    introduce: Callable[[Conversation], tuple[dict[str, Any], str]],
+    start: StartCommand | RemoteStart,
+    introduce: Callable[[ServerExchange], tuple[dict[str, Any], str]],
     params: dict[str, Any],
     check: ExtraCheck | None,
 ) -> EraOutcome:
-    conversation: Conversation | None = None
+    conversation: ServerExchange | None = None
     try:
-        with Conversation(start.argv, start.folder, start.timeout, start.environ) as conversation:
+        with start.open_conversation() as conversation:
             server, introduction = introduce(conversation)
             tools = list_pages(conversation, "tools/list", "tools", params)
             others = check_modules(conversation, server, params)

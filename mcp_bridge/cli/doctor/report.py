@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.cli.output import report
+from mcp_bridge.cli.output import print_lines
 from mcp_bridge.clients.client import Client
 from mcp_bridge.documents.value_text import SENSITIVE
 from mcp_bridge.runtime.redaction import Redactor
@@ -70,18 +70,23 @@ class ServerReport:
 
     def show(self) -> None:
         name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
-        report(f"{self.client.title}{name}{scope}")
+        print_lines(f"{self.client.title}{name}{scope}")
         for label, value in (("file", self.path), ("command", shlex.join(self.argv)), ("folder", self.folder)):
             if value:
-                report(f"{label}: {value}")
-        report_results(self.results)
+                print_lines(f"{label}: {value}")
+        print_results(self.results)
 
 
-def report_results(results: Iterable[CheckResult]) -> None:
+def print_results(results: Iterable[CheckResult]) -> None:
+    print_lines(*format_results(results))
+
+
+def format_results(results: Iterable[CheckResult]) -> Iterator[str]:
+    """Yield the lines of results, each followed by its advice."""
     for result in results:
         label = "FAIL" if not result.ok else "warn" if result.advice else "ok  "
-        report(f"{label} {result.check}: {result.detail}")
-        report(*(f"     {line}" for line in result.advice.splitlines()))
+        yield f"{label} {result.check}: {result.detail}"
+        yield from (f"     {line}" for line in result.advice.splitlines())
 
 
 def find_secret_values(environ: Mapping[str, str], entry_variables: Iterable[str]) -> Sequence[str]:

@@ -1,0 +1,124 @@
+"""JSON Schemas at the command line: the parameters of a tool as text, and `key=value` pairs as JSON values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_bridge.contracts.errors import ConfigError
+
+PAIRS_HINT = "Use key=value for text and numbers, key:=JSON for anything else, or --arguments with one JSON object"
+_ANY = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def format_parameters(schema: Mapping[str, Any]) -> str:
+    """Format the parameters of a tool: `item: string, amount: integer = 1, note?: string`."""
+    required = schema.get("required") or ()
+    return ", ".join(
+        _format_parameter(name, _resolve_reference(given, schema), name in required)
+        for name, given in _get_properties(schema).items()
+    )
+
+
+def _format_parameter(name: str, schema: Mapping[str, Any], is_required: bool) -> str:
+    if isinstance(values := schema.get("enum"), list):
+        kind = "|".join(map(_format_json, values))
+    else:
+        types = list_types(schema, schema)
+        kind = "any" if types >= _ANY else "|".join(sorted(types - {"null"} or types))
+    if schema.get("default") is not None:
+        return f"{name}: {kind} = {_format_json(schema['default'])}"
+    return f"{name}{'' if is_required else '?'}: {kind}"
+
+
+def parse_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse `key=value` and `key:=JSON` by the input schema of a tool. A list may have a pair for each item.
+
+    A value is JSON if the schema allows that type, otherwise text. Raises ConfigError.
+    """
+    properties = _get_properties(schema)
+    arguments: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        is_json = key.endswith(":")
+        key = key.removesuffix(":")
+        if not equals or not key:
+            raise ConfigError(f"'{pair}' is not key=value", where="arguments", hint=PAIRS_HINT)
+        types = list_types(properties.get(key, {}), schema)
+        is_list = "array" in types and not types & {"string", "object"} and not is_json
+        value = _parse_json(pair, text) if is_json else _parse_value(text, types)
+        if is_list and not isinstance(value, list) and not (value is None and "null" in types):
+            items = list_types(_find_items(properties[key], schema), schema)
+            arguments[key] = [*arguments.get(key, ()), _parse_value(text, items)]
+        elif key in arguments:
+            raise ConfigError(f"'{key}' is given twice", where="arguments", hint="Pass it once")
+        else:
+            arguments[key] = value
+    return arguments
+
+
+def list_types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+    """List the JSON types that a schema allows; all of them if it does not say. `root` has the definitions."""
+    schema = _resolve_reference(schema, root)
+    kind = schema.get("type")
+    if isinstance(kind, str | list):
+        return frozenset([kind] if isinstance(kind, str) else kind) & _ANY
+    if isinstance(values := schema.get("enum", [schema["const"]] if "const" in schema else None), list):
+        return frozenset(map(_get_type, values))
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(choices, list):
+        return frozenset(kind for choice in choices for kind in list_types(choice, root))
+    return _ANY
+
+
+def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
+    """Find the schema of the items of a list, which may be one of several alternatives."""
+    schema = _resolve_reference(schema, root)
+    for choice in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
+        if "items" in (found := _resolve_reference(choice, root)):
+            return found["items"]
+    return {}
+
+
+def _get_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def _resolve_reference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema, or the definition of the same document that it refers to."""
+    if not isinstance(schema, Mapping):
+        return {}
+    section, _, name = str(schema.get("$ref", "")).removeprefix("#/").partition("/")
+    definitions = root.get(section)
+    found = definitions.get(name) if name and isinstance(definitions, Mapping) else None
+    return {**found, **schema} if isinstance(found, Mapping) and "$ref" not in found else schema
+
+
+def _parse_value(text: str, types: frozenset[str]) -> Any:
+    if types <= {"string"}:
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    kind = _get_type(value)
+    fits = kind in types or (kind == "integer" and "number" in types)
+    return text if "string" in types and not fits else value
+
+
+def _parse_json(pair: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"'{pair}' has invalid JSON: {error}", where="arguments", hint=PAIRS_HINT) from error
+
+
+def _get_type(value: Any) -> str:
+    return _TYPES.get(type(value), "null")
+
+
+def _format_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

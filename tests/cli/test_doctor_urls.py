@@ -1,0 +1,146 @@
+"""`doctor` of a URL and of a command after `--`, and what it shows while a server is silent."""
+
+from __future__ import annotations
+
+import re
+import socketserver
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge.cli.doctor import conversation
+from tests.kits.cli.cli_running import TOOLS, Inside, started
+
+CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    options = ("--http", "127.0.0.1:0", "--token-env", "SECRET")
+    folder = tmp_path_factory.mktemp("served")
+    with started("serve", TOOLS, *options, cwd=folder, env={"SECRET": "a-secret-token"}) as server:
+        match = re.search(r"http://\S+/mcp", server.until("Serving"))
+        assert match is not None
+        yield match.group()
+
+
+@contextmanager
+def answering(status: int, body: bytes, kind: str = "application/json", **headers: str) -> Iterator[str]:
+    """The URL of a server that gives the same answer to every request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_url_is_checked_in_both_eras(inside: Inside, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "a-secret-token")
+    done = inside("doctor", url, "--token-env", "SECRET", "--call", 'echo={"text": "hello"}')
+    assert (done.code, done.err) == (0, "")
+    first, *checks = done.out.splitlines()
+    assert first == f"url: {url}"
+    assert checks[:2] == [
+        f"ok   {CHECKS[0]}: 'mcp-bridge' responds, 12 tools",
+        f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools",
+    ]
+    assert checks[2].startswith("ok   call of 'echo': returned after")
+    assert "hello" in checks[2]
+    found = inside("doctor", url, "--token-env", "SECRET", "--json").json
+    assert (found["url"], found["ok"], len(found["checks"])) == (url, True, 2)
+
+
+def test_a_missing_token_is_the_cause(inside: Inside, url: str) -> None:
+    done = inside("doctor", url)
+    assert done.code == 1
+    assert f"FAIL {CHECKS[0]}: the response to server/discover has the status 401 Unauthorized" in done.out
+    assert "--token-env NAME" in done.out
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "problem"),
+    [
+        (404, b"nothing here", "text/plain", "has the status 404 Not Found"),
+        (400, b'{"error": {"code": -32601, "message": "no"}}', "application/json", "does not know server/discover"),
+        (200, b"<html>", "text/html", "cannot use http://127.0.0.1:"),
+        (200, b'{"jsonrpc": "2.0", "id": 1, "result": 3}', "application/json", "is neither a result nor an error"),
+        (
+            200,
+            b'data: {"id": 1,\ndata: "result": {}}\n\n',
+            "text/event-stream",
+            "the response to tools/list is missing",
+        ),
+        (200, b": nothing\n\n", "text/event-stream", "the response to server/discover is missing"),
+        (202, b"", "application/json", "the response to server/discover is missing"),
+    ],
+)
+def test_responses_that_are_not_mcp_are_reported(
+    inside: Inside, status: int, body: bytes, kind: str, problem: str
+) -> None:
+    with answering(status, body, kind) as url:
+        done = inside("doctor", url, "--json")
+    assert done.code == 1
+    check = done.json["checks"][0]
+    assert problem in check["detail"] or problem in check["advice"]
+    assert check["advice"]
+
+
+def test_a_redirect_is_reported_and_not_followed(inside: Inside) -> None:
+    with answering(302, b"", Location="http://127.0.0.1:9/elsewhere") as url:
+        done = inside("doctor", url)
+    assert done.code == 1
+    assert "has the status 302 Found to http://127.0.0.1:9/elsewhere" in done.out
+
+
+def test_a_url_without_a_server_is_reported(inside: Inside) -> None:
+    done = inside("doctor", "http://127.0.0.1:9/mcp")
+    assert done.code == 1
+    assert f"FAIL {CHECKS[0]}: cannot use http://127.0.0.1:9/mcp: [Errno 111] Connection refused" in done.out
+
+
+def test_a_url_that_is_silent_times_out_and_the_user_reads_what_is_awaited(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "NOTICE", 0.05)
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler, bind_and_activate=True) as server:
+        done = inside("doctor", f"http://127.0.0.1:{server.server_address[1]}/mcp", "--timeout", "0.4")
+    assert done.code == 1
+    assert f"FAIL {CHECKS[0]}: no response to server/discover within 0.4 seconds" in done.out
+    assert done.err.splitlines() == [
+        "waiting for the response to server/discover, at most 0.4 seconds",
+        "waiting for the response to initialize, at most 0.4 seconds",
+    ]
+
+
+def test_a_process_that_is_silent_is_reported_on_stderr_while_it_is_awaited(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "NOTICE", 0.05)
+    done = inside("doctor", "--json", "--timeout", "0.4", "--", sys.executable, "-c", "import time; time.sleep(100)")
+    assert done.code == 1
+    assert done.json["command"] == [sys.executable, "-c", "import time; time.sleep(100)"]
+    assert done.err.splitlines()[0] == "waiting for the response to server/discover, at most 0.4 seconds"
+
+
+def test_a_command_after_two_dashes_is_checked(inside: Inside, tmp_path: Path) -> None:
+    done = inside("doctor", "--", sys.executable, "-m", "mcp_bridge", "serve", str(TOOLS))
+    assert (done.code, done.err) == (0, "")
+    assert f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools" in done.out

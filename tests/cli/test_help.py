@@ -1,0 +1,75 @@
+"""`--help` reads as prose, and shells complete commands and clients."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge.cli.app import COMMANDS, EXPORT_COMMANDS, RootGroup
+from tests.kits.cli.cli_running import Inside
+
+
+def test_every_command_is_in_a_section_with_a_whole_sentence(inside: Inside) -> None:
+    shown = inside("--help").out
+    listed = [name for names in RootGroup.sections.values() for name in names]
+    assert sorted(listed) == sorted([*COMMANDS, "export", "module", "approvals"])
+    for name in listed:
+        assert re.search(rf"^  {name} +[A-Z]", shown, re.MULTILINE)
+    for title in RootGroup.sections:
+        assert f"\n{title}:\n" in shown
+    for text in (shown, inside("export", "--help").out):
+        assert "..." not in text.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("words", [*([name] for name in COMMANDS), *(["export", name] for name in EXPORT_COMMANDS)])
+def test_metavars_are_words_in_capitals(inside: Inside, words: list[str]) -> None:
+    shown = inside(*words, "--help").out
+    assert not re.search(r"<\w+|\{\w+\}|list\[", shown)
+    usage = shown.splitlines()[0].partition("[OPTIONS]")[2]
+    assert usage == usage.upper()
+
+
+def test_the_parts_of_a_call_are_explained_one_by_one(inside: Inside) -> None:
+    shown = inside("call", "--help").out
+    assert shown.startswith("Usage: mcp-bridge call [OPTIONS] [TARGET] TOOL [KEY=VALUE]...\n")
+    for part in ("TARGET", "TOOL", "KEY=VALUE"):
+        assert re.search(rf"^  {part} +[A-Z]", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("mcp-bridge inst", ["install"]),
+        ("mcp-bridge export mc", ["mcpb", "mcp-json"]),
+        (
+            "mcp-bridge install c",
+            ["claude-desktop", "claude-code", "cursor", "codex", "copilot-cli", "cline", "continue"],
+        ),
+        ("mcp-bridge serve --por", []),
+        ("mcp-bridge serve to", []),
+        ("mcp-bridge list --comm", ["--command"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_clients(tmp_path: Path, line: str, expected: list[str]) -> None:
+    script = Path(sys.executable).with_name("mcp-bridge")
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_MCP_BRIDGE_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [script], cwd=tmp_path, env={**os.environ, **words}, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.split(), done.stderr) == (expected, "")
+
+
+def test_completion_is_installed_for_a_shell_by_its_option(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("mcp-bridge")
+    env = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(
+        [script, "--install-completion", "bash"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "bash completion installed" in done.stdout
+    assert "mcp-bridge" in (tmp_path / ".bashrc").read_text()

@@ -1,0 +1,189 @@
+"""`list`, `call`, `read` and `get` of a file, of a URL and of a command give the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kits.cli.cli_running import Inside, run, started
+
+SOURCE = '''
+from mcp_bridge import CallContext, prompt, resource, tool
+
+@tool
+async def take(item: str, ctx: CallContext, amount: int = 1) -> dict:
+    """Take something."""
+    await ctx.progress(1, 2, "half")
+    await ctx.log("info", "taking")
+    return {"item": item, "amount": amount}
+
+@tool
+def fail() -> str:
+    raise ValueError("broken")
+
+@resource("shelf://all")
+def shelf() -> str:
+    """List the shelf."""
+    return "pears"
+
+@resource("shelf://{name}")
+def one(name: str) -> str:
+    return name
+
+@resource("shelf://picture")
+def picture() -> bytes:
+    return b"\\x89PNG\\r\\n"
+
+@prompt
+def greet(who: str, how: str = "Hello") -> str:
+    return f"{how} {who}"
+'''
+TAKEN = '{"item":"5","amount":2}\n'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "tools.py").write_text(SOURCE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    options = ("--http", "127.0.0.1:0", "--token-env", "SECRET")
+    with started("serve", "tools.py", *options, cwd=folder, env={"SECRET": "a-secret-token"}) as server:
+        match = re.search(r"http://\S+/mcp", server.until("Serving"))
+        assert match is not None
+        yield match.group()
+
+
+@pytest.fixture(params=["file", "url", "command"])
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+    """Words that choose the server, before and after the others."""
+    if request.param == "file":
+        return ["tools.py"], []
+    if request.param == "command":
+        return [], ["--", sys.executable, "-m", "mcp_bridge", "serve", "tools.py"]
+    monkeypatch.setenv("SECRET", "a-secret-token")
+    return [request.getfixturevalue("url")], ["--token-env", "SECRET"]
+
+
+Server = tuple[list[str], list[str]]
+
+
+def test_everything_is_listed(server: Server, folder: Path) -> None:
+    before, after = server
+    rows = run("list", *before, "--json", *after, cwd=folder).json
+    assert [row["kind"] for row in rows] == ["tool", "tool", "resource", "resource", "template", "prompt"]
+    take = next(row for row in rows if row["name"] == "take")
+    assert take["input_schema"]["properties"]["amount"] == {"default": 1, "type": "integer"}
+    done = run("list", *before, *after, cwd=folder)
+    assert "item: string, amount: integer = 1" in done.out
+    assert "who, how?" in done.out
+    assert "shelf://{name}" in done.out
+    assert done.err == ""
+
+
+def test_a_call_has_typed_arguments_progress_and_a_log(server: Server, folder: Path) -> None:
+    before, after = server
+    done = run("call", *before, "take", "item=5", "amount=2", *after, cwd=folder)
+    assert (done.code, done.out) == (0, TAKEN)
+    assert done.err.splitlines() == ["half (1/2)", "info: taking"]
+    found = run("call", *before, "take", "--json", '{"item": "5", "amount": 2}', *after, cwd=folder).json
+    assert (found["ok"], found["output"]) == (True, {"item": "5", "amount": 2})
+    assert found["duration_ms"] > 0
+
+
+def test_calls_that_fail_have_the_exit_codes_of_calls_of_files(server: Server, folder: Path) -> None:
+    before, after = server
+    done = run("call", *before, "fail", *after, cwd=folder)
+    assert (done.code, done.out) == (1, "")
+    assert "reference" in done.err
+    done = run("call", *before, "tak", *after, cwd=folder)
+    assert (done.code, done.err) == (3, "mcp-bridge: Unknown tool: tak. Did you mean 'take'?\n")
+
+
+def test_a_resource_is_read(server: Server, folder: Path) -> None:
+    before, after = server
+    assert run("read", *before, "shelf://all", *after, cwd=folder).out == "pears\n"
+    assert run("read", *before, "shelf://plums", *after, cwd=folder).out == "plums\n"
+    found = run("read", *before, "shelf://picture", "--json", *after, cwd=folder).json
+    assert found["contents"][0]["blob"] == "iVBORw0K"
+    done = run("read", *before, "nowhere://x", *after, cwd=folder)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "mcp-bridge: the server returned an error: Resource not found: nowhere://x\n"
+
+
+def test_a_prompt_is_shown_with_its_arguments(server: Server, folder: Path) -> None:
+    before, after = server
+    assert run("get", *before, "greet", "who=you", "how=a=b", *after, cwd=folder).out == "user: a=b you\n"
+    found = run("get", *before, "greet", "who=you", "--json", *after, cwd=folder).json
+    assert found["messages"] == [{"role": "user", "content": {"type": "text", "text": "Hello you"}}]
+    done = run("get", *before, "greet", *after, cwd=folder)
+    assert (done.code, done.out) == (1, "")
+    assert "$.who: required field missing" in done.err
+
+
+def test_the_target_of_a_call_can_be_named_first_or_by_an_option(inside: Inside, folder: Path) -> None:
+    file = str(folder / "tools.py")
+    assert inside("call", file, "take", "item=5", "amount=2").out == TAKEN
+    assert inside("call", "take", "item=5", "amount=2", "--file", file).out == TAKEN
+    assert inside("call", str(folder), "take", "item=5", "amount=2").out == TAKEN
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (["list", "http://127.0.0.1:9/mcp"], 1, "the server cannot be reached: All connection attempts failed"),
+        (["list", "--", "no-such-command"], 1, "the server cannot be reached: [Errno 2] No such file"),
+        (["list", "--", sys.executable, "-c", ""], 1, "the server cannot be reached: Connection closed"),
+        (["list", "--"], 2, "--command: the command is empty"),
+        (["list", "--command", "'"], 2, "--command: ''' is not a command"),
+        (["list", "x.py", "--", "cat"], 2, "--command: cannot be used with 'x.py'. Choose one of them"),
+        (["list", "x.py", "--token-env", "X"], 2, "--token-env: needs the URL of a server"),
+        (["list", "http://x", "--token-env", "NOT_SET_X"], 2, "--token-env: the environment variable NOT_SET_X"),
+        (["list", "http://x", "--tag", "a"], 2, "--tag: MCP servers do not publish tags"),
+        (["call", "tools.py"], 2, "no tool was given. `mcp-bridge list` shows what there is"),
+        (["read", "a", "b", "c"], 2, "read: found 3 words. Use: mcp-bridge read [TARGET] URI"),
+        (["get", "greet", "who"], 2, "arguments: 'who' is not name=value"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_an_error(tmp_path: Path, words: list[str], code: int, problem: str) -> None:
+    done = run(*words, cwd=tmp_path)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+
+
+def test_a_url_without_its_token_is_rejected(url: str, tmp_path: Path) -> None:
+    done = run("list", url, cwd=tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "mcp-bridge: the server returned an error: A valid bearer token is required.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--port", "9000"], "--port: 'serve' has no option --port. Serve over HTTP with: --http 9000"),
+        (["--transport=http", "--host", "::1"], "Serve over HTTP with: --http [::1]:8808"),
+        (
+            ["--transport", "stdio"],
+            "'serve' has no option --transport. Leave it out: stdio is the default",
+        ),
+    ],
+)
+def test_serve_explains_the_options_of_other_commands(inside: Inside, words: list[str], hint: str) -> None:
+    done = inside("serve", "tools.py", *words)
+    assert (done.code, done.out) == (2, "")
+    assert hint in done.err
+
+
+def test_json_of_a_remote_listing_has_the_keys_of_a_local_one(folder: Path) -> None:
+    local = run("list", "tools.py", "--json", cwd=folder).json
+    after = ["--", sys.executable, "-m", "mcp_bridge", "serve", "tools.py"]
+    remote = json.loads(run("list", "--json", *after, cwd=folder).out)
+    assert [row.keys() for row in local] == [row.keys() for row in remote]
