@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from mcp_bridge.amplifier.source.sessions import (
     ask_for_root,
     list_module_handlers,
     log_fallback,
+    require_session,
 )
 from mcp_bridge.amplifier.source.status import SourceStatus
 from mcp_bridge.contracts.context import CallContext
@@ -105,6 +107,7 @@ class AmplifierSource:
             HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
         )
         self._mount_timeout = mount_timeout
+        self._installed: dict[str, Path | EntryPoint] = {}
         self._redactor = Redactor()
         self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
         self._status = SourceStatus(name, self.sessions) if status else None
@@ -169,7 +172,7 @@ class AmplifierSource:
         session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
         session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
         register_approval_provider(session.coordinator, self.asking)
-        session.loader.step_timeout = self._mount_timeout
+        session.loader.step_timeout, session.loader.installed = self._mount_timeout, self._installed
         session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
         if self._events_log is not None and self._notify_update is not None:
             self._events_log.record_standard_events(session.coordinator)
@@ -247,7 +250,17 @@ class ToolHandler:
             return self._convert_result(result, ctx)
 
     def _run_in_thread(self, data: Any, ctx: CallContext) -> Any:
-        session = self._sessions.find(ctx) or from_thread.run(self._sessions.get, ctx)
+        if session := self._sessions.find(ctx):
+            return self._execute_tool(session, data, ctx)
+        acquired = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
+        try:
+            result = self._execute_tool(require_session(acquired), data, ctx)
+            return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
+        finally:
+            if acquired is not None:
+                from_thread.run_sync(self._sessions.release_session, acquired)
+
+    def _execute_tool(self, session: ModuleSession, data: Any, ctx: CallContext) -> Any:
         result = self._get_tool(session).execute(self._build_arguments(data, ctx))
         return self._wait_for_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
 
