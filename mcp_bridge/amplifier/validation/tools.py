@@ -106,7 +106,7 @@ class _ToolCheck:
         examiner.check("tool.logs", problem, "Log what it does with logging.getLogger(__name__)")
 
     async def _check_invalid_calls(self) -> None:
-        """Call the tool with arguments that its schema does not allow, until a call is too slow. Nothing is required."""
+        """Call the tool with arguments that its schema does not allow, until a call is too slow."""
         invalid = [arguments for arguments in self._generate_all() if not self._is_valid(arguments)]
         for arguments in invalid:
             if not await self._call(arguments):
