@@ -192,7 +192,8 @@ class AmplifierSource:
         """What is mounted now. Where two tools have the same name, the first is published."""
         problems = list(session.problems)
         found: dict[str, tuple[str, ToolEntry]] = {}
-        for key, tool in session.get_tools().items():
+        tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
+        for key, tool in tools.items():
             try:
                 handler = self._handlers.get(key)
                 if handler is None or handler.tool is not tool:

@@ -120,7 +120,7 @@ def _describe_module(state: ModuleState) -> dict[str, Any]:
     spec = state.spec
     source = redact_userinfo(spec.source) if isinstance(spec.source, str) else _get_type_name(spec.source)
     description = {"module": spec.module, "kind": spec.kind, "source": source}
-    return {**description, "mounted": not state.problem, "problem": state.problem or None}
+    return {**description, "mounted": not state.problem, "problem": state.problem or state.warning or None}
 
 
 def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
