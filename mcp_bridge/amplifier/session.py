@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 
 from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, NAMED_POINTS, ModuleCoordinator
-from mcp_bridge.amplifier.effects import describe_missing_capability, describe_unheard_events
 from mcp_bridge.amplifier.errors import MountCollision
 from mcp_bridge.amplifier.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_END, SESSION_START
 from mcp_bridge.amplifier.hooks import HookRegistry
+from mcp_bridge.amplifier.inspection import describe_missing_capability, describe_unheard_events
 from mcp_bridge.amplifier.loader import ModuleLoader
 from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedModule
 from mcp_bridge.contracts.errors import BridgeError

@@ -1,4 +1,4 @@
-"""Modules that can have no effect, because nothing runs agents: hooks of agents' events, and tools that call agents.
+"""What the hooks and the code of modules show: whether they can have an effect, and whether a tool reads its call's id.
 
 A tool's methods are read as compiled code, and none of them is run.
 """
