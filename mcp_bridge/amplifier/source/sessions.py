@@ -238,7 +238,9 @@ class ModuleSessions:
         return not self.limits.shared and not ctx.session and ctx.state_key != ""
 
     def _has_no_hooks(self) -> bool:
-        return not self._hook_modules and self.first is not None and self.first.has_no_hooks
+        if self._hook_modules or self.first is None or not self.first.has_started:
+            return False
+        return not any(self.first.session.hooks.list_handlers().values())  # those of the events log count, too
 
     async def _add_with_root(self, key: str, ctx: CallContext, ask_root: AskRoot) -> ClientSession | None:
         """Add a session in the client's own folder. One of its calls asks for it, and the others wait."""
