@@ -197,11 +197,14 @@ class BaseCoordinator:
             with log_errors("a cancellation callback failed"):  # amplifier-core's token raises some errors of callbacks
                 await token.trigger_callbacks()
 
-    def take_snapshot(self) -> list[Any]:
+    def take_snapshot(self) -> dict[str, Any]:
         """Return what modules have registered besides mount points and hooks, for comparison with a later snapshot."""
         contributors = [(channel, name) for channel in self.channels for name, _ in self.contributors(channel)]
         capabilities = {name: id(self.get_capability(name)) for name in self.to_dict()["capabilities"]}
-        return [capabilities, contributors, len(self._cleanups), dict.fromkeys(self.session_state)]
+        state = dict.fromkeys(self.session_state)
+        return {
+            "capabilities": capabilities, "contributors": contributors, "cleanups": len(self._cleanups), "state": state,
+        }  # fmt: skip
 
     def _get_modules(self, point: str) -> dict[str, Any]:
         if point not in NAMED_POINTS:

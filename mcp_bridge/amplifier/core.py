@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -202,7 +203,8 @@ class CoreLoader(ModuleLoader):
     ) -> Any:
         """Validation mounts the module too, on a stand-in, and so gets its own copy of the configuration."""
         try:
-            await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
+            with _hide_load_errors():
+                await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
         except ModuleValidationError as error:
             logger.warning("mounting module %r, which fails the validation of amplifier-core: %s", module_id, error)
         return await resolve_awaitable(mount(coordinator, config))
@@ -232,6 +234,22 @@ class _ResolverAdapter:
 
 def to_core_result(result: HookResult) -> Any:
     return amplifier_core.HookResult.model_validate(result.model_dump(exclude_unset=True))
+
+
+@contextmanager
+def _hide_load_errors() -> Iterator[None]:
+    """Do not log errors of amplifier-core's loader, which it raises as well: the module may be mounted all the same."""
+    core_logger = logging.getLogger(ModuleValidationError.__module__)
+    is_no_error = partial(_is_below, logging.ERROR)
+    core_logger.addFilter(is_no_error)
+    try:
+        yield
+    finally:
+        core_logger.removeFilter(is_no_error)
+
+
+def _is_below(level: int, record: logging.LogRecord) -> bool:
+    return record.levelno < level
 
 
 def _is_loadable(where: Path | EntryPoint, module_id: str) -> bool:

@@ -49,3 +49,10 @@ MODULE_ON_SESSION_READY_FAILED: Final = "module:on_session_ready_failed"
 MODULE_LOAD_FAILED: Final = "module:load_failed"
 
 ALL_EVENTS: Final[tuple[str, ...]] = tuple(value for name, value in vars().items() if name.isupper())
+AGENT_EVENTS: Final = frozenset({
+    PROMPT_COMPLETE, PLAN_START, PLAN_END, PROVIDER_REQUEST, PROVIDER_RESPONSE, PROVIDER_RETRY, PROVIDER_ERROR,
+    PROVIDER_THROTTLE, PROVIDER_TOOL_SEQUENCE_REPAIRED, PROVIDER_RESOLVE, LLM_REQUEST, LLM_RESPONSE,
+    CONTENT_BLOCK_START, CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, THINKING_DELTA, THINKING_FINAL, CONTEXT_PRE_COMPACT,
+    CONTEXT_POST_COMPACT, CONTEXT_COMPACTION, CONTEXT_INCLUDE, ORCHESTRATOR_COMPLETE, EXECUTION_START, EXECUTION_END,
+})  # fmt: skip
+"""The events of an agent's run, which orchestrators, providers and contexts emit. The bridge runs no agents."""

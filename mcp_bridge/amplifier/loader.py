@@ -34,14 +34,16 @@ class ModuleLoader:
     the loader looks for the entry point of that name in the group `amplifier.modules`, then in `search_paths` for
     `amplifier-module-ID`, or for a folder or file with the module's own name.
 
-    `step_timeout` limits, in seconds, each step that is awaited: the resolver, `mount` and `on_session_ready` (None: no
-    limit). A blocking step, such as an import, cannot be interrupted. `failed_modules` has the modules whose
-    `on_session_ready` failed, in the order of the lines that `run_session_ready` returns.
+    `installed` has the modules that were found without a source. Loaders that share it look for each one once, which
+    takes milliseconds. `step_timeout` limits, in seconds, each step that is awaited: the resolver, `mount` and
+    `on_session_ready` (None: no limit). A blocking step, such as an import, cannot be interrupted. `failed_modules` has
+    the modules whose `on_session_ready` failed, in the order of the lines that `run_session_ready` returns.
     """
 
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
         self.coordinator = coordinator
         self.search_paths = [Path(path) for path in search_paths]
+        self.installed: dict[str, Path | EntryPoint] = {}
         self.step_timeout: float | None = None
         self.failed_modules: list[str] = []
         self._ready: list[tuple[str, Callable[[Any], Any]]] = []
@@ -121,12 +123,13 @@ class ModuleLoader:
         raise ModuleLoadError(f"{what} timed out after {self.step_timeout:g} seconds (mount_timeout)")
 
     def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
+        if module_id in self.installed:
+            return self.installed[module_id]
         found = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
-        if module_id in found:
-            return found[module_id]
-        path = self.search_folders(module_id)
-        if path is not None:
-            return path
+        place = found.get(module_id) or self.search_folders(module_id)
+        if place is not None:
+            self.installed[module_id] = place
+            return place
         known = f" Installed are: {', '.join(sorted(found))}." if found else ""
         reason = f" ({before})" if before is not None else ""
         raise ModuleNotFoundError(

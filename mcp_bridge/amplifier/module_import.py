@@ -102,7 +102,17 @@ def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside
             raise ModuleLoadError(
                 f"module '{module_id}' needs {CORE_PACKAGE}, which is not installed. Run: pip install '{CORE_EXTRA}'"
             ) from error
-        raise ModuleLoadError(f"module '{module_id}' {doing}: {describe_error(error)}") from error
+        raise ModuleLoadError(
+            f"module '{module_id}' {doing}: {describe_error(error)}{_suggest_package(error)}"
+        ) from error
+
+
+def _suggest_package(error: BaseException) -> str:
+    """Return what to run if a package is missing. Other modules than packages have no name of their own to install."""
+    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    if not name or "." in name:
+        return ""
+    return f". Install what provides it where the bridge runs: {sys.executable} -m pip install {name}"
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:

@@ -14,20 +14,24 @@ from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, NAMED_POINTS, Modu
 from mcp_bridge.amplifier.errors import MountCollision
 from mcp_bridge.amplifier.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_END, SESSION_START
 from mcp_bridge.amplifier.hooks import HookRegistry
+from mcp_bridge.amplifier.inspection import describe_missing_capability, describe_unheard_events
 from mcp_bridge.amplifier.loader import ModuleLoader
 from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedModule
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 logger = logging.getLogger("mcp_bridge.amplifier")
+_EFFECTS = ("named", "single", "pending", "capabilities", "state")
+"""Parts of a snapshot. A module that changes none of them can have an effect only through its hooks."""
 
 
 @dataclass(slots=True)
 class ModuleState:
-    """A module of the plan; `problem` is empty if it is mounted."""
+    """A module of the plan; `problem` is empty if it is mounted. `warning` says why it can have no effect then."""
 
     spec: PlannedModule
     problem: str = ""
+    warning: str = ""
 
 
 @dataclass(slots=True)
@@ -43,11 +47,11 @@ class SessionStats:
 
 
 class ModuleSession:
-    """The mounted modules of a plan. `problems` has a line for each module that is not mounted or mounts nothing.
+    """The mounted modules of a plan. `problems` has a line for each module that is not mounted or can have no effect.
 
-    `missing_hooks` are the hook modules among them, without whose decisions no call may run; `states` has every module.
-    `describe_config` converts the plan for session:start, `on_ready` runs once every module is ready, and `on_change`
-    when the session has begun or ended.
+    `useless_tools` are the names of tools that can only fail. `missing_hooks` are the hook modules without whose
+    decisions no call may run; `states` has every module. `describe_config` converts the plan for session:start,
+    `on_ready` runs once every module is ready, and `on_change` when the session has begun or ended.
     """
 
     def __init__(self, coordinator: ModuleCoordinator, loader: ModuleLoader | None = None) -> None:
@@ -57,6 +61,7 @@ class ModuleSession:
             coordinator.loader = self.loader
         self.problems: list[str] = []
         self.missing_hooks: list[str] = []
+        self.useless_tools: set[str] = set()
         self.states: list[ModuleState] = []
         self.stats = SessionStats()
         self.describe_config: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
@@ -70,6 +75,7 @@ class ModuleSession:
         for spec in plan.list_modules():
             await self._mount(spec)
         await self._make_ready()
+        self._find_useless_tools()
         if self.on_ready is not None:
             await self.on_ready(self.coordinator)
         self.on_change()
@@ -120,8 +126,28 @@ class ModuleSession:
             for point in NAMED_POINTS:
                 for name in self.coordinator.get(point):
                     self._owners.setdefault((point, name), spec.module)
-        if not used and self._take_snapshot() == before:
+        after = self._take_snapshot()
+        if not used and after == before:
             self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
+        elif all(after[part] == before[part] for part in _EFFECTS):
+            handlers = before["handlers"]
+            heard = [event for event, names in after["handlers"].items() if names != handlers.get(event)]
+            self._add_warning(self.states[-1], describe_unheard_events(heard))
+
+    def _find_useless_tools(self) -> None:
+        for name, tool in self.get_tools().items():
+            problem = describe_missing_capability(tool, self.coordinator.get_capability)
+            if problem:
+                self.useless_tools.add(name)
+                owner = self._owners.get(("tools", name), "")
+                for state in self.states:
+                    if state.spec.module == owner:
+                        self._add_warning(state, f"its tool '{name}' is not published: {problem}")
+
+    def _add_warning(self, state: ModuleState, warning: str) -> None:
+        if warning:
+            self.problems.append(f"{state.spec.module}: {warning}")
+            state.warning = warning
 
     async def _record_failure(self, spec: PlannedModule, error: BaseException) -> None:
         problem = str(error) if isinstance(error, BridgeError) else describe_error(error)
@@ -140,12 +166,13 @@ class ModuleSession:
         self.problems.append(f"{spec.module}: {problem}")
         self.states[-1].problem = problem
 
-    def _take_snapshot(self) -> list[Any]:
+    def _take_snapshot(self) -> dict[str, Any]:
         coordinator = self.coordinator
         named = [{name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS]
         single = [id(coordinator.get("orchestrator")), id(coordinator.get("context"))]
         handlers = coordinator.hooks.list_handlers()
-        return [named, single, handlers, self.loader.pending_count, *coordinator.take_snapshot()]
+        own = {"named": named, "single": single, "handlers": handlers, "pending": self.loader.pending_count}
+        return {**own, **coordinator.take_snapshot()}
 
 
 def is_tool(result: Any) -> bool:

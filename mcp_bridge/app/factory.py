@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_bridge._version import __version__
 from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ToolSource, WorkingDirSource
+from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ModestSource, ToolSource, WorkingDirSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
@@ -200,7 +200,8 @@ def _isolate(
 
     options, directory = source.isolation, settings.directory
     assert options is not None
-    if isinstance(built, GoverningSource) and built.middleware and not options.tools:
+    governs = isinstance(built, GoverningSource) and built.middleware and not options.tools
+    if governs and not (isinstance(built, ModestSource) and built.stop_governing()):
         hint = "List the tools to isolate under isolation.tools, or remove isolation"
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise _locate_error(source, error, "isolation")
@@ -223,6 +224,7 @@ def _isolate(
         working_dir=str(settings.working_directory),
         roots=settings.uses_roots,
         watch=watch,
+        is_whole=not options.tools,
     )
     return IsolatedSource(built, order, isolation, listener)
 

@@ -132,6 +132,13 @@ class CallContext:
         return nearest if nearest < math.inf else None
 
     @property
+    def state_key(self) -> str:
+        """The key of the state that is kept for the caller: its session; without one, this call alone if the server
+        has several clients, whom it cannot tell apart; empty if it has only one client.
+        """
+        return self.session
+
+    @property
     def capabilities(self) -> Mapping[str, Any]:
         """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
         return self._capabilities or {}
@@ -339,6 +346,10 @@ class NestedContext(CallContext):
         self._outer = outer
         self.client = None if outer.is_in_thread else outer.client
         self.pipeline, self.started = outer.pipeline, True
+
+    @property
+    def state_key(self) -> str:
+        return self._outer.state_key
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

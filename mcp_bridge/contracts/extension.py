@@ -83,6 +83,17 @@ class GoverningSource(Protocol):
     middleware: Sequence[Middleware]
 
 
+@runtime_checkable
+class ModestSource(Protocol):
+    """A source with `middleware` that can do without, and then run entirely in worker processes."""
+
+    def stop_governing(self) -> bool:
+        """Remove the middleware; called before `run`. Return False, and change nothing, if the settings require it.
+
+        `run` then raises SourceError if the source turns out to require middleware.
+        """
+
+
 class Asker(Protocol):
     """Asks users to approve calls. The bridge sets `policy`, a `mcp_bridge.approvals.policy.Policy`."""
 

@@ -71,7 +71,8 @@ class IsolationOptions:
 class WorkerOrder:
     """The source that a worker runs: its `type`, its raw `options`, and the `directory` of relative paths.
 
-    `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`.
+    `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`. `is_whole`: no part of the source runs in
+    the bridge's process.
     """
 
     type: str
@@ -81,6 +82,7 @@ class WorkerOrder:
     working_dir: str
     roots: bool = False
     watch: bool = False
+    is_whole: bool = False
 
 
 def make_size_error() -> ResultTooLarge:

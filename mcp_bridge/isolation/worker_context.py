@@ -38,10 +38,11 @@ MAX_TRIES = 3
 class WorkerContext(CallContext):
     """A running call, as its tool sees it inside a worker."""
 
-    __slots__ = ("_call", "_end", "_link", "_run", "_scope", "_threads")
+    __slots__ = ("_call", "_end", "_link", "_run", "_scope", "_state_key", "_threads")
 
     def __init__(self, link: WorkerLink, call: int, given: Json, threads: ThreadPool, run: int | None = None) -> None:
         super().__init__(**{name: given[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
+        self._state_key: str = given["state_key"]
         self._link = link
         self._call = call
         self._run = run
@@ -51,6 +52,10 @@ class WorkerContext(CallContext):
         self._end: float | None = None
         self._scope: anyio.CancelScope | None = None
         self._set_time_left(given["left"])
+
+    @property
+    def state_key(self) -> str:
+        return self._state_key
 
     @property
     def deadline(self) -> float | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
+from uuid import uuid4
 
 from anyio.lowlevel import current_token
 
@@ -53,7 +54,7 @@ class ServedContext(CallContext):
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
     """
 
-    __slots__ = ("_channel", "_log_throttle", "_progress", "_progress_throttle", "_request")
+    __slots__ = ("_channel", "_log_throttle", "_progress", "_progress_throttle", "_request", "_state_key")
 
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(
@@ -65,13 +66,19 @@ class ServedContext(CallContext):
         )
         self.client = request.incoming.client
         request.incoming.holds = self.holds
-        self.session = _find_session(request, self.principal)
+        self.session = self._state_key = _find_session(request, self.principal)
         self._request: Request | None = request
         self._capabilities = request.capabilities
         self._progress: float | None = None
         self._progress_throttle: TokenBucket | None = None
         self._log_throttle: TokenBucket | None = None
         self._channel: QuestionChannel | None = None
+
+    @property
+    def state_key(self) -> str:
+        if not self._state_key and self.client is not None:
+            self._state_key = f"call/{uuid4().hex}"
+        return self._state_key
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""

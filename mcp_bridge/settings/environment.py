@@ -20,7 +20,9 @@ _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]
 
 _PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
 """Variables that every process has. They are not secrets: redacting them would make logs unreadable."""
-_SECRET_SECTIONS = ("sources", "state")
+PLAN_KEYS = ("session", "orchestrator", "context", "providers", "tools", "hooks", "agents", "spawn")
+"""The keys of a mount plan of Amplifier. Bundles write `spawn`, for the tools of agents."""
+_SECRET_SECTIONS = ("sources", "state", *PLAN_KEYS)
 """The sections that may contain secrets. The others describe the server, its limits and its addresses."""
 _COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
 """Keys of a source that all types have. They name and select tools, and contain no secrets."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_bridge.documents.document import Document, read_document
-from mcp_bridge.settings.environment import expand
+from mcp_bridge.settings.environment import PLAN_KEYS, expand
 from mcp_bridge.settings.problems import ErrorReport
 
 if TYPE_CHECKING:
@@ -31,17 +31,14 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
 
     Raises one ConfigError that lists all problems.
     """
-    from mcp_bridge.settings.model import Origin, Settings, validate
+    from mcp_bridge.settings.model import Settings, validate
 
     document = expand(document, environ)
     sources = document.data.get("sources")
     data = {key: value for key, value in document.data.items() if key != "$schema"}  # for editors, in JSON
     if _is_mount_plan(data):
-        options = {"git": data.pop("git")} if "git" in data else {}  # not a key of Amplifier
-        options["plan"] = data
-        plan = {"type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
-        return validate(Settings, {"sources": [plan]}, document, ErrorReport(document=document, model=Settings))
-    if isinstance(sources, list):
+        data = _split_plan(data, document)
+    elif isinstance(sources, list):
         data["sources"] = [_split_source(source, document, index) for index, source in enumerate(sources)]
     return validate(Settings, data, document, ErrorReport(document=document, model=Settings))
 
@@ -56,10 +53,12 @@ def parse_options(model_class: type[M], source: SourceSettings) -> M:
     """
     from mcp_bridge.settings.model import Origin, validate
 
-    origin = source.origin or Origin(document=Document(path="", data=dict(source.options)), where=())
-    report = ErrorReport(
-        document=origin.document, model=model_class, base=origin.where, also_known=sorted(_list_common_keys())
-    )
+    origin, known = source.origin, _list_common_keys()
+    if origin is None:
+        origin = Origin(document=Document(path="", data=dict(source.options)), where=())
+    elif not origin.where:  # the file is a mount plan
+        known = (known | _list_server_keys() | {*PLAN_KEYS}) - {"type"}
+    report = ErrorReport(document=origin.document, model=model_class, base=origin.where, also_known=sorted(known))
     return validate(model_class, source.options, origin.document, report)
 
 
@@ -72,6 +71,25 @@ def _is_mount_plan(data: Mapping[str, Any]) -> bool:
     return "sources" not in data and (loop or modules)
 
 
+def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
+    """Return the settings for a file that is a mount plan, and may have keys of the server and of the source beside it.
+
+    Raises ConfigError for a second plan in `plan`.
+    """
+    from mcp_bridge.settings.model import Origin
+
+    if "plan" in data:
+        hint = "Move its modules to the top of the file, or write the plan under sources."
+        raise document.make_error(("plan",), "this file is itself a mount plan, so it has no key 'plan'", hint)
+    plan = {key: value for key, value in data.items() if key in PLAN_KEYS}
+    server = {key: value for key, value in data.items() if key in _list_server_keys()}
+    rest = {key: value for key, value in data.items() if key not in plan and key not in server}
+    common = {key: rest.pop(key) for key in _list_common_keys() - {"type"} if key in rest}
+    options = {"plan": plan, **rest}
+    source = {**common, "type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
+    return {**server, "sources": [source]}
+
+
 def _split_source(source: Any, document: Document, index: int) -> Any:
     """Move the keys that are not common to all sources to `options`."""
     from mcp_bridge.settings.model import Origin
@@ -82,6 +100,12 @@ def _split_source(source: Any, document: Document, index: int) -> Any:
     common = {key: value for key, value in source.items() if key in known}
     rest = {key: value for key, value in source.items() if key not in known}
     return {**common, "options": rest, "origin": Origin(document=document, where=("sources", index))}
+
+
+def _list_server_keys() -> set[str]:
+    from mcp_bridge.settings.model import Settings
+
+    return set(Settings.model_fields) - {"sources"}
 
 
 def _list_common_keys() -> set[str]:

@@ -67,7 +67,7 @@ class ErrorReport:
     def _convert(self, error: ErrorDetails) -> ConfigError:
         where = self._find_place(error)
         if error["type"] == "extra_forbidden":
-            problem, hint = self._describe_unknown_key(where)
+            problem, hint = self._describe_unknown_key(where, error["loc"][:-1])
         elif error["type"] == "missing":
             problem, hint = "this key is required", "Add it."
         else:
@@ -89,9 +89,9 @@ class ErrorReport:
             where.append(error["loc"][-1])
         return tuple(where)
 
-    def _describe_unknown_key(self, where: KeyPath) -> tuple[str, str]:
-        inside, key = where[len(self.base) : -1], str(where[-1])
-        known = sorted({*list_known_keys(self.model, inside), *(() if inside else self.also_known)})
+    def _describe_unknown_key(self, where: KeyPath, inside: KeyPath) -> tuple[str, str]:
+        key, is_top = str(where[-1]), len(where) == len(self.base) + 1
+        known = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
         problem = f"unknown key {quote_text(key)}"
         near = difflib.get_close_matches(key[:100], known, n=1)
         if near:

@@ -40,7 +40,7 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("way", [Way("stdio", False), Way("http", True)], ids=str)
 def test_the_last_event_is_written_when_a_server_ends(way: Way, tmp_path: Path) -> None:
     env = {"SAYING_TOKEN": SECRET}
-    with live(way, tmp_path, settings=settings(tmp_path), env=env) as server:
+    with live(way, tmp_path, settings=settings(tmp_path, sessions="shared"), env=env) as server:
         assert server.text("say", text="hi") == '{"text":"hi"}'
         status = server.ask("resources/read", {"uri": "amplifier://amplifier/status"}).result(PATIENCE)
         session = json.loads(status["result"]["contents"][0]["text"])["session"]["id"]
@@ -53,6 +53,17 @@ def test_the_last_event_is_written_when_a_server_ends(way: Way, tmp_path: Path) 
     assert [line["event"] for line in found] == ["session:start", "tool:pre", "tool:post", "session:end"]
     assert {line["session_id"] for line in found} == {session}
     assert found[-1]["data"]["stats"]["calls"] == 1
+
+
+def test_a_call_with_a_session_of_its_own_is_logged(tmp_path: Path) -> None:
+    env = {"SAYING_TOKEN": SECRET}
+    with live(Way("http", True), tmp_path, settings=settings(tmp_path), env=env) as server:
+        assert server.text("say", text="hi") == '{"text":"hi"}'
+        server.signal(signal.SIGTERM)
+        server.ends()
+    first, *own = lines(tmp_path / "logs" / "events.jsonl")
+    own = [line for line in own if line["session_id"] != first["session_id"]]
+    assert [line["event"] for line in own] == ["session:start", "tool:pre", "tool:post", "session:end"]
 
 
 def test_two_servers_write_one_file(tmp_path: Path) -> None:

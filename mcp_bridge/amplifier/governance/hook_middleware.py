@@ -26,6 +26,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.wire.messages import ROLES, render_messages
 from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.protocol_versions import STATELESS
+from mcp_bridge.wire.tools import INPUT
 from mcp_bridge.wire.values import Unreadable, as_text, to_plain, to_result
 
 
@@ -87,7 +88,8 @@ class _HookedCall:
 
     def _describe_call(self) -> dict[str, Any]:
         given = self._call.arguments
-        arguments = dict(given) if isinstance(given, Mapping) else {}
+        wrapped = given if isinstance(given, Mapping) else {INPUT: given}  # as clients send it
+        arguments = dict(wrapped) if given is not None else {}
         return {"tool_name": self._call.name, "tool_input": arguments, "tool_call_id": self._call.id}
 
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
@@ -175,7 +177,10 @@ class _HookedToolCall(_HookedCall):
             raise Denied(f"Tool '{name}' was denied: {decided.reason or 'a policy denies this call'}")
         changed = (decided.data or data).get("tool_input")
         if changed is not data["tool_input"]:
-            given, self._call = self._call, replace(self._call, arguments=_check_arguments(changed, name))
+            given, arguments = self._call, _check_arguments(changed, name)
+            if not isinstance(given.arguments, Mapping | None):
+                arguments = arguments.get(INPUT, arguments)
+            self._call = replace(given, arguments=arguments)
             if self._ctx.approved_call is given and decided.action != "ask_user" and changed != data["tool_input"]:
                 raise Denied(f"Tool '{name}' was denied: {_NOT_ASKED_AGAIN}")
             self._check_call()

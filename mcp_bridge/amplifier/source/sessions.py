@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -50,13 +51,17 @@ class SessionLimits:
 class ClientSession:
     """A session with a count of its calls in flight; `last_used` is when the last one ended, on the event loop's clock.
 
-    `ready` is set once all modules are mounted, or once mounting has failed and `has_started` stays False.
+    `key` is that of a session for a single call, else empty. `ready` is set once all modules are mounted, or once
+    mounting has failed and `has_started` stays False.
     """
 
-    __slots__ = ("__weakref__", "_closed", "_is_closing", "calls", "has_started", "last_used", "ready", "session")
+    __slots__ = (
+        "__weakref__", "_closed", "_is_closing", "calls", "has_started", "key", "last_used", "ready", "session",
+    )  # fmt: skip
 
-    def __init__(self, session: ModuleSession) -> None:
+    def __init__(self, session: ModuleSession, key: str = "") -> None:
         self.session = session
+        self.key = key
         self.ready = anyio.Event()
         self.has_started = False
         self.calls = 0
@@ -120,6 +125,9 @@ class ModuleSessions:
     The first session is started before any client connects, because it determines what is published; the first client
     adopts it. A session ends when its client disconnects, or as `limits` says. With `ask_root`, each client is asked
     once for its working directory; a client that has one gets a session of its own instead of the first.
+
+    A call of a client that cannot be told from others (`CallContext.state_key`) gets a session for itself and the calls
+    that it makes.
     """
 
     def __init__(self, plan: MountPlan, create: Callable[[Path | None], ModuleSession], limits: SessionLimits) -> None:
@@ -127,11 +135,13 @@ class ModuleSessions:
         self._create = create
         self.limits = limits
         self.ask_root: AskRoot | None = None
+        self._has_logged_unasked = False
         self._root_locks: dict[str, anyio.Lock] = {}
         self._sessions: dict[str, ClientSession] = {}
         self.first: ClientSession | None = None
         self._first_is_free = False
         self._tasks: TaskGroup | None = None
+        self._no_hooks = HookRegistry()
         self._hook_modules = [spec.module for spec in plan.get_section("hooks")]
         self._hooks_without_session: SessionHooks = DenyingHooks(
             self._hook_modules or [spec.module for spec in plan.list_modules()]
@@ -158,26 +168,26 @@ class ModuleSessions:
     def in_use(self) -> int:
         return len(self._sessions)
 
-    def acquire_hooks(self, ctx: CallContext) -> SessionLease[SessionHooks]:
+    def acquire_hooks(self, ctx: CallContext) -> AbstractAsyncContextManager[SessionHooks]:
         """A context manager for the hooks of the client's session, which does not end inside it."""
+        if self._is_single(ctx) and self._has_no_hooks():  # do not mount the modules only to find that
+            return nullcontext(self._no_hooks)
         return SessionLease(self, ctx, self._get_hooks)
 
     def lease(self, ctx: CallContext) -> SessionLease[ModuleSession]:
-        """A context manager for the client's session, which does not end inside it. Raises as `get`."""
-        return SessionLease(self, ctx, _require_session)
+        """A context manager for the client's session, which does not end inside it.
+
+        Raises Overloaded or ToolUnavailable.
+        """
+        return SessionLease(self, ctx, require_session)
 
     def find(self, ctx: CallContext) -> ModuleSession | None:
         """The client's session, or None where it has not started."""
         key = self._get_key(ctx)
         found = self._sessions.get(key)
-        if found is None and self._first_is_free and self.ask_root is None:
+        if found is None and self._first_is_free and self.ask_root is None and not self._is_single(ctx):
             found = self._take_first(key)
         return found.session if found is not None and found.has_started else None
-
-    async def get(self, ctx: CallContext) -> ModuleSession:
-        """The client's session, started where it has none. Raises Overloaded or ToolUnavailable."""
-        async with self.lease(ctx) as session:
-            return session
 
     async def acquire(self, ctx: CallContext) -> ClientSession | None:
         """The client's session with one call more, started where it has none; None after `stop`. Raises Overloaded."""
@@ -186,8 +196,9 @@ class ModuleSessions:
         key = self._get_key(ctx)
         found = self._sessions.get(key)
         if found is None:
-            if self.ask_root is None:
+            if self.ask_root is None or self._is_single(ctx):
                 found = self._add(key, ctx)
+                self._log_unasked()
             else:
                 found = await self._add_with_root(key, ctx, self.ask_root)
         if found is None:
@@ -197,18 +208,39 @@ class ModuleSessions:
             try:
                 await found.ready.wait()
             except BaseException:
-                found.release()
+                self.release_session(found)
                 raise
         if not found.has_started:
-            found.release()
+            self.release_session(found)
             return None
         return found
+
+    def release_session(self, found: ClientSession) -> None:
+        """Count one call less. The session of a single call ends with it."""
+        found.release()
+        if found.key and not found.calls and found.key in self._sessions:
+            self._end(found.key)
 
     def _get_hooks(self, found: ClientSession | None) -> SessionHooks:
         return found.hooks if found is not None else self._hooks_without_session
 
     def _get_key(self, ctx: CallContext) -> str:
-        return "" if self.limits.shared else ctx.session
+        return "" if self.limits.shared else ctx.state_key
+
+    def _log_unasked(self) -> None:
+        """Log once that clients without a session of their own are not asked for their folder."""
+        if self.ask_root is not None and not self._has_logged_unasked:
+            self._has_logged_unasked = True
+            log_fallback("clients that name no session are not asked")
+
+    def _is_single(self, ctx: CallContext) -> bool:
+        """Whether the call has a session for itself."""
+        return not self.limits.shared and not ctx.session and ctx.state_key != ""
+
+    def _has_no_hooks(self) -> bool:
+        if self._hook_modules or self.first is None or not self.first.has_started:
+            return False
+        return not any(self.first.session.hooks.list_handlers().values())  # those of the events log count, too
 
     async def _add_with_root(self, key: str, ctx: CallContext, ask_root: AskRoot) -> ClientSession | None:
         """Add a session in the client's own folder. One of its calls asks for it, and the others wait."""
@@ -224,8 +256,9 @@ class ModuleSessions:
     def _add(self, key: str, ctx: CallContext, folder: Path | None = None) -> ClientSession:
         if len(self._sessions) >= self.limits.limit and not self._end_longest_idle():
             raise Overloaded("There are too many sessions, and all are in use. Retry later.")
-        reuse_first = self._first_is_free and folder is None
-        added = self._take_first(key) if reuse_first else ClientSession(self._create(folder))
+        is_single = self._is_single(ctx)
+        reuse_first = self._first_is_free and folder is None and not is_single
+        added = self._take_first(key) if reuse_first else ClientSession(self._create(folder), key if is_single else "")
         if key not in self._sessions:
             self._sessions[key] = added
             assert self._tasks is not None
@@ -282,10 +315,11 @@ class SessionLease(Generic[T]):
 
     async def __aexit__(self, *_: object) -> None:
         if self._acquired is not None:
-            self._acquired.release()
+            self._sessions.release_session(self._acquired)
 
 
-def _require_session(found: ClientSession | None) -> ModuleSession:
+def require_session(found: ClientSession | None) -> ModuleSession:
+    """The session, if there is one. Raises ToolUnavailable."""
     if found is None:
         raise ToolUnavailable("The modules are no longer mounted.")
     return found.session

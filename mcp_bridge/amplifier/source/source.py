@@ -7,16 +7,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
 from anyio import from_thread, to_thread
 
-from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_POST, TOOL_PRE
+from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.amplifier.hosts import Host, choose_host, create_session
+from mcp_bridge.amplifier.inspection import CALL_ID, reads_call_id
 from mcp_bridge.amplifier.mount_plan import MountPlan
 from mcp_bridge.amplifier.results import is_second_form, to_result
 from mcp_bridge.amplifier.session import ModuleSession
@@ -31,6 +33,7 @@ from mcp_bridge.amplifier.source.sessions import (
     ask_for_root,
     list_module_handlers,
     log_fallback,
+    require_session,
 )
 from mcp_bridge.amplifier.source.status import SourceStatus
 from mcp_bridge.contracts.context import CallContext
@@ -43,7 +46,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
-CALL_ID = "_tool_call_id"  # argument with the id of the call, for tools whose results have the contract's second form
+_CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
 
 
 class AmplifierSource:
@@ -105,6 +108,7 @@ class AmplifierSource:
             HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
         )
         self._mount_timeout = mount_timeout
+        self._installed: dict[str, Path | EntryPoint] = {}
         self._redactor = Redactor()
         self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
         self._status = SourceStatus(name, self.sessions) if status else None
@@ -120,6 +124,13 @@ class AmplifierSource:
             log_fallback(NOT_ASKED)
         elif roots:
             self.sessions.ask_root = ask_for_root
+
+    def stop_governing(self) -> bool:
+        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
+        if self._plan.get_section("hooks"):
+            return False
+        self.middleware = ()
+        return True
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these texts in the events log, and in the plan that session:start contains."""
@@ -145,8 +156,7 @@ class AmplifierSource:
         async with anyio.create_task_group() as tasks:
             try:
                 first = await self.sessions.start(tasks)
-                is_empty = not first.get_tools() and not list_module_handlers(first.hooks.list_handlers())
-                problems = first.problems if is_empty else []
+                problems = self._find_fatal_problems(first)
                 published: Offer | None = None
                 while not problems:
                     self._changed = anyio.Event()
@@ -162,6 +172,15 @@ class AmplifierSource:
                 self.sessions.stop()
         raise SourceError("\n".join(problems))
 
+    def _find_fatal_problems(self, first: ModuleSession) -> list[str]:
+        handlers = first.hooks.list_handlers()
+        governing = list_module_handlers({event: handlers.get(event, []) for event in _CALL_EVENTS})
+        if governing and not self.middleware:
+            names = ", ".join(f"'{name}'" for name in sorted(governing))
+            problem = f"isolation: the modules register hooks for calls ({names}), which workers cannot run"
+            return [f"{problem}. List the tools to isolate under isolation.tools, or remove isolation"]
+        return first.problems if not first.get_tools() and not list_module_handlers(handlers) else []
+
     def _create_session(self, folder: Path | None) -> ModuleSession:
         """A session that is not started; `folder` is the client's working directory, if it has one."""
         config, folders = deepcopy(self._config), [self._directory]
@@ -169,7 +188,7 @@ class AmplifierSource:
         session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
         session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
         register_approval_provider(session.coordinator, self.asking)
-        session.loader.step_timeout = self._mount_timeout
+        session.loader.step_timeout, session.loader.installed = self._mount_timeout, self._installed
         session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
         if self._events_log is not None and self._notify_update is not None:
             self._events_log.record_standard_events(session.coordinator)
@@ -189,7 +208,8 @@ class AmplifierSource:
         """What is mounted now. Where two tools have the same name, the first is published."""
         problems = list(session.problems)
         found: dict[str, tuple[str, ToolEntry]] = {}
-        for key, tool in session.get_tools().items():
+        tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
+        for key, tool in tools.items():
             try:
                 handler = self._handlers.get(key)
                 if handler is None or handler.tool is not tool:
@@ -221,15 +241,15 @@ class AmplifierSource:
 class ToolHandler:
     """Calls the tool that is mounted under `key` in the caller's session. `tool` is that of the first session.
 
-    The id of the call is added, after validation, only for a tool that `wants_id`: its schema or the settings ask for
-    it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
+    The id of the call is added, after validation, only for a tool that `wants_id`: its schema, its code or the settings
+    ask for it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
     """
 
     def __init__(self, key: str, tool: Any, sessions: ModuleSessions) -> None:
         self.key = key
         self.tool = tool
         self._sessions = sessions
-        self.wants_id = False
+        self.wants_id = reads_call_id(tool)
 
     def build_entry(self) -> ToolEntry:
         tool = self.tool
@@ -247,7 +267,17 @@ class ToolHandler:
             return self._convert_result(result, ctx)
 
     def _run_in_thread(self, data: Any, ctx: CallContext) -> Any:
-        session = self._sessions.find(ctx) or from_thread.run(self._sessions.get, ctx)
+        if session := self._sessions.find(ctx):
+            return self._execute_tool(session, data, ctx)
+        acquired = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
+        try:
+            result = self._execute_tool(require_session(acquired), data, ctx)
+            return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
+        finally:
+            if acquired is not None:
+                from_thread.run_sync(self._sessions.release_session, acquired)
+
+    def _execute_tool(self, session: ModuleSession, data: Any, ctx: CallContext) -> Any:
         result = self._get_tool(session).execute(self._build_arguments(data, ctx))
         return self._wait_for_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
 
@@ -260,7 +290,9 @@ class ToolHandler:
             raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
         return tool
 
-    def _build_arguments(self, data: Any, ctx: CallContext) -> dict[str, Any]:
+    def _build_arguments(self, data: Any, ctx: CallContext) -> Any:
+        if not isinstance(data, Mapping | None):
+            return data  # the schema of the tool is not that of an object
         arguments = dict(data or {})
         if self.wants_id:
             arguments.setdefault(CALL_ID, ctx.request_id)

@@ -43,7 +43,8 @@ class SourceStatus:
 
     async def _read_status(self, _: Any, ctx: CallContext) -> dict[str, Any]:
         try:
-            session: dict[str, Any] | None = _describe_session(await self._sessions.get(ctx))
+            async with self._sessions.lease(ctx) as leased:
+                session: dict[str, Any] | None = _describe_session(leased)
         except CallError:  # no session is available, which the counts explain
             session = None
         limits = self._sessions.limits
@@ -51,10 +52,12 @@ class SourceStatus:
         return {"source": self._name, "sessions": counts, "session": session}
 
     async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
-        coordinator = (await self._sessions.get(ctx)).coordinator
-        channels = {
-            channel: await collect_contributions(coordinator, channel) for channel in _list_contributors(coordinator)
-        }
+        async with self._sessions.lease(ctx) as session:
+            coordinator = session.coordinator
+            channels = {
+                channel: await collect_contributions(coordinator, channel)
+                for channel in _list_contributors(coordinator)
+            }
         return {"source": self._name, "session": str(coordinator.session_id), "channels": channels}
 
 
@@ -117,7 +120,7 @@ def _describe_module(state: ModuleState) -> dict[str, Any]:
     spec = state.spec
     source = redact_userinfo(spec.source) if isinstance(spec.source, str) else _get_type_name(spec.source)
     description = {"module": spec.module, "kind": spec.kind, "source": source}
-    return {**description, "mounted": not state.problem, "problem": state.problem or None}
+    return {**description, "mounted": not state.problem, "problem": state.problem or state.warning or None}
 
 
 def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:

@@ -133,6 +133,7 @@ class _ContextCheck:
         self._compacts = self._examiner.check("context.compacts", found if len(view) >= len(history) else "", advice)
         if self._compacts:
             self._check_compacted(view, after, history)
+            await self._check_pairs(view)
             missing = [name for name in names if not recorder.get_events(name)]
             problem = f"{' and '.join(missing)} did not come" if missing else ""
             self._examiner.check("context.events", problem, "Emit both through the coordinator's hooks")
@@ -144,10 +145,17 @@ class _ContextCheck:
             examiner.report_failed("context.order", problem, "Return messages in the order in which they came")
         problem = "" if after == history else f"of {total} messages get_messages() has {len(after)} after compacting"
         examiner.check("context.keeps", problem, "Compact a copy: the history stays complete")
-        problem = _describe_unpaired(view)
-        examiner.check("context.pairs", problem, "Keep a call and its result together, or leave both out")
         problem = "" if history[0] in view else "the system message was left out"
         examiner.check("context.system", problem, "Keep messages with the role `system`")
+
+    async def _check_pairs(self, view: Messages) -> None:
+        """Check histories of several lengths and numbers of calls, because each is compacted at another message."""
+        problem = _describe_unpaired(view)
+        for calls in (1, 2):
+            for more in range(calls + 3):  # the messages of a turn
+                if not problem:
+                    problem = _describe_unpaired(await self._get_view(_build_history(calls, more)))
+        self._examiner.check("context.pairs", problem, "Keep a call and its result together, or leave both out")
 
     async def check_tokens(self) -> None:
         if not self._compacts:
@@ -192,17 +200,25 @@ class _ContextCheck:
         return outcome.result
 
 
-def _build_history() -> Messages:
+def _build_history(calls: int = 1, more: int = 0) -> Messages:
+    """A conversation with so many calls in each turn, and `more` messages of the user at the end."""
     history: Messages = [{"role": "system", "content": "You are a sample. " * 20}]
     for turn in range(_TURNS):
-        call = {"id": f"call_{turn}", "type": "function", "function": {"name": "sample", "arguments": "{}"}}
+        ids = [f"call_{turn}" if number == 0 else f"call_{turn}_{number}" for number in range(calls)]
         history += [
             {"role": "user", "content": f"question {turn} " + "word " * 80},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"call_{turn}", "content": f"result {turn} " + "word " * 80},
+            {"role": "assistant", "content": None, "tool_calls": [_build_call(call_id) for call_id in ids]},
+            *(
+                {"role": "tool", "tool_call_id": call_id, "content": f"result {turn} " + "word " * 80}
+                for call_id in ids
+            ),
             {"role": "assistant", "content": f"answer {turn} " + "word " * 80},
         ]
-    return history
+    return [*history, *({"role": "user", "content": f"addition {number} " + "word " * 80} for number in range(more))]
+
+
+def _build_call(call_id: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "sample", "arguments": "{}"}}
 
 
 def _describe_unpaired(view: Messages) -> str:

@@ -55,6 +55,13 @@ class _ToolCheck:
             steps += [
                 Step(item="tool.errors", run=self._check_calls, slow="tool.time", subject=self._key, group=group),
                 Step(item="tool.cancel", run=self._check_cancellation, subject=self._key, group=group),
+                Step(
+                    item="tool.validates",
+                    run=self._check_invalid_calls,
+                    slow="tool.validates",
+                    subject=self._key,
+                    group=group,
+                ),
             ]
         return steps
 
@@ -83,52 +90,74 @@ class _ToolCheck:
         examiner.check("tool.schema_valid", self._prefix_problem(problem), advice)
 
     async def _check_calls(self) -> None:
-        """Call the tool with a sample and with odd arguments, until a call is too slow."""
+        """Call the tool with a sample and with odd but valid arguments, until a call is too slow."""
         examiner, before = self._examiner, self._examiner.log_counter.count
-        odd = generate_odd_arguments(self._schema)
-        for arguments in (generate_arguments(self._schema), *odd):
+        valid = [arguments for arguments in self._generate_all() if self._is_valid(arguments)]
+        for arguments in valid:
             if not await self._call(arguments):
                 return
-        for item in ("tool.result", "tool.errors", "tool.time", "tool.input"):
-            examiner.report_passed(item)
-        if self._validator is None or all(map(self._validator.is_valid, odd)):
-            examiner.report_skipped("tool.validates", f"the schema of '{self._key}' allows any arguments")
-        else:
-            examiner.report_passed("tool.validates")
+        for item in ("tool.result", "tool.errors", "tool.time"):
+            if valid:
+                examiner.report_passed(item)
+            else:
+                examiner.report_skipped(item, f"no valid arguments for '{self._key}' were found")
+        examiner.report_passed("tool.input")
         problem = "" if examiner.log_counter.count > before else f"'{self._key}' logged nothing, at any level"
         examiner.check("tool.logs", problem, "Log what it does with logging.getLogger(__name__)")
+
+    async def _check_invalid_calls(self) -> None:
+        """Call the tool with arguments that its schema does not allow, until a call is too slow."""
+        invalid = [arguments for arguments in self._generate_all() if not self._is_valid(arguments)]
+        for arguments in invalid:
+            if not await self._call(arguments):
+                return
+        if invalid:
+            self._examiner.report_passed("tool.validates")
+        else:
+            self._examiner.report_skipped("tool.validates", f"the schema of '{self._key}' allows any arguments")
+
+    def _generate_all(self) -> list[dict[str, Any]]:
+        return [generate_arguments(self._schema), *generate_odd_arguments(self._schema)]
+
+    def _is_valid(self, arguments: dict[str, Any]) -> bool:
+        return self._validator is None or self._validator.is_valid(arguments)
 
     async def _call(self, arguments: dict[str, Any]) -> bool:
         """Call the tool once. Return whether it ended in time."""
         examiner, given = self._examiner, deepcopy(arguments)
         outcome = await examiner.call(self._tool.execute, given)
         call = f"'{self._key}' with {truncate(repr(arguments), 80)}"
-        if outcome.is_slow:
+        if not self._is_valid(arguments):
+            self._check_rejection(outcome, call)
+        elif outcome.is_slow:
             advice = "Return sooner, or allow more with --timeout"
             examiner.report_failed("tool.time", f"{call} did not return in time", advice)
-            return False
-        if outcome.error is not None:
+        elif outcome.error is not None:
             advice = "Catch what it raises, and return success=False with the reason"
             examiner.report_failed("tool.errors", f"{call} raised {outcome.problem}", advice)
-        else:
-            self._check_result(outcome, arguments, call)
-        if given != arguments:
+        elif not isinstance(_read_result(outcome), ToolResult):
+            found = f"{call} returned a {type(outcome.result).__name__}"
+            examiner.report_failed("tool.result", found, "Return ToolResult(success=..., output=..., error=...)")
+        if not outcome.is_slow and given != arguments:
             examiner.report_failed(
                 "tool.input", f"{call} has changed them to {truncate(repr(given), 80)}", "Work on a copy of the input"
             )
-        return True
+        return not outcome.is_slow
 
-    def _check_result(self, outcome: CallOutcome, arguments: dict[str, Any], call: str) -> None:
-        try:
-            result = to_result(outcome.result)
-        except Exception as error:  # a property of third-party code may raise anything
-            result = describe_error(error)
-        if not isinstance(result, ToolResult):
-            found = f"{call} returned a {type(outcome.result).__name__}"
-            self._examiner.report_failed("tool.result", found, "Return ToolResult(success=..., output=..., error=...)")
-        elif result.success and self._validator is not None and not self._validator.is_valid(arguments):
+    def _check_rejection(self, outcome: CallOutcome, call: str) -> None:
+        """Check that a call with invalid arguments has resulted in a failure."""
+        result = _read_result(outcome)
+        if outcome.is_slow:
+            problem = "did not return in time"
+        elif outcome.error is not None:
+            problem = f"raised {outcome.problem}"
+        elif not isinstance(result, ToolResult):
+            problem = f"returned a {type(outcome.result).__name__}"
+        else:
+            problem = "succeeded" if result.success else ""
+        if problem:
             advice = "Validate the arguments first, and return success=False where they are invalid"
-            self._examiner.report_failed("tool.validates", f"{call}, which are invalid, succeeded", advice)
+            self._examiner.report_failed("tool.validates", f"{call}, which are invalid, {problem}", advice)
 
     async def _check_cancellation(self) -> None:
         arguments = generate_arguments(self._schema)
@@ -138,6 +167,13 @@ class _ToolCheck:
 
     def _prefix_problem(self, problem: str) -> str:
         return f"'{self._key}': {problem}" if problem else ""
+
+
+def _read_result(outcome: CallOutcome) -> Any:
+    try:
+        return to_result(outcome.result)
+    except Exception as error:  # a property of third-party code may raise anything
+        return describe_error(error)
 
 
 async def _describe_cancellation(examiner: Examiner, function: Any, arguments: dict[str, Any]) -> str:

@@ -151,6 +151,15 @@ async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
     seen.check("the file", card.read_text(), lambda text: text == "write")
 
 
+def validate_modules(folder: Path, seen: Seen) -> None:
+    """Every module that was fetched meets the requirements of its contract."""
+    for package in sorted(folder.glob("modules/**/amplifier_module_*/__init__.py")):
+        command = [sys.executable, "-m", "mcp_bridge", "module", "validate", str(package.parents[1]), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        failed = json.loads(done.stdout)["failed"] if done.stdout else done.stderr
+        seen.check(f"module validate {package.parent.name}", failed, lambda found: not found)
+
+
 def server_parameters(path: Path, *, folder: Path | str) -> StdioServerParameters:
     """The server of a settings file, started in a folder."""
     command = ["-m", "mcp_bridge", "serve", str(path)]
@@ -171,6 +180,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = settings(Path(folder).resolve(), clones)
         subprocess.run([sys.executable, "-m", "mcp_bridge", "module", "lock", str(path)], check=True)
+        validate_modules(path.parent, seen)
         for mode in ("legacy", STATELESS):
             print(f"== {mode}")
             anyio.run(visit, path, mode, seen)

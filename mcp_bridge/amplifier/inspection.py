@@ -1,0 +1,55 @@
+"""What the hooks and the code of modules show: whether they can have an effect, and whether a tool reads its call's id.
+
+A tool's methods are read as compiled code, and none of them is run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from types import CodeType
+from typing import Any
+
+from mcp_bridge.amplifier.events import AGENT_EVENTS
+
+CALL_ID = "_tool_call_id"  # the argument with the id of the call, for tools that return it with their results
+_SPAWN = (
+    "session.spawn"  # the capability that starts an agent. Applications of Amplifier register it, modules rarely do
+)
+
+_HINT = "Remove it from the plan"
+
+
+def describe_unheard_events(heard: Collection[str]) -> str:
+    """Return why hooks of these events have no effect. Empty if they may have one."""
+    if not heard or not AGENT_EVENTS.issuperset(heard):
+        return ""
+    names = ", ".join(f"'{event}'" for event in sorted(heard))
+    return f"it has no effect, because its hooks only receive {names}, and the bridge runs no agents. {_HINT}"
+
+
+def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:
+    """Return why every call of a tool must fail. Empty if calls may succeed."""
+    if get_capability(_SPAWN) is not None or not _has_constant(tool, _SPAWN, beside="get_capability"):
+        return ""
+    return f"it can only fail, because no module registers the capability '{_SPAWN}', which starts agents. {_HINT}"
+
+
+def reads_call_id(tool: Any) -> bool:
+    """Return whether the code of a tool reads the id of the call from its arguments."""
+    return _has_constant(tool, CALL_ID)
+
+
+def _has_constant(tool: Any, text: str, beside: str = "") -> bool:
+    """Return whether a function of the tool's class has this text, and uses the name `beside`."""
+    return any(text in code.co_consts and (not beside or beside in code.co_names) for code in _iter_code(type(tool)))
+
+
+def _iter_code(cls: type) -> Iterator[CodeType]:
+    members = [member for base in inspect.getmro(cls) for member in vars(base).values()]
+    pending: list[Any] = [getattr(inspect.unwrap(member), "__code__", None) for member in members if callable(member)]
+    while pending:
+        code = pending.pop()
+        if isinstance(code, CodeType):
+            yield code
+            pending.extend(code.co_consts)

@@ -1,0 +1,89 @@
+"""Modules that can have no effect without agents are reported, and tools that can only fail are not published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
+from tests.kits.amplifier.observe_kit import LEGACY, STATUS, Observed, read
+
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
+
+REMINDS = """
+async def mount(coordinator, config):
+    for event in EVENTS:
+        coordinator.hooks.register(event, lambda event, data: None, name="reminds")
+    return lambda: None
+"""
+DELEGATES = """
+class Task:
+    name, description = "task", "Lets an agent work."
+    input_schema = {"type": "object"}
+
+    def __init__(self, coordinator): self.coordinator = coordinator
+
+    async def execute(self, input):
+        async def spawn():
+            return self.coordinator.get_capability("session.spawn")
+        if await spawn() is None:
+            return {"success": False, "error": {"message": "Session spawning not available."}}
+        return {"success": True, "output": "done"}
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Task(coordinator))
+    await coordinator.mount("tools", MockTool("other"))
+"""
+SPAWNS = """
+async def mount(coordinator, config): pass
+
+async def on_session_ready(coordinator):
+    coordinator.register_capability("session.spawn", lambda: None)
+"""
+
+
+def get_reminder(*events: str) -> str:
+    """A module whose hooks receive these events."""
+    return REMINDS.replace("EVENTS", repr(events))
+
+
+@BOTH_HOSTS
+async def test_hooks_that_nothing_calls_are_reported_and_the_others_work(tmp_path: Path) -> None:
+    modules = {"reminds": get_reminder("provider:request", "llm:response"), "delegates": DELEGATES}
+    observed = Observed(tmp_path, modules, plan={"tools": ["delegates"], "hooks": ["reminds"]})
+    async with observed.client(mode=LEGACY) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["other"]
+        assert not (await client.call_tool("other", {})).is_error
+        session = (await read(client, STATUS))["session"]
+    reasons = [
+        "it has no effect, because its hooks only receive 'llm:response', 'provider:request', and the bridge runs no "
+        "agents. Remove it from the plan",
+        "its tool 'task' is not published: it can only fail, because no module registers the capability "
+        "'session.spawn', which starts agents. Remove it from the plan",
+    ]
+    assert observed.problems == [f"reminds: {reasons[0]}", f"delegates: {reasons[1]}"]
+    assert [(one["mounted"], one["problem"]) for one in session["modules"]] == [(True, reasons[1]), (True, reasons[0])]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        get_reminder("provider:request", "tool:pre"),
+        get_reminder("my:event"),
+        get_reminder("provider:request") + "\nasync def on_session_ready(coordinator): pass\n",
+        get_reminder("provider:request").replace("return", "coordinator.register_capability('mine', 1)\n    return"),
+    ],
+)
+async def test_a_module_that_may_have_an_effect_is_not_reported(tmp_path: Path, module: str) -> None:
+    observed = Observed(tmp_path, {"reminds": module}, plan={"hooks": ["reminds"]})
+    async with observed.client(mode=LEGACY):
+        assert observed.problems == []
+
+
+@BOTH_HOSTS
+async def test_a_tool_that_calls_agents_is_published_where_a_module_starts_them(tmp_path: Path) -> None:
+    observed = Observed(tmp_path, {"delegates": DELEGATES, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
+    async with observed.client(mode=LEGACY) as client:
+        assert sorted(tool.name for tool in (await client.list_tools()).tools) == ["other", "task"]
+        assert observed.problems == []
