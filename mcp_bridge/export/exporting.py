@@ -111,6 +111,7 @@ class Export:
             arguments=arguments,
             exported=raw.name,
             model_id=raw.id,
+            root=tool.wire.root if tool is not None else "$",
             refusal=refusal,
         )
 

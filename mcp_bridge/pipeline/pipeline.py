@@ -38,6 +38,9 @@ from mcp_bridge.wire.values import Unreadable, to_result
 
 logger = logging.getLogger("mcp_bridge.calls")
 
+_NULL_FOR_NUMBER = ": expected type number, got null"
+"""The end of a problem with an output that may have been NaN, for which JSON has no value."""
+
 ROUNDS = 100
 """How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
 
@@ -284,7 +287,7 @@ def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, messag
     if (excess := limits.describe_excess(call.arguments, message_size)) is not None:
         raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
-        raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
+        raise InvalidArguments(tool.input.describe_problems(call.arguments, call.root), tool=call.name, kind=call.kind)
 
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -321,7 +324,10 @@ async def _recheck_output(
 
 def _check_output(tool: PreparedEntry, output: Any, changed_by: str = "") -> None:
     if not tool.output.is_valid(output):
-        problems = tool.output.check(output).errors
+        problems = [
+            f"{line} (NaN and infinities become null)" if line.endswith(_NULL_FOR_NUMBER) else line
+            for line in tool.output.describe_problems(output)
+        ]
         raise InvalidOutput(problems, tool=tool.name, output=output, changed_by=changed_by)
 
 
