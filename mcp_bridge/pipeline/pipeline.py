@@ -21,6 +21,7 @@ from mcp_bridge.contracts.errors import (
     InvalidOutput,
     Overloaded,
     QuestionExpired,
+    ToolCrashed,
     ToolFailed,
     ToolTimeout,
 )
@@ -251,7 +252,12 @@ class Pipeline:
             if needs is not None:
                 ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
             ctx.started, ctx.needs = True, None
-            value = await tool.run(call.arguments, ctx, self.threads)
+            try:
+                value = await tool.run(call.arguments, ctx, self.threads)
+            except ToolCrashed as error:  # a worker knows only the original name
+                raise ToolCrashed(call.name, error.how, kind=call.kind) from None
+            except InvalidOutput as error:
+                raise InvalidOutput(error.details, tool=call.name, output=error.output, kind=call.kind) from error
             if not isinstance(value, NeedsInput):
                 try:
                     result = tool.read_result(value, call)
