@@ -174,7 +174,7 @@ def _describe_result(result: ToolResult) -> dict[str, Any]:
         row["content"] = [render_block(item, "") for item in result.content]
     if result.is_error:
         row |= {"error": result.error_text, "code": result.code}
-    return row | {"duration_ms": result.duration_ms}
+    return row | {"duration_ms": None if result.duration_ms is None else round(result.duration_ms, 3)}
 
 
 def _print_result(result: ToolResult) -> None:

@@ -112,7 +112,10 @@ class LintOptions:
     """Check which tools MCP clients would reject. Shows how to fix them. Exits with 1 if a tool is rejected."""
 
     file: FileArgument = None
-    client: Annotated[str, Option(metavar="NAME", help="A client such as claude-code, or `all`.")] = "all"
+    client: Annotated[
+        str,
+        Option(metavar="NAME", help="A client such as claude-code, or `all`. Default: all clients, without notes."),
+    ] = ""
     server_name: Annotated[
         str | None,
         Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
