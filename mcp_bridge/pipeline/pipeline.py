@@ -32,6 +32,7 @@ from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.deadline import DeadlineClock
 from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota, Slot, compute_share
+from mcp_bridge.runtime.third_party import describe_error
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
@@ -184,7 +185,7 @@ class Pipeline:
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
         reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
-        shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
+        shown = describe_error(error) if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
     async def _limit_time(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
