@@ -1,4 +1,4 @@
-"""Converts what a provider returns or raises to a result."""
+"""Converts what a provider returns or raises to a result, and a result to what a provider returns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.contracts import errors
-from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.content import Content, InjectedText
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.wire.values import as_text
 
 FAILED = "Tool failed"
 """The error of a failure without a text."""
@@ -87,3 +88,18 @@ def _find_content(output: Any) -> tuple[Content, ...] | None:
     if isinstance(output, list | tuple) and output and all(isinstance(item, Content) for item in output):
         return tuple(output)
     return None
+
+
+def to_provider_fields(result: ToolResult) -> dict[str, Any]:
+    """The fields of a provider's result, with the texts that policies have injected for the model."""
+    content: Any = result.content
+    blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
+    injected = [block.text for block in blocks if isinstance(block, InjectedText)]
+    if result.is_error:
+        return {"success": False, "result": None, "error": "\n\n".join([result.error_text, *injected])}
+    value = result.output
+    if value is None:
+        value = [block for block in blocks if not isinstance(block, InjectedText)] or None
+    if injected:
+        value = "\n\n".join([*([] if value is None else [as_text(value)]), *injected])
+    return {"success": True, "result": value, "error": None}
