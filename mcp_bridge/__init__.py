@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_bridge._version import __version__
+    from mcp_bridge.app.opening import open_bridge
     from mcp_bridge.app.serve import asgi_app, serve
     from mcp_bridge.authoring import prompt, resource, tool
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
@@ -59,6 +60,7 @@ _EXPORTS = {
     "mcp_bridge.contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
     "mcp_bridge.pipeline.pipeline": "Pipeline",
     "mcp_bridge.registry.registry": "ToolRegistry",
+    "mcp_bridge.app.opening": "open_bridge",
     "mcp_bridge.app.serve": "asgi_app serve",
     "mcp_bridge.tool_use": "ChainStep ToolChain",
 }
@@ -69,7 +71,7 @@ __all__ = [
     "MissingCapability", "NeedsInput", "Offer", "Pipeline", "PromptArgument", "PromptEntry", "ResourceEntry",
     "ResourceLink", "ResourceNotFound", "ResourceTemplate", "Root", "Roots", "Sampled", "Sampling", "Stage",
     "State", "Store", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry", "ToolError", "ToolRegistry",
-    "ToolResult", "ToolSource", "__version__", "asgi_app", "prompt", "resource", "serve", "tool",
+    "ToolResult", "ToolSource", "__version__", "asgi_app", "open_bridge", "prompt", "resource", "serve", "tool",
 ]  # fmt: skip
 
 

@@ -56,6 +56,7 @@ PUBLIC = [
     "ToolSource",
     "__version__",
     "asgi_app",
+    "open_bridge",
     "prompt",
     "resource",
     "serve",

@@ -190,7 +190,7 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
         for reference, error in exceptions.items():
             if reference in result.error_text:
                 row |= {"reference": reference, "exception": _describe_exception(error)}
-    return row | {"duration_ms": result.duration_ms}
+    return row | {"duration_ms": None if result.duration_ms is None else round(result.duration_ms, 3)}
 
 
 def _describe_exception(error: BaseException) -> dict[str, str]:

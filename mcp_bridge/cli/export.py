@@ -34,13 +34,14 @@ from mcp_bridge.export import Export
 from mcp_bridge.packaging.bundle import Description, PublishedEntries, build_bundle, choose_version
 from mcp_bridge.packaging.dockerfile import build_dockerfile, find_in_context
 from mcp_bridge.packaging.project import Additions, Project, collect_project
-from mcp_bridge.packaging.release import read_wheel
+from mcp_bridge.packaging.release import Wheel, build_wheel, read_wheel
 from mcp_bridge.packaging.server_json import build_server_json, choose_publication
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.wire.client_names import to_client_name
 
 _PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password is a secret, whatever the name of its variable."""
+_INDEX_HINT = "Use --from-index once your package index has it."
 
 
 def export_tools(options: ToolExportOptions, name: str) -> None:
@@ -67,7 +68,7 @@ def export_bundle(options: BundleOptions) -> None:
     description = Description(
         version=options.package_version, text=options.description, author=options.author, license=options.license
     )
-    wheel = read_wheel(options.wheel) if options.wheel is not None else None
+    wheel = _choose_wheel(options)
     choose_version(project, description)  # fails before anything is started
     report(*project.warnings)
     entries = _collect_entries(file)
@@ -76,6 +77,8 @@ def export_bundle(options: BundleOptions) -> None:
     output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
     _write_file(content, output, sources=project.files.values())
     report(*(f"  {size:>9,}  {name}" for name, size in files.items()))
+    if wheel is not None and options.wheel is None:
+        report(f"mcp-bridge itself is in the bundle, as {wheel.name}. {_INDEX_HINT}")
     if description.author is None:
         report("author: unknown; set it with --author")
     report(f"{output}: {format_count(len(files), 'file')}, {format_count(len(entries.tools), 'tool')}")
@@ -122,14 +125,28 @@ def export_links(options: LinkOptions) -> None:
 
 def export_dockerfile(options: DockerfileOptions) -> None:
     """Write a Dockerfile, to be built in the folder of the settings. Raises ConfigError."""
-    file, wheel, wheel_path = find_file(options.file), None, ""
+    file, wheel, wheel_path = find_file(options.file), _choose_wheel(options), ""
     project = collect_project(file, _to_additions(options))
     report(*project.warnings)
     if options.wheel is not None:
-        wheel, wheel_path = read_wheel(options.wheel), find_in_context(options.wheel, file.parent)
+        wheel_path = find_in_context(options.wheel, file.parent)
+    elif wheel is not None:
+        wheel_path = wheel.name
     text = build_dockerfile(project, wheel=wheel, wheel_path=wheel_path, http=options.http)
     _deliver(text, options.output, sources=project.files.values())
+    if wheel is not None and options.wheel is None:
+        _write_file(wheel.content, file.parent / wheel.name)
+        report(f"Wrote {file.parent / wheel.name}, from which the image installs mcp-bridge. {_INDEX_HINT}")
     report(f"Build it in {file.parent.resolve()}, from which it copies {format_count(len(project.files), 'file')}.")
+
+
+def _choose_wheel(options: BundleOptions | DockerfileOptions) -> Wheel | None:
+    """The wheel to install mcp-bridge from: the given one, or one of what is running. None for a package index."""
+    if options.wheel is None:
+        return None if options.from_index else build_wheel()
+    if options.from_index:
+        raise ConfigError("--wheel and --from-index exclude each other", where="--wheel", hint="Use one of them")
+    return read_wheel(options.wheel)
 
 
 def _to_additions(options: BundleOptions | DockerfileOptions) -> Additions:

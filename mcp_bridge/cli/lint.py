@@ -55,7 +55,8 @@ def lint_tools(options: LintOptions) -> None:
         write_json({"ok": ok, "clients": names, "findings": rows, "problems": bridge.problems})
     else:
         summary = f"{format_count(len(tools), 'tool')}, {_summarize(findings, profiles)}"
-        _print_findings(findings, problems, summary)
+        shown = [finding for finding in findings if options.client or finding.level != "note"]
+        _print_findings(shown, problems, summary)
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
@@ -68,7 +69,7 @@ def _list_wire_tools(bridge: Bridge) -> list[dict[str, Any]]:
 
 
 def _choose_profiles(client: str) -> Sequence[Profile]:
-    if client == ALL_CLIENTS:
+    if client in ("", ALL_CLIENTS):
         return list(PROFILES.values())
     if client.lower() not in PROFILES:
         names = suggest_clients(client)

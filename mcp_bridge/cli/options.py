@@ -61,7 +61,11 @@ OutputOption = Annotated[
     Path | None, Option("--output", "-o", metavar="PATH", help="Write to this file instead of stdout.")
 ]
 WheelOption = Annotated[
-    Path | None, Option(metavar="FILE", help="Install mcp-bridge from this wheel instead of a package index.")
+    Path | None,
+    Option(metavar="FILE", help="Install mcp-bridge from this wheel. Default: a wheel of the version that is running."),
+]
+FromIndexOption = Annotated[
+    bool, Option("--from-index", help="Install mcp-bridge from a package index, and add no wheel.")
 ]
 IncludeOption = Annotated[
     list[str] | None, Option(metavar="PATTERN", help="Also include these files, e.g. 'data/*.json'; repeatable.")
@@ -179,7 +183,10 @@ class LintOptions:
     """Check which tools MCP clients would reject. Shows how to fix them. Exits with 1 if a tool is rejected."""
 
     file: FileArgument = None
-    client: Annotated[str, Option(metavar="NAME", help="A client such as claude-code, or `all`.")] = "all"
+    client: Annotated[
+        str,
+        Option(metavar="NAME", help="A client such as claude-code, or `all`. Default: all clients, without notes."),
+    ] = ""
     server_name: Annotated[
         str | None,
         Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
@@ -300,6 +307,7 @@ class BundleOptions:
         Path | None, Option("--output", "-o", metavar="PATH", help="Write to this file. Default: NAME.mcpb.")
     ] = None
     wheel: WheelOption = None
+    from_index: FromIndexOption = False
     include: IncludeOption = None
     needs: NeedsOption = None
     env: EnvOption = None
@@ -356,6 +364,7 @@ class DockerfileOptions:
     output: OutputOption = None
     http: Annotated[bool, Option("--http", help="Serve over HTTP on port 8808 instead of stdio.")] = False
     wheel: WheelOption = None
+    from_index: FromIndexOption = False
     include: IncludeOption = None
     needs: NeedsOption = None
     env: EnvOption = None

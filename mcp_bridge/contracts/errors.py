@@ -179,6 +179,7 @@ class ToolCrashed(CallError):
 
     def __init__(self, tool: str, how: str, *, kind: str = "tool") -> None:
         super().__init__(f"{kind.capitalize()} '{tool}' {how}. Nothing else is affected.")
+        self.how = how
 
 
 class ToolUnavailable(CallError):

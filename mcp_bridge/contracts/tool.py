@@ -93,13 +93,15 @@ class ToolCall:
     """One call. The pipeline validates `arguments` and passes them to the handler.
 
     Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
-    URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments.
+    URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments. `root` is the path
+    of `arguments` in what the caller sent: `$.input` if the caller wraps them.
     """
 
     id: str
     name: str
     arguments: Any = None
     kind: Kind = "tool"
+    root: str = "$"
 
 
 class EncodedOutput(NamedTuple):

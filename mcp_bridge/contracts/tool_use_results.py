@@ -35,14 +35,14 @@ class Result:
         return self.status is ResultStatus.SUCCESS
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this result as a dictionary, with the status as its value."""
+        """Return this result as a dictionary, with the status as its value and the duration to the microsecond."""
         return {
             "status": self.status.value,
             "data": self.data,
             "message": self.message,
             "errors": list(self.errors),
             "metadata": dict(self.metadata),
-            "duration_ms": self.duration_ms,
+            "duration_ms": None if self.duration_ms is None else round(self.duration_ms, 3),
         }
 
     @classmethod

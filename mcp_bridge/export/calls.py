@@ -9,6 +9,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import CallError, InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.schema.messages import get_json_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def parse_arguments(given: Any, tool: str) -> dict[str, Any]:
         return {}
     if isinstance(value, Mapping):
         return dict(value)
-    raise InvalidArguments([f"$: expected an object, got {type(value).__name__}"], tool=tool)
+    raise InvalidArguments([f"$: expected an object, got {get_json_type(value)}"], tool=tool)
 
 
 def _parse_json(text: str | bytes, tool: str) -> Any:

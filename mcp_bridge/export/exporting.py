@@ -11,6 +11,7 @@ import anyio
 
 from mcp_bridge.contracts.context import CallContext, Caller
 from mcp_bridge.contracts.errors import CallError, ConfigError
+from mcp_bridge.contracts.registry_owner import RegistryOwner, get_caller
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.export.calls import ModelCall, RawCall, parse_arguments
 from mcp_bridge.export.formats import FORMATS, Format
@@ -27,7 +28,7 @@ class Export:
     """A snapshot of tools in one vendor's format.
 
     Args:
-        tools: A registry, or entries.
+        tools: A registry, a running bridge, or entries.
         format: A key of FORMATS.
         strict: Whether schemas are converted for OpenAI's strict mode.
         only: The names of the tools to export; by default all.
@@ -41,7 +42,12 @@ class Export:
     """
 
     def __init__(
-        self, tools: Caller | Iterable[ToolEntry], format: str, *, strict: bool = False, only: Sequence[str] = ()
+        self,
+        tools: Caller | RegistryOwner | Iterable[ToolEntry],
+        format: str,
+        *,
+        strict: bool = False,
+        only: Sequence[str] = (),
     ) -> None:
         self._format = _get_format(format, strict)
         self._caller = _to_caller(tools)
@@ -111,6 +117,7 @@ class Export:
             arguments=arguments,
             exported=raw.name,
             model_id=raw.id,
+            root=tool.wire.root if tool is not None else "$",
             refusal=refusal,
         )
 
@@ -124,9 +131,9 @@ def _get_format(name: str, strict: bool) -> Format:
     return FORMATS[name]
 
 
-def _to_caller(tools: Caller | Iterable[ToolEntry]) -> Caller:
+def _to_caller(tools: Caller | RegistryOwner | Iterable[ToolEntry]) -> Caller:
     if not isinstance(tools, Iterable):
-        return tools
+        return get_caller(tools)
     registry = ToolRegistry()
     for entry in tools:
         registry.register(entry)

@@ -66,6 +66,11 @@ def list_validation_errors(error: Any) -> list[str]:
     return [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
 
 
+def find_published_name(ctx: CallContext, handler: Any, name: str) -> str:
+    """Return the name under which the tool with this handler is published, or `name`."""
+    return next((entry.name for entry in ctx.tools() if entry.handler == handler), name)
+
+
 async def require_approval(ctx: CallContext, name: str, arguments: Any) -> None:
     """Ask the user whether this call may run, for tools whose framework would stop for an approval.
 

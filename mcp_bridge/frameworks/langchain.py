@@ -94,7 +94,7 @@ def _convert_error(tool: Any, error: Exception) -> ToolResult:
         return make_failure(str(error) or "Tool execution error")
     own = getattr(tool.args_schema, "__name__", None)
     if is_a(error, "pydantic_core", "ValidationError") and own is not None and getattr(error, "title", None) == own:
-        raise InvalidArguments(list_validation_errors(error), tool=tool.name) from error
+        raise InvalidArguments(list_validation_errors(error)) from error
     raise error
 
 

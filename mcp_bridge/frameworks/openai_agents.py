@@ -17,6 +17,7 @@ from mcp_bridge.contracts.errors import Denied, InvalidArguments, SourceError, T
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import (
     Json,
+    find_published_name,
     get_description,
     get_tool_name,
     is_a,
@@ -55,14 +56,14 @@ class _ToolCaller:
         """Handle one call. The user is asked on the server's own event loop; the SDK runs on asyncio."""
         arguments = dict(data or {})
         if await run_on_asyncio(partial(self._needs_approval, arguments)):
-            await require_approval(ctx, self._tool.name, arguments)
+            await require_approval(ctx, find_published_name(ctx, self.call, self._tool.name), arguments)
         return await run_on_asyncio(partial(self._run, arguments))
 
     async def _needs_approval(self, arguments: Json) -> bool:
         """Raises ToolUnavailable if the tool is not enabled for this call."""
         tool, context = self._tool, self._build_context(arguments)
         if callable(tool.is_enabled) and not await resolve_awaitable(tool.is_enabled(context, context.agent)):
-            raise ToolUnavailable(f"The tool '{tool.name}' is not enabled now.")
+            raise ToolUnavailable("This tool is not enabled now.")
         policy = getattr(tool, "needs_approval", False)
         if not callable(policy):
             return bool(policy)
@@ -101,13 +102,14 @@ class _ToolCaller:
         if is_a(error, PACKAGE, "ToolTimeoutError"):
             format_timeout = getattr(tool, "timeout_error_function", None)
             if format_timeout is None or tool.timeout_behavior != "error_as_result":
-                raise ToolTimeout(tool.name, float(tool.timeout_seconds)) from error
+                text = f"The tool did not finish within {float(tool.timeout_seconds):g} seconds and was stopped."
+                return make_failure(text, ToolTimeout.code)
             return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
         if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that match the schema, but not the function
             cause = error.__cause__
             invalid = is_a(cause, "pydantic_core", "ValidationError")
             lines = list_validation_errors(cause) if invalid else [str(error)]
-            raise InvalidArguments(lines, tool=tool.name) from error
+            raise InvalidArguments(lines) from error
         raise error
 
     async def _run_guardrails(self, attribute: str, data_class: str, context: Any, **fields: Any) -> str | None:

@@ -15,7 +15,14 @@ from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.common import Json, is_a, list_validation_errors, make_failure, require_approval
+from mcp_bridge.frameworks.common import (
+    Json,
+    find_published_name,
+    is_a,
+    list_validation_errors,
+    make_failure,
+    require_approval,
+)
 from mcp_bridge.frameworks.content_blocks import from_data, from_url
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import is_on_asyncio
@@ -115,7 +122,7 @@ class _ToolsetCaller:
         context = replace(_build_context(), tool_name=self._name, tool_call_id=ctx.request_id or "call")
         tool = (await self._toolset.get_tools(context)).get(self._name)
         if tool is None:
-            raise ToolUnavailable(f"The tool '{self._name}' is not offered now.")
+            raise ToolUnavailable("This tool is not offered now.")
         if tool.tool_def.kind == "unapproved":
             context = await self._ask_approval(context, data, ctx)
         try:
@@ -129,7 +136,7 @@ class _ToolsetCaller:
             return self._convert_error(error)
 
     async def _ask_approval(self, context: Any, data: Json, ctx: CallContext) -> Any:
-        await require_approval(ctx, self._name, data)
+        await require_approval(ctx, find_published_name(ctx, self.call, self._name), data)
         return replace(context, tool_call_approved=True)
 
     async def _run(self, tool: Any, data: Json, context: Any) -> ToolResult:
@@ -138,7 +145,7 @@ class _ToolsetCaller:
         except Exception as error:
             if not is_a(error, "pydantic_core", "ValidationError"):
                 raise
-            raise InvalidArguments(list_validation_errors(error), tool=self._name) from error
+            raise InvalidArguments(list_validation_errors(error)) from error
         check = getattr(tool, "args_validator_func", None)
         if check is not None:
             await resolve_awaitable(check(context, **arguments))
@@ -151,7 +158,7 @@ class _ToolsetCaller:
         if is_a(error, PACKAGE, "ModelRetry", "ToolFailed"):
             return make_failure(as_text(getattr(error, "message", "")))
         if is_a(error, PACKAGE, "CallDeferred"):
-            raise ToolUnavailable(f"The tool '{self._name}' defers its result, which only an agent can wait for.")
+            raise ToolUnavailable("This tool defers its result, which only an agent can wait for.")
         raise error
 
 

@@ -5,19 +5,17 @@ The manifest has version 0.4: https://github.com/modelcontextprotocol/mcpb, MANI
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.project import Project
-from mcp_bridge.packaging.release import OLDEST_PYTHON, Wheel, format_distribution, format_requirement
+from mcp_bridge.packaging.release import OLDEST_PYTHON, Wheel, build_zip, format_distribution, format_requirement
 from mcp_bridge.settings.environment import EnvironmentVariable
 
 MANIFEST_VERSION = "0.4"
@@ -32,8 +30,6 @@ FOLDER = "project"
 WHEELS = "wheels"
 SHORTEST_SECRET = 8
 """Characters. Shorter values are not looked for, because they also occur in ordinary text."""
-_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in a bundle, so that the same project gives the same bytes."""
 _START_SCRIPT = '''"""Serve the tools of this bundle over stdio."""
 
 import os
@@ -93,7 +89,7 @@ def build_bundle(
     _check_secrets(files, secrets)
     if wheel is not None:
         files[f"{WHEELS}/{wheel.name}"] = wheel.content
-    return _zip_files(files), {name: len(content) for name, content in sorted(files.items())}
+    return build_zip(files), {name: len(content) for name, content in sorted(files.items())}
 
 
 def _build_pyproject(project: Project, wheel: Wheel | None) -> str:
@@ -132,18 +128,6 @@ def _check_secrets(files: Mapping[str, bytes], secrets: Iterable[str]) -> None:
         if any(value in content for value in values):
             hint = "Remove it, and refer to the variable: ${NAME}"
             raise ConfigError("this file contains the value of a secret variable", path=name, hint=hint)
-
-
-def _zip_files(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
-        for name, content in sorted(files.items()):
-            entry = ZipInfo(name, _TIMESTAMP)
-            entry.compress_type = ZIP_DEFLATED
-            entry.create_system = 3  # Unix, on every system
-            entry.external_attr = 0o100644 << 16
-            archive.writestr(entry, content)
-    return buffer.getvalue()
 
 
 def build_manifest(project: Project, entries: PublishedEntries, description: Description) -> dict[str, Any]:

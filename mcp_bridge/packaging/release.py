@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from hashlib import sha256
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.contracts.errors import ConfigError
@@ -15,6 +19,11 @@ from mcp_bridge.contracts.errors import ConfigError
 OLDEST_PYTHON = "3.11"
 LARGEST_WHEEL = 50 * 1024 * 1024
 """Bytes. The wheel of this project has less than one megabyte."""
+_WHEEL_FILE = "Wheel-Version: 1.0\nGenerator: mcp-bridge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_OF_ONE_INSTALLATION = frozenset({"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
+"""Files of the metadata that describe an installation, or that each wheel has of its own."""
+_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in an archive, so that the same content gives the same bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,59 @@ def read_wheel(path: Path) -> Wheel:
     if not content.startswith(b"PK"):
         raise ConfigError("the file is not a wheel, despite its name", path=str(path), where="--wheel", hint=hint)
     return Wheel(name=path.name, version=str(version), content=content)
+
+
+def build_wheel() -> Wheel:
+    """Build a wheel of the package that is running, from its files and its metadata. Needs no network.
+
+    An editable installation gives the files of its checkout. Raises ConfigError if there is no metadata of this
+    version.
+    """
+    hint = "Use --wheel FILE, or --from-index once the package is on your package index"
+    try:
+        installed = distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        raise ConfigError(f"'{DISTRIBUTION}' is not installed, so it cannot be packed", hint=hint) from None
+    if installed.version != __version__:
+        problem = f"the metadata of '{DISTRIBUTION}' is of {installed.version}, and its files are of {__version__}"
+        raise ConfigError(problem, hint="Install it again: pip install -e FOLDER")
+    stem = f"{DISTRIBUTION.replace('-', '_')}-{__version__}"
+    package = Path(__file__).parent.parent
+    files = {
+        path.relative_to(package.parent).as_posix(): path.read_bytes()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    files |= {f"{stem}.dist-info/{name}": content for name, content in _read_metadata(installed).items()}
+    files[f"{stem}.dist-info/WHEEL"] = _WHEEL_FILE.encode()
+    record = f"{stem}.dist-info/RECORD"
+    lines = [f"{name},sha256={_format_digest(content)},{len(content)}\n" for name, content in sorted(files.items())]
+    files[record] = f"{''.join(lines)}{record},,\n".encode()
+    return Wheel(name=f"{stem}-py3-none-any.whl", version=__version__, content=build_zip(files))
+
+
+def _read_metadata(installed: Distribution) -> Mapping[str, bytes]:
+    """Return the metadata that every installation of this version has, by path in the folder of the metadata."""
+    paths = [path for path in installed.files or () if path.parts[0].endswith(".dist-info")]
+    kept = [path for path in paths if path.name not in _OF_ONE_INSTALLATION and "__pycache__" not in path.parts]
+    return {"/".join(path.parts[1:]): path.read_binary() for path in kept}
+
+
+def _format_digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
+
+
+def build_zip(files: Mapping[str, bytes]) -> bytes:
+    """Build an archive of files by name; the same files give the same bytes."""
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
+        for name, content in sorted(files.items()):
+            entry = ZipInfo(name, _TIMESTAMP)
+            entry.compress_type = ZIP_DEFLATED
+            entry.create_system = 3  # Unix, on every system
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, content)
+    return buffer.getvalue()
 
 
 def find_install_source() -> str | None:

@@ -21,6 +21,7 @@ from mcp_bridge.contracts.errors import (
     InvalidOutput,
     Overloaded,
     QuestionExpired,
+    ToolCrashed,
     ToolFailed,
     ToolTimeout,
 )
@@ -33,10 +34,14 @@ from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.deadline import DeadlineClock
 from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota, Slot, compute_share
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.third_party import describe_error
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.values import Unreadable, to_result
+
+_NULL_FOR_NUMBER = ": expected type number, got null"
+"""The end of a problem with an output that may have been NaN, for which JSON has no value."""
 
 ROUNDS = 100
 """How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
@@ -195,7 +200,7 @@ class Pipeline:
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         if self.on_exception is not None:
             self.on_exception(error, reference)
-        shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
+        shown = describe_error(error) if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
     async def _limit_time(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -263,7 +268,12 @@ class Pipeline:
             if needs is not None:
                 ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
             ctx.started, ctx.needs = True, None
-            value = await tool.run(call.arguments, ctx, self.threads)
+            try:
+                value = await tool.run(call.arguments, ctx, self.threads)
+            except ToolCrashed as error:  # a worker knows only the original name
+                raise ToolCrashed(call.name, error.how, kind=call.kind) from None
+            except InvalidOutput as error:
+                raise InvalidOutput(error.details, tool=call.name, output=error.output, kind=call.kind) from error
             if not isinstance(value, NeedsInput):
                 try:
                     result = tool.read_result(value, call)
@@ -299,7 +309,7 @@ def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, messag
     if (excess := limits.describe_excess(call.arguments, message_size)) is not None:
         raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
-        raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
+        raise InvalidArguments(tool.input.describe_problems(call.arguments, call.root), tool=call.name, kind=call.kind)
 
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -336,7 +346,10 @@ async def _recheck_output(
 
 def _check_output(tool: PreparedEntry, output: Any, changed_by: str = "") -> None:
     if not tool.output.is_valid(output):
-        problems = tool.output.check(output).errors
+        problems = [
+            f"{line} (NaN and infinities become null)" if line.endswith(_NULL_FOR_NUMBER) else line
+            for line in tool.output.describe_problems(output)
+        ]
         raise InvalidOutput(problems, tool=tool.name, output=output, changed_by=changed_by)
 
 

@@ -10,7 +10,8 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 
 SEPARATOR = "__"
-"""Joins a prefix and a name."""
+"""Joins a prefix and a name, unless the prefix ends with a separator of its own."""
+_SEPARATORS = ("_", "-", ".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +29,21 @@ class Selection:
         """Yield copies of the selected entries with their published names and their owner."""
         for entry in entries:
             if self._is_selected(entry):
-                prefixed = f"{self.prefix}{SEPARATOR}{entry.name}" if self.prefix else entry.name
-                yield replace(entry, name=self.alias.get(entry.name, prefixed), owner=owner)
+                yield replace(entry, name=self.alias.get(entry.name, self._add_prefix(entry.name)), owner=owner)
 
     def select_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
         """Yield the prompts with their published names. Patterns, tags and aliases apply to tools only."""
         for entry in entries:
-            yield replace(entry, name=f"{self.prefix}{SEPARATOR}{entry.name}") if self.prefix else entry
+            yield replace(entry, name=self._add_prefix(entry.name)) if self.prefix else entry
 
     def find_unknown_aliases(self, entries: Iterable[ToolEntry]) -> list[str]:
         """Return a problem for each alias of a tool that does not exist."""
         names = {entry.name for entry in entries}
         return [f"alias: there is no tool '{name}'" for name in self.alias if name not in names]
+
+    def _add_prefix(self, name: str) -> str:
+        has_separator = not self.prefix or self.prefix.endswith(_SEPARATORS)
+        return f"{self.prefix}{'' if has_separator else SEPARATOR}{name}"
 
     def _is_selected(self, entry: ToolEntry) -> bool:
         if self.include and not any(fnmatchcase(entry.name, pattern) for pattern in self.include):

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
+from mcp_bridge.runtime.third_party import describe_error, get_error_text, is_own_cancellation
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -144,7 +144,7 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
         raise
     except (Exception, SystemExit) as error:
         place = _find_place(error, root) or fallback
-        text = (error.msg if isinstance(error, SyntaxError) else str(error)) or "no message"
+        text = (error.msg if isinstance(error, SyntaxError) else get_error_text(error)) or "no message"
         parts = (place, doing, f"{type(error).__name__}: {text}")
         raise SourceError(": ".join(part for part in parts if part)) from error
 

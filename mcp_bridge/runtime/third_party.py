@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
@@ -17,6 +18,12 @@ from anyio import to_thread
 
 from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.runtime.event_loop import is_being_cancelled
+
+_ADVICE = re.compile(
+    r" Set `arbitrary_types_allowed=.*"
+    r"|\s*If you got this error by calling handler.*"
+    r"|\s*For further information visit \S+"
+)
 
 _ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
@@ -47,10 +54,15 @@ def is_own_cancellation(error: BaseException) -> bool:
     return is_being_cancelled(error) or (isinstance(error, asyncio.CancelledError) and _is_cancelled_by_asyncio())
 
 
+def get_error_text(error: BaseException) -> str:
+    """Return the text of an error without pydantic's links and its advice to authors of types."""
+    return _ADVICE.sub("", str(error))
+
+
 def describe_error(error: BaseException) -> str:
-    """Return type and text of an error in one line, also if its `__str__` fails."""
+    """Return type and text of an error, also if its `__str__` fails."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {get_error_text(error)}"
     except Exception:
         return type(error).__name__
 

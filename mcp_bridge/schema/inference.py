@@ -166,7 +166,7 @@ def _find_culprit(function: Callable[..., Any], types: Mapping[str, Any], error:
 def _format_reason(error: Exception) -> str:
     """pydantic's message without its advice on configuration and its links."""
     lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines[0].endswith(":") else lines[0]
+    return lines[-1] if lines[0].endswith(":") else lines[0].partition(". Set `arbitrary_types_allowed")[0]
 
 
 def _build_field(item: inspect.Parameter, annotation: Any, note: str | None) -> tuple[Any, Any]:

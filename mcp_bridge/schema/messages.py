@@ -6,6 +6,7 @@ The texts are exactly those of the tool_use API; the keywords mean what JSON Sch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -21,11 +22,18 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "number": lambda value: _is_number(value) and (isinstance(value, int) or math.isfinite(value)),
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list | tuple),
     "null": lambda value: value is None,
 }
+
+_JSON_TYPES = {
+    "str": "string", "int": "integer", "float": "number", "bool": "boolean", "NoneType": "null",
+    "dict": "object", "list": "array", "tuple": "array",
+}  # fmt: skip
+"""Python's types, which the tool_use API names, and what JSON calls them."""
+_NOT_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 MAX_DEPTH = 128
 """How deep data is described; parsers reject JSON this deep long before."""
@@ -43,6 +51,21 @@ class ValidationProblem:
 def format_path(parts: Iterable[str | int]) -> str:
     """The path of a problem in the tool_use API's form: `$.a[0].b`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
+def get_json_type(value: Any) -> str:
+    """The name of a value's type in JSON; that of its Python type if JSON has no such values."""
+    name = type(value).__name__
+    return _JSON_TYPES.get(name, name)
+
+
+def format_for_model(problem: ValidationProblem, root: str) -> str:
+    """The message with JSON's name of the type that was found, and a path that starts with `root`."""
+    text = problem.text
+    if problem.keyword == "type":
+        beginning, separator, name = text.rpartition(", got ")
+        text = f"{beginning}{separator}{_JSON_TYPES.get(name, name)}"
+    return f"{root}{text[1:]}" if text.startswith("$") else text
 
 
 def find_problems(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[ValidationProblem]:
@@ -77,7 +100,11 @@ def _check_type(data: Any, expected: Any, path: str) -> ValidationProblem | None
     known = [name for name in names if isinstance(name, str) and name in _TYPES]
     if not known or any(_TYPES[name](data) for name in known):
         return None
-    return ValidationProblem(path, "type", f"{path}: expected type {expected}, got {type(data).__name__}")
+    if isinstance(data, float) and not math.isfinite(data) and "number" in known:
+        found = _NOT_JSON[str(float(data))]
+    else:
+        found = type(data).__name__
+    return ValidationProblem(path, "type", f"{path}: expected type {expected}, got {found}")
 
 
 def _check_enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:

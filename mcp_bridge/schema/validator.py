@@ -16,7 +16,7 @@ import orjson
 
 from mcp_bridge.contracts.tool_use_results import ValidationResult
 from mcp_bridge.schema.keywords import has_any_keyword
-from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_path
+from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_for_model, format_path
 from mcp_bridge.schema.plain_schemas import is_plain
 from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded
 
@@ -100,7 +100,13 @@ class Validator:
                 f"{place}: {_get_value(self.schema, place)!r} is not known here, so nothing fits the schema"
                 for place in self._unknown
             ]
-        return list(_limit(self._find(data)))
+        return list(_limit(finding.text for finding in self._find(data)))
+
+    def describe_problems(self, data: Any, root: str = "$") -> list[str]:
+        """`list_problems` for models: types have JSON's names, and `root` is the path of the data. Never empty."""
+        if self._unknown:
+            return self.list_problems(data)
+        return list(_limit(format_for_model(finding, root) for finding in self._find(data))) or [_INVALID.text]
 
     def _find(self, data: Any) -> Iterator[ValidationProblem]:
         mistyped: set[str] = set()
@@ -158,14 +164,14 @@ def check_schema(schema: Any) -> list[str]:
     return [f"{place}: {_format_reason(schema, place)}" for place in Validator(schema).ignored_keywords]
 
 
-def _limit(findings: Iterable[ValidationProblem]) -> Iterator[str]:
+def _limit(texts: Iterable[str]) -> Iterator[str]:
     size = 0
-    for number, finding in enumerate(findings):
+    for number, text in enumerate(texts):
         if number == _MAX_PROBLEMS or size > _MAX_CHARACTERS:
             yield "$: there are more problems; only the first are listed"
             return
-        size += len(finding.text)
-        yield finding.text
+        size += len(text)
+        yield text
 
 
 # -- schemas -------------------------------------------------------------------------------------------------

@@ -38,12 +38,14 @@ def find_problems(result: ToolResult, entry: PreparedEntry, call: ToolCall, reda
     """
     if result.code != InvalidArguments.code or redactor.is_empty:
         return None
-    problems = entry.input.check(call.arguments).errors
-    if not problems or result.error_text != InvalidArguments(problems, tool=call.name, kind=call.kind).text:
+    if entry.input.is_valid(call.arguments):
+        return None
+    problems = entry.input.describe_problems(call.arguments, call.root)
+    if result.error_text != InvalidArguments(problems, tool=call.name, kind=call.kind).text:
         return None
     schema: Any = redactor.redact_value(entry.input.schema)
     if schema is not entry.input.schema:
-        problems = Validator(schema).list_problems(call.arguments)
+        problems = Validator(schema).describe_problems(call.arguments, call.root)
     return describe_problems(problems, entry, redactor, kind=call.kind)
 
 

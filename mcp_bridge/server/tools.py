@@ -113,7 +113,7 @@ class ToolMethods:
         redactor, problems = self._responses.redactor, None
         try:
             arguments = tool.read_arguments(params.get("arguments"))
-            call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=arguments)
+            call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=arguments, root=tool.root)
             result = await self._runner.run_call(prepared, call, request)
         except InvalidArguments as error:
             result, problems = to_error_result(error), describe_problems(error.details, prepared, redactor)

@@ -121,7 +121,9 @@ class SourceSettings(SettingsModel):
     type: str = Field(min_length=1, description="The type of the source, such as `python`. It determines the options.")
     name: str | None = Field(default=None, min_length=1, description="The name of the source in logs and errors.")
     prefix: str | None = Field(
-        default=None, description="A prefix for the name of each tool. Two underscores join it to the name."
+        default=None,
+        description="A prefix for the name of each tool. Two underscores join it to the name, unless it ends with `_`, "
+        "`-` or `.`.",
     )
     alias: dict[str, str] = Field(
         default={}, description="New names for tools: a mapping from original names to published names."

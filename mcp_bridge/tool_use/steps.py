@@ -85,7 +85,7 @@ class ChainResult:
             "context": dict(self.context),
             "step_results": [result.to_dict() for result in self.step_results],
             "errors": list(self.errors),
-            "duration_ms": self.duration_ms,
+            "duration_ms": round(self.duration_ms, 3),
         }
 
 

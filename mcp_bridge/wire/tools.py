@@ -51,6 +51,11 @@ class WireTool:
     shows_injections: bool = False
     _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def root(self) -> str:
+        """The path of the handler's data in a client's arguments."""
+        return f"$.{INPUT}" if self.wraps_input else "$"
+
     def render_listing(self, version: str) -> dict[str, Any]:
         """Return the tool as tools/list shows it in this protocol version; rendered once per version."""
         listing = self._listings.get(version)

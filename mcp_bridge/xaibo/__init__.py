@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ToolParameterError,
         ToolProviderProtocol,
     )
+    from mcp_bridge.xaibo.registry_provider import RegistryToolProvider
 
 __all__ = [
     "LLMFunctionCall",
@@ -47,6 +48,7 @@ __all__ = [
     "LLMRole",
     "LLMUsage",
     "MockToolProvider",
+    "RegistryToolProvider",
     "Tool",
     "ToolError",
     "ToolExecutionError",
@@ -61,7 +63,8 @@ _ERRORS = ("ToolError", "ToolExecutionError", "ToolNotFoundError", "ToolParamete
 _PROTOCOLS = (*_ERRORS, "LLMProtocol", "MockToolProvider", "ToolProviderProtocol")
 _MODULES = {
     "mcp_bridge.xaibo.protocols": _PROTOCOLS,
-    "mcp_bridge.xaibo.models": tuple(name for name in __all__ if name not in _PROTOCOLS),
+    "mcp_bridge.xaibo.models": tuple(name for name in __all__ if name not in (*_PROTOCOLS, "RegistryToolProvider")),
+    "mcp_bridge.xaibo.registry_provider": ("RegistryToolProvider",),
 }
 __getattr__ = make_lazy_getattr(__name__, _MODULES)
 

@@ -210,3 +210,15 @@ def test_an_invalid_dialect_is_rejected_with_its_place(value: Any, message: str,
     with pytest.raises(ConfigError, match=message):
         dialect_of(value, tmp_path)
     assert not in_editors().is_valid({"dialect": value})
+
+
+def test_a_clean_project_is_told_nothing_about_clients_that_nobody_chose(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> int:\n    """A."""\n')
+    unchosen = run("lint", cwd=tmp_path)
+    assert (unchosen.code, (unchosen.out + unchosen.err).strip()) == (
+        0,
+        f"1 tool, {len(PROFILES)} clients checked; no tool is rejected",
+    )
+    chosen = run("lint", "--client", "claude-desktop", cwd=tmp_path)
+    assert "note: questions of tools: it cannot ask the user" in chosen.out + chosen.err
+    assert "Claude Desktop" in (everything := run("lint", "--client", "all", cwd=tmp_path)).out + everything.err

@@ -79,7 +79,7 @@ async def test_what_nobody_expected_is_not_told() -> None:
 
 async def test_arguments_that_do_not_fit_are_told_with_their_place() -> None:
     (told,) = await said("anthropic", ("weather", {"city": 5}))
-    assert "$.city: expected type string, got int" in told
+    assert "$.city: expected type string, got integer" in told
 
 
 async def test_an_unknown_tool_takes_no_other_call_with_it() -> None:
@@ -93,7 +93,7 @@ async def test_an_unknown_tool_takes_no_other_call_with_it() -> None:
     [
         ('{"city": "Rom"', "not JSON"),
         ('{"city": NaN}', "NaN is not a JSON value"),
-        ("[1]", "expected an object, got list"),
+        ("[1]", "expected an object, got array"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )
@@ -106,7 +106,7 @@ async def test_arguments_that_are_no_json_take_no_other_call_with_them(sent: str
 
 async def test_arguments_of_the_responses_api_are_json_too() -> None:
     told, other = await said("openai-responses", ("weather", "[1]"), ("words", ""))
-    assert "expected an object, got list" in told
+    assert "expected an object, got array" in told
     assert "verbatim" in other
 
 
@@ -308,4 +308,12 @@ async def test_null_for_what_was_optional_is_as_if_it_were_left_out(form: str) -
 @pytest.mark.parametrize("form", JSON_TEXT)
 async def test_null_is_a_mistake_where_the_export_is_not_strict(form: str) -> None:
     (told,) = await said(form, ("weather", {"city": "Rom", "unit": None}))
-    assert "$.unit: expected type string, got NoneType" in told
+    assert "$.unit: expected type string, got null" in told
+
+
+@pytest.mark.parametrize("schema", [{"type": "array", "items": {"type": "integer"}}, {"anyOf": [{"type": "object"}]}])
+async def test_paths_in_errors_begin_with_the_argument_that_wraps_the_input(schema: dict[str, Any]) -> None:
+    export = Export([ToolEntry("a", "A.", lambda data: data, schema)], "anthropic")
+    (call,) = export.calls({"content": [{"type": "tool_use", "id": "1", "name": "a", "input": {"input": ["b"]}}]})
+    told = (await export.answer(call)).error_text
+    assert "\n- $.input" in told

@@ -79,7 +79,7 @@ def test_the_official_tool_validates_one_with_everything(tmp_path: Path, officia
 
 
 def test_it_has_what_the_tools_need_and_nothing_else(shelf_bundle: Path) -> None:
-    own = ["manifest.json", "pyproject.toml", "start.py"]
+    own = ["manifest.json", "pyproject.toml", "start.py", f"wheels/mcp_tool_bridge-{__version__}-py3-none-any.whl"]
     assert names(shelf_bundle) == sorted([*own, *(f"project/{name}" for name in TRAVELLING)])
 
 
@@ -144,9 +144,9 @@ async def test_uv_starts_it_by_its_own_command(
     assert answer == "3 pears."
 
 
-def test_without_a_wheel_it_depends_on_this_release_by_name(project_folder: Path) -> None:
+def test_from_an_index_it_depends_on_this_release_by_name(project_folder: Path) -> None:
     (project_folder / "requirements.txt").write_text("mcp-tool-bridge\nsix>=1.16  # for old times\n-r more.txt\n")
-    done = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "-o", "b.mcpb", env=SET)
+    done = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "--from-index", "-o", "b.mcpb", env=SET)
     with ZipFile(project_folder / "b.mcpb") as archive:
         declared = tomllib.loads(archive.read("pyproject.toml").decode())
     bridge, *others = declared["project"]["dependencies"]
@@ -165,7 +165,7 @@ def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
 def test_what_it_packs_is_said(shelf_export: tuple[Path, Done]) -> None:
     _, done = shelf_export
     assert "project/data/stock.json" in done.err
-    assert "my-shelf.mcpb: 10 files, 1 tool" in done.err
+    assert "my-shelf.mcpb: 11 files, 1 tool" in done.err
     assert done.out == ""
 
 

@@ -97,7 +97,7 @@ def test_the_keys_of_an_issuer_are_packed_with_the_extra_that_uses_them(project_
     (project_folder / "keys.json").write_text('{"keys": []}')
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("http: {jwt: {issuer: 'https://login.example', audience: a, jwks: keys.json}}\n")
-    made = inside(project_folder, "export", "dockerfile").out
+    made = inside(project_folder, "export", "dockerfile", "--from-index").out
     assert "keys.json" in made
     assert "mcp-tool-bridge[jwt]" in made
 
@@ -121,7 +121,7 @@ def test_requirements_are_handed_on_whole_and_without_passwords(project_folder: 
         "yours @ git+ssh://git@example.com/yours.git",
     ]
     (project_folder / "requirements.txt").write_text("\n".join(lines))
-    done = inside(project_folder, "export", "dockerfile", "--needs", "mcp-tool-bridge[amplifier]")
+    done = inside(project_folder, "export", "dockerfile", "--from-index", "--needs", "mcp-tool-bridge[amplifier]")
     (install,) = (json.loads(line[4:]) for line in done.out.splitlines() if line.startswith("RUN ["))
     bridge, *others = install[install.index("--disable-pip-version-check") + 1 :]
     assert bridge.startswith(f"mcp-tool-bridge[amplifier,utcp]>={__version__},<")
@@ -144,7 +144,7 @@ def test_a_wheel_is_depended_on_with_the_extras_that_are_required(tmp_path: Path
 def test_the_event_loop_of_the_settings_is_installed_with_the_bridge(project_folder: Path) -> None:
     settings = next(project_folder.glob("*.yaml"))
     settings.write_text(f"event_loop: uvloop\n{settings.read_text()}")
-    assert "mcp-tool-bridge[uvloop]>=" in inside(project_folder, "export", "dockerfile").out
+    assert "mcp-tool-bridge[uvloop]>=" in inside(project_folder, "export", "dockerfile", "--from-index").out
 
 
 def test_packages_that_come_with_the_bridge_are_no_matter_however_they_are_spelled(project_folder: Path) -> None:

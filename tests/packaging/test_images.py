@@ -50,11 +50,11 @@ def test_it_is_of_a_pinned_base_and_for_a_user_without_rights(project_folder: Pa
 
 def test_it_copies_what_the_tools_need_and_nothing_else(project_folder: Path) -> None:
     copied = [name for names in words(exported(project_folder), "COPY") for name in names[:-1]]
-    assert sorted(copied) == TRAVELLING
+    assert sorted(copied) == sorted([*TRAVELLING, f"mcp_tool_bridge-{__version__}-py3-none-any.whl"])
 
 
-def test_it_installs_this_release_under_its_own_name(project_folder: Path) -> None:
-    (pip,) = words(exported(project_folder, "--needs", "six"), "RUN")
+def test_from_an_index_it_installs_this_release_under_its_own_name(project_folder: Path) -> None:
+    (pip,) = words(exported(project_folder, "--from-index", "--needs", "six"), "RUN")
     assert pip[:4] == ["python", "-m", "pip", "install"]
     assert pip[-2].startswith(f"mcp-tool-bridge>={__version__},<")
     assert pip[-1] == "six"
@@ -68,9 +68,13 @@ def test_no_secret_is_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.timeout(600)
-async def test_its_instructions_make_something_that_answers(project_folder: Path, tmp_path: Path, wheel: Path) -> None:
-    shutil.copy(wheel, project_folder)
-    made = exported(project_folder, "--wheel", project_folder / wheel.name)
+@pytest.mark.parametrize("is_given", [True, False])
+async def test_its_instructions_make_something_that_answers(
+    project_folder: Path, tmp_path: Path, wheel: Path, is_given: bool
+) -> None:
+    if is_given:
+        shutil.copy(wheel, project_folder)
+    made = exported(project_folder, *(("--wheel", project_folder / wheel.name) if is_given else ()))
     image = tmp_path / "image"
     (image / "tmp").mkdir(parents=True)
     python = fresh_venv(tmp_path / "venv")
@@ -136,7 +140,7 @@ def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: 
 @pytest.mark.parametrize(("name", "copied"), [("a[1].py", "a[[]1].py"), ("it's $b.py", "it\\'s \\$b.py")])
 def test_names_are_written_as_copy_reads_them(tmp_path: Path, name: str, copied: str) -> None:
     (tmp_path / name).write_text("")
-    done = inside(tmp_path, "export", "dockerfile", name)
+    done = inside(tmp_path, "export", "dockerfile", name, "--from-index")
     assert words(done.out, "COPY") == [[copied, "./"]]
 
 

@@ -12,7 +12,7 @@ from tests.kits.packaging.packaging_kit import inside
 def copied(folder: Path, settings: str) -> tuple[set[str], str]:
     """The files that an image of these settings would have, and what was said."""
     (folder / "mcp-bridge.yaml").write_text(settings)
-    done = inside(folder, "export", "dockerfile")
+    done = inside(folder, "export", "dockerfile", "--from-index")
     assert done.code == 0, done.err
     lines = [eval(line.removeprefix("COPY ")) for line in done.out.splitlines() if line.startswith("COPY [")]
     return {name for names in lines for name in names[:-1]} - {"mcp-bridge.yaml"}, done.err

@@ -149,8 +149,8 @@ async def test_the_errors_of_the_document_are_ours_by_another_definition() -> No
     names = await run(example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
-        found = convert_known_error(names[name]("the reason"), "t")
-        ours = convert_known_error(IMPORTS[name]("the reason"), "t")
+        found = convert_known_error(names[name]("the reason"))
+        ours = convert_known_error(IMPORTS[name]("the reason"))
         assert found == ours
         assert found is not None
         assert found.error == "the reason"

@@ -48,6 +48,11 @@ async def test_a_success_without_a_result_is_empty() -> None:
     assert "isError" not in made
 
 
+async def test_a_provider_that_returns_none_has_failed() -> None:
+    made = await shown(None)
+    assert (made["isError"], texts(made)) == (True, ["The provider returned None instead of a ToolResult."])
+
+
 async def test_a_failure_says_its_error_word_for_word_and_then_its_result() -> None:
     made = await shown(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
     assert made["isError"] is True
@@ -86,7 +91,7 @@ def test_a_result_is_known_by_its_shape(answer: Any) -> None:
     assert (result.success, result.error_text, result.tool_call_id) == (False, "no", "7")
 
 
-@pytest.mark.parametrize("answer", [None, {"success": True, "temperature": 1}, {"success": 1}])
+@pytest.mark.parametrize("answer", [0, {"success": True, "temperature": 1}, {"success": 1}])
 def test_what_is_no_result_is_the_output(answer: Any) -> None:
     assert to_result(answer) == ToolResult(success=True, output=answer)
 
@@ -121,7 +126,7 @@ def test_a_result_of_ours_passes_and_gets_the_id_of_its_call() -> None:
     ],
 )
 def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code: str) -> None:
-    result = convert_known_error(error, "t")
+    result = convert_known_error(error)
     assert result == ToolResult(success=False, error="the text", code=code)
     assert code in {row.code for row in TABLE}
 
@@ -129,17 +134,17 @@ def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (xaibo.ToolNotFoundError, "Tool 't' was not found by its provider."),
-        (xaibo.ToolParameterError, "Tool 't' does not accept these parameters."),
-        (xaibo.ToolExecutionError, "Tool 't' failed."),
+        (xaibo.ToolNotFoundError, "The provider did not find this tool."),
+        (xaibo.ToolParameterError, "The tool does not accept these parameters."),
+        (xaibo.ToolExecutionError, "Tool failed"),
     ],
 )
 def test_an_error_without_text_is_told_by_its_kind(kind: type[Exception], text: str) -> None:
-    result = convert_known_error(kind(), "t")
+    result = convert_known_error(kind())
     assert result is not None
     assert result.error == text
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolError("ours")])
 def test_any_other_error_is_the_pipelines(error: BaseException) -> None:
-    assert convert_known_error(error, "t") is None
+    assert convert_known_error(error) is None

@@ -119,12 +119,12 @@ class _UtcpCaller:
     async def call(self, data: Json) -> ToolResult:
         arguments = dict(data or {})
         if self._parts is not None:
-            check_declared(arguments, self._inputs, self._name)
-            check_shell_values(self._parts, arguments, self._name)
+            check_declared(arguments, self._inputs)
+            check_shell_values(self._parts, arguments)
         missing = [name for name in _PATH.findall(self._url) if name not in arguments]
         if missing:
             lines = [f"{name}: required, because it is a part of the URL" for name in missing]
-            raise InvalidArguments(lines, tool=self._name)
+            raise InvalidArguments(lines)
         if self._url:
             given = {name: value for name, value in arguments.items() if value is not None}
             arguments = {name: value if name == self._body else _encode_value(value) for name, value in given.items()}

@@ -73,14 +73,14 @@ class ProgramCall:
     async def run(self, data: Json) -> ToolResult:
         """Run the program and return its output, or its stderr as an error if the exit code is not 0."""
         arguments = dict(data or {})
-        check_declared(arguments, self._declared, self._words[0])
+        check_declared(arguments, self._declared)
         words = (
             [*self._words, *_build_options(arguments)]
             if self._options
-            else replace_placeholders(self._words, arguments, self._words[0])
+            else replace_placeholders(self._words, arguments)
         )
         if any("\0" in word for word in words):
-            raise InvalidArguments(["$: arguments of a program cannot contain null characters"], tool=words[0])
+            raise InvalidArguments(["$: arguments of a program cannot contain null characters"])
         try:
             done = await anyio.run_process(
                 words, stdin=DEVNULL, check=False, cwd=self._folder, env=_build_environment(self._template)
@@ -120,7 +120,7 @@ def _build_environment(template: Json) -> dict[str, str]:
     return {**inherited, **{name: str(value) for name, value in (template.get("env_vars") or {}).items()}}
 
 
-def check_declared(arguments: Json, declared: Collection[str], tool: str) -> None:
+def check_declared(arguments: Json, declared: Collection[str]) -> None:
     """Raise InvalidArguments for arguments that the tool does not declare: each could become an option."""
     unknown = [name for name in arguments if name not in declared]
     if unknown:
@@ -128,10 +128,10 @@ def check_declared(arguments: Json, declared: Collection[str], tool: str) -> Non
         lines = [
             f"$.{name[:_MAX_NAME]}: is not declared by the tool. It takes {known}" for name in unknown[:_MAX_NAMES]
         ]
-        raise InvalidArguments(lines, tool=tool)
+        raise InvalidArguments(lines)
 
 
-def replace_placeholders(words: Sequence[str], arguments: Json, tool: str) -> list[str]:
+def replace_placeholders(words: Sequence[str], arguments: Json) -> list[str]:
     """Fill in the arguments. A word that is only a placeholder is omitted if its argument is missing.
 
     Raises InvalidArguments for a value that would turn its word into an option: it begins with a dash, and the word in
@@ -144,7 +144,7 @@ def replace_placeholders(words: Sequence[str], arguments: Json, tool: str) -> li
             continue
         text = _PLACEHOLDER.sub(lambda match: as_text(arguments.get(match[1], "")), word)
         if names and text.startswith("-") and not word.startswith("-") and "--" not in filled:
-            raise InvalidArguments([f"$.{names[0]}: {_DASH}"], tool=tool)
+            raise InvalidArguments([f"$.{names[0]}: {_DASH}"])
         filled.append(text)
     return filled
 
@@ -158,19 +158,19 @@ def split_shell_commands(template: Json) -> list[list[str]]:
     return [part for step in steps for part in _split_simple_commands(str(step.get("command") or ""))]
 
 
-def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json, tool: str) -> None:
+def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json) -> None:
     """Raise InvalidArguments for values that a program would read as options, or that the shell would interpret.
 
     utcp-cli gives values to the shell as quoted variables. They stay single words, except in a substitution inside
     double quotes, which splits them, and in an arithmetic expression, which evaluates them.
     """
     for part in parts:
-        replace_placeholders(part, arguments, tool)
+        replace_placeholders(part, arguments)
         interpreted = part if part[:1] == [_ARITHMETIC] else [word for word in part if _SUBSTITUTION.search(word)]
         for name in _PLACEHOLDER.findall(" ".join(interpreted)):
             if name in arguments and not _PLAIN.fullmatch(as_text(arguments[name])):
                 line = f"$.{name}: the shell would interpret this value. Use only letters, digits and ./:@%+,=_-"
-                raise InvalidArguments([line], tool=tool)
+                raise InvalidArguments([line])
 
 
 def _split_simple_commands(command: str) -> Iterator[list[str]]:

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mcp_bridge.contracts.content import Content, InjectedText
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.third_party import resolve_awaitable
-from mcp_bridge.wire.values import as_text
+from mcp_bridge.xaibo.results import to_provider_fields
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import unwrap_provider
@@ -55,7 +54,8 @@ class AgentProvider:
         if entry is None:
             return _make_failure(f"Tool '{tool_name}' was not found by its provider.")
         name = self._find_name(running.ctx, self._label, tool_name)
-        return _to_provider_result(await running.ctx.invoke_entry(replace(entry, name=name), parameters))
+        result = await running.ctx.invoke_entry(replace(entry, name=name), parameters)
+        return agent_config.make_tool_result(**to_provider_fields(result))
 
     async def _find_entry(self, name: str) -> ToolEntry | None:
         found = self._get_entry(name)
@@ -70,18 +70,3 @@ class AgentProvider:
 
 def _make_failure(error: str) -> Any:
     return agent_config.make_tool_result(success=False, result=None, error=error)
-
-
-def _to_provider_result(result: ToolResult) -> Any:
-    """Convert a result for the agent, whose model also reads the texts that policies have injected."""
-    content: Any = result.content
-    blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
-    injected = [block.text for block in blocks if isinstance(block, InjectedText)]
-    if result.is_error:
-        return _make_failure("\n\n".join([result.error_text, *injected]))
-    value = result.output
-    if value is None:
-        value = [block for block in blocks if not isinstance(block, InjectedText)] or None
-    if injected:
-        value = "\n\n".join([*([] if value is None else [as_text(value)]), *injected])
-    return agent_config.make_tool_result(success=True, result=value, error=None)

@@ -148,7 +148,7 @@ class _ProviderToolCaller:
     def _convert_error(self, error: Exception) -> ToolResult:
         if any(kind.__name__ == "ToolNotFoundError" for kind in type(error).__mro__):
             self._on_missing()
-        result = convert_known_error(error, self._name)
+        result = convert_known_error(error)
         if result is None:
             raise error
         return result

@@ -183,7 +183,7 @@ def _is_asked_again(outcome: Outcome) -> bool:
 
 
 def _has_large_number(outcome: Outcome) -> bool:
-    return re.search(rb"\d{19}", outcome.line) is not None and "got float" in json.dumps(outcome.engine)
+    return re.search(rb"\d{19}", outcome.line) is not None and "got number" in json.dumps(outcome.engine)
 
 
 def _is_in_flight(outcome: Outcome) -> bool:
