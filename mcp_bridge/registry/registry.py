@@ -7,6 +7,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from mcp_bridge.contracts.tool_use_results import Result, ResultStatus
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.catalog import Catalog
+from mcp_bridge.registry.decorators import PromptDecorator, ResourceDecorator, ToolDecorator, load_decorator
 from mcp_bridge.registry.resource_finder import ResourceFinder
 from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.wire.values import to_result
@@ -64,6 +66,21 @@ class ToolRegistry:
         if self._pipeline is None:
             self._pipeline = Pipeline()
         return self._pipeline
+
+    @property
+    def tool(self) -> ToolDecorator:
+        """The decorator `mcp_bridge.tool`, which registers the function here."""
+        return partial(load_decorator("tool"), registry=self)
+
+    @property
+    def resource(self) -> ResourceDecorator:
+        """The decorator `mcp_bridge.resource`, which adds the function here."""
+        return partial(load_decorator("resource"), registry=self)
+
+    @property
+    def prompt(self) -> PromptDecorator:
+        """The decorator `mcp_bridge.prompt`, which adds the function here."""
+        return partial(load_decorator("prompt"), registry=self)
 
     @property
     def version(self) -> int:
