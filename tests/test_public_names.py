@@ -42,6 +42,7 @@ PUBLIC = [
     "Roots",
     "Sampled",
     "Sampling",
+    "ServerInfo",
     "Stage",
     "State",
     "Store",

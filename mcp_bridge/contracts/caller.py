@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
@@ -26,7 +26,13 @@ class Hold(Protocol):
 
 
 class Caller(Protocol):
-    """Runs the calls that a call makes. The registry is one."""
+    """Runs the calls that a call makes. The registry is one.
+
+    Attributes:
+        lifespan: The value of the lifespan of the server; None if there is none.
+    """
+
+    lifespan: Any
 
     def list(self) -> Sequence[ToolEntry]:
         """Return all published tools."""

@@ -54,7 +54,7 @@ class CallContext(CallServices):
     """
 
     __slots__ = (
-        "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_paused", "_session_state", "answers",
+        "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
         "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
         "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
         "started", "state",
@@ -97,6 +97,7 @@ class CallContext(CallServices):
         self._ids = 0
         self._paused: Sequence[Hold] = ()
         self._session_state: StateValues | None = None
+        self._lifespan: Any = None
 
     @property
     def deadline(self) -> float | None:
@@ -110,6 +111,17 @@ class CallContext(CallServices):
     def capabilities(self) -> Mapping[str, Any]:
         """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
         return self._capabilities or {}
+
+    @property
+    def lifespan(self) -> Any:
+        """The value of the lifespan of the tool's file, or of the server; None if there is none."""
+        if self._lifespan is None and self.caller is not None:
+            return self.caller.lifespan
+        return self._lifespan
+
+    @lifespan.setter
+    def lifespan(self, value: Any) -> None:
+        self._lifespan = value
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the client, if the client requested it.

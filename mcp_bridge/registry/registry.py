@@ -38,7 +38,8 @@ class ToolRegistry:
     `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
     pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `resources`,
     `templates` and `prompts` are catalogs of the other entries, and `finder` finds resources by URI. `pipeline` is the
-    policy of `dispatch`; by default, it has a time limit of 60 seconds and no middleware.
+    policy of `dispatch`; by default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of
+    the server's lifespan while it runs.
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
@@ -46,6 +47,7 @@ class ToolRegistry:
         self.templates: Catalog[ResourceTemplate] = Catalog("Resource template", "uri_template")
         self.prompts: Catalog[PromptEntry] = Catalog("Prompt")
         self.finder = ResourceFinder(self.resources, self.templates)
+        self.lifespan: Any = None
         self._pipeline = pipeline
         self._catalog: Catalog[ToolEntry] = Catalog()
         self._prepared: dict[str, PreparedEntry] = {}
