@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcp_bridge.authoring import prompt, resource, tool
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
     from mcp_bridge.contracts.context import CallContext
+    from mcp_bridge.contracts.depends import Depends
     from mcp_bridge.contracts.errors import (
         BridgeError,
         CallError,
@@ -45,6 +46,7 @@ _EXPORTS = {
     "mcp_bridge.authoring": "prompt resource tool",
     "mcp_bridge.contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
     "mcp_bridge.contracts.context": "CallContext",
+    "mcp_bridge.contracts.depends": "Depends",
     "mcp_bridge.contracts.errors": (
         "BridgeError CallError ConfigError DuplicateTool MissingCapability ResourceNotFound ToolError"
     ),
@@ -67,7 +69,7 @@ _EXPORTS = {
 
 __all__ = [
     "Answer", "Audio", "BridgeError", "CallContext", "CallError", "ChainStep", "ConfigError", "Content",
-    "DuplicateTool", "EmbeddedResource", "Form", "Header", "Image", "Link", "Message", "Middleware",
+    "Depends", "DuplicateTool", "EmbeddedResource", "Form", "Header", "Image", "Link", "Message", "Middleware",
     "MissingCapability", "NeedsInput", "Offer", "Pipeline", "PromptArgument", "PromptEntry", "ResourceEntry",
     "ResourceLink", "ResourceNotFound", "ResourceTemplate", "Root", "Roots", "Sampled", "Sampling", "ServerInfo",
     "Stage", "State", "Store", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry", "ToolError",

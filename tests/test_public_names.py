@@ -20,6 +20,7 @@ PUBLIC = [
     "ChainStep",
     "ConfigError",
     "Content",
+    "Depends",
     "DuplicateTool",
     "EmbeddedResource",
     "Form",

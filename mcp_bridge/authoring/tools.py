@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, Unpack, cast, get_args, get_origin, overload
 
-from mcp_bridge.authoring.functions import Decorator, F, attach_entry, get_function_name, make_typed_handler
+from mcp_bridge.authoring.functions import (
+    Decorator,
+    F,
+    attach_entry,
+    get_function_name,
+    infer_visible_signature,
+    make_data_handler,
+    make_typed_handler,
+)
 from mcp_bridge.contracts.hints import ToolHints, add_hints
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
@@ -90,10 +98,8 @@ def _build_tool_entry(
     known_as = name or get_function_name(function)
     if input_schema is not None or (name and has_one_dict_parameter(function)):
         text = description or function.__doc__ or ""
-        return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
-    from mcp_bridge.schema.inference import infer_signature
-
-    signature = infer_signature(function)
+        return ToolEntry(known_as, text, make_data_handler(function), input_schema or {}, output_schema or {})
+    signature = infer_visible_signature(function)
     for problem in check_headers(signature.input_schema):
         raise TypeError(f"{get_callable_name(function)}: {problem}")
     return ToolEntry(

@@ -47,16 +47,16 @@ def _bind_lifespan(entry: E, value: Any) -> E:
     bound: Callable[..., Any]
     if prepared.is_async:
 
-        async def run_async(data: Any, ctx: CallContext) -> Any:
+        async def run_bound_async(data: Any, ctx: CallContext) -> Any:
             ctx.lifespan = value
             return await handler(data, ctx)
 
-        bound = run_async
+        bound = run_bound_async
     else:
 
-        def run_sync(data: Any, ctx: CallContext) -> Any:
+        def run_bound(data: Any, ctx: CallContext) -> Any:
             ctx.lifespan = value
             return handler(data, ctx)
 
-        bound = run_sync
+        bound = run_bound
     return replace(entry, handler=bound)
