@@ -36,7 +36,7 @@ class DependencyStep:
     is_async: bool
     is_generator: bool
 
-    def start(self, values: list[Any], ctx: CallContext | None) -> Any:
+    def call_function(self, values: list[Any], ctx: CallContext | None) -> Any:
         """Call the function with the values of earlier steps."""
         arguments = {name: values[index] for name, index in self.arguments.items()}
         return self.open(**arguments, **({self.context: ctx} if self.context is not None else {}))
@@ -57,7 +57,7 @@ class DependencyPlan:
         """Return the values of the parameters; `stack` closes what they have opened."""
         values: list[Any] = []
         for step in self.steps:
-            value = step.start(values, ctx)
+            value = step.call_function(values, ctx)
             if step.is_generator:
                 value = await stack.enter_async_context(value) if step.is_async else stack.enter_context(value)
             elif step.is_async:
@@ -65,11 +65,11 @@ class DependencyPlan:
             values.append(value)
         return {name: values[index] for name, index in self.parameters.items()}
 
-    def resolve(self, stack: ExitStack, ctx: CallContext | None) -> dict[str, Any]:
+    def resolve_values(self, stack: ExitStack, ctx: CallContext | None) -> dict[str, Any]:
         """Return the values of the parameters, like `resolve_async`, where no step is async."""
         values: list[Any] = []
         for step in self.steps:
-            value = step.start(values, ctx)
+            value = step.call_function(values, ctx)
             values.append(stack.enter_context(value) if step.is_generator else value)
         return {name: values[index] for name, index in self.parameters.items()}
 
@@ -177,7 +177,7 @@ def make_injecting_handler(
 
     def inject_values(data: Any, ctx: CallContext | None = None) -> Any:
         with ExitStack() as stack:
-            return call(data, add_context(plan.resolve(stack, ctx), ctx))
+            return call(data, add_context(plan.resolve_values(stack, ctx), ctx))
         raise RuntimeError(swallowed)
 
     if context is not None or plan.takes_context:
