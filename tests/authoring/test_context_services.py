@@ -225,6 +225,10 @@ async def work(ctx: CallContext) -> str:
     return f"{number} {(await ctx.read_resource('notes://today'))[0].content}"
 
 @tool
+async def peek(ctx: CallContext) -> str:
+    return str(await ctx.get_state("number"))
+
+@tool
 async def store_object(ctx: CallContext) -> None:
     await ctx.set_state("number", object())
 """
@@ -235,3 +239,12 @@ async def test_tools_in_worker_processes_have_the_same_services(tmp_path: Path) 
         assert text_of(await client.call_tool("work", {})) == "1 # Today"
         assert text_of(await client.call_tool("work", {})) == "2 # Today"
         assert (await client.call_tool("store_object", {})).is_error
+
+
+async def test_isolated_tools_reach_no_state_of_others_and_only_the_resources_that_are_allowed(tmp_path: Path) -> None:
+    isolation = {"mode": "process", "tools": ["work"], "invokes": []}
+    async with connect(bridge_of(tmp_path, isolation, tools=ISOLATED), mode="legacy") as client:
+        rejected = await client.call_tool("work", {})
+        assert rejected.is_error
+        assert "cannot be read from this isolated tool" in rejected.content[0].text
+        assert text_of(await client.call_tool("peek", {})) == "None"
