@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import traceback
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -26,12 +28,13 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
     It ends in full even if the block is cancelled.
     """
     try:
-        manager = lifespan()
+        manager = _make_manager(lifespan)
         value = await manager.__aenter__()
     except BaseException as error:  # users may raise any error
         if is_own_cancellation(error):
             raise
-        raise SourceError(f"the lifespan cannot start: {describe_error(error)}") from error
+        place = _find_place(lifespan, error)
+        raise SourceError(f"{place}the lifespan cannot start: {describe_error(error)}") from error
     try:
         yield value
     finally:
@@ -44,3 +47,19 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
                 logger.error("the lifespan failed at its end", exc_info=error)
         if scope.cancelled_caught:
             logger.error("the lifespan did not end within %g seconds", PATIENCE)
+
+
+def _make_manager(lifespan: Lifespan) -> AbstractAsyncContextManager[Any]:
+    manager = lifespan()
+    if not isinstance(manager, AbstractAsyncContextManager):
+        raise TypeError("it returns no async context manager. Decorate it with @contextlib.asynccontextmanager")
+    return manager
+
+
+def _find_place(lifespan: Lifespan, error: BaseException) -> str:
+    """Return where in the file of the lifespan the error was raised, as a prefix for messages."""
+    code = getattr(inspect.unwrap(lifespan), "__code__", None)
+    if code is None:
+        return ""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
+    return f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}: "

@@ -135,14 +135,38 @@ async def test_the_lifespan_of_an_isolated_file_runs_in_its_worker(tmp_path: Pat
 @pytest.mark.parametrize("watch", [False, True])
 async def test_a_lifespan_of_a_file_that_cannot_start_is_a_problem_of_its_source(tmp_path: Path, watch: bool) -> None:
     broken = FILE.replace("yield {", 'raise RuntimeError("no database")\n        yield {')
-    bridge = build_from_file(write_file(tmp_path, broken), watch=watch)
+    path = write_file(tmp_path, broken)
+    bridge = build_from_file(path, watch=watch)
     async with bridge.run_sources():
         if watch:
             await bridge.wait_until_started()
         else:
             with pytest.raises(SourceError):
                 await bridge.wait_until_started()
-    assert bridge.problems == {"tools": ["the lifespan cannot start: RuntimeError: no database"]}
+    problem = f"{path}:15: the lifespan cannot start: RuntimeError: no database"
+    assert bridge.problems == {"tools": [problem]}
+
+
+async def test_a_lifespan_without_its_decorator_is_explained() -> None:
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+
+    with pytest.raises(
+        SourceError, match=r"test_server_info\.py:\d+: the lifespan cannot start: TypeError: .*Decorate"
+    ):
+        async with Bridge(ToolRegistry(), lifespan=lifespan).run_sources():  # type: ignore[arg-type]
+            raise AssertionError("the block ran")
+
+
+async def test_an_error_at_the_end_of_a_lifespan_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+        raise RuntimeError("still open")
+
+    async with Bridge(ToolRegistry(), lifespan=lifespan).run_sources():
+        pass
+    assert "the lifespan failed at its end" in caplog.text
 
 
 def make_registry() -> tuple[ToolRegistry, list[str], Any]:
