@@ -154,6 +154,7 @@ class Bridge:
 
         async with open_lifespan(self.lifespan) as self.registry.lifespan:
             yield
+        self.registry.lifespan = None
 
     def describe_server(self, info: ServerInfo) -> None:
         """Present the server like this, with this lifespan, instead of as before."""

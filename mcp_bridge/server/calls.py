@@ -47,11 +47,11 @@ class CallRunner:
 
     @cached_property
     def _session_store(self) -> Store:
-        if self._state.store is not None:
-            return self.store
+        """Where the state of sessions is stored: the shared store, or memory that large results cannot fill."""
         from mcp_bridge.stores.memory import MemoryStore
 
-        return MemoryStore()  # a store of its own, so that large results do not evict the state of sessions
+        is_shared = self._state.store is not None and not isinstance(self._state.store, MemoryStore)
+        return self.store if is_shared else MemoryStore()
 
     def _get_session_store(self) -> Store:
         return self._session_store

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from mcp_bridge import CallContext, Pipeline, ResourceNotFound, Stage, ToolError, ToolRegistry, resource, tool
+from mcp_bridge import CallContext, Pipeline, ResourceNotFound, Stage, State, ToolError, ToolRegistry, resource, tool
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.errors import Denied
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
 from mcp_bridge.transports.memory import make_client
 from tests.kits.isolation.isolation_kit import bridge_of
@@ -176,6 +178,21 @@ async def test_each_session_has_its_own_state() -> None:
         assert text_of(await second.call_tool("count", {})) == "1"
         await first.call_tool("forget", {})
         assert text_of(await first.call_tool("count", {})) == "1"
+
+
+async def test_large_results_do_not_evict_the_state_of_sessions() -> None:
+    registry = make_counter()
+
+    @registry.tool
+    def write(pages: int) -> str:
+        return "x" * 1000 * pages
+
+    state = State(store=MemoryStore(max_bytes=20_000))
+    async with connect(Bridge(registry, Identity(result=100), state), mode="legacy") as client:
+        await client.call_tool("count", {})
+        for _ in range(20):
+            await client.call_tool("write", {"pages": 5})
+        assert text_of(await client.call_tool("count", {})) == "2"
 
 
 async def test_clients_without_a_handshake_choose_their_session_by_name() -> None:
