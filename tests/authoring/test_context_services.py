@@ -188,7 +188,7 @@ async def test_large_results_do_not_evict_the_state_of_sessions() -> None:
         return "x" * 1000 * pages
 
     state = State(store=MemoryStore(max_bytes=20_000))
-    async with connect(Bridge(registry, Identity(result=100), state), mode="legacy") as client:
+    async with connect(Bridge(registry, identity=Identity(result=100), state=state), mode="legacy") as client:
         await client.call_tool("count", {})
         for _ in range(20):
             await client.call_tool("write", {"pages": 5})
