@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, Unpack, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
 
 from mcp_bridge.authoring.functions import (
     Decorator,
@@ -46,7 +46,10 @@ def tool(
     annotations: dict[str, Any] | None = None,
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
-    **hints: Unpack[ToolHints],
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
 ) -> Decorator: ...
 def tool(
     name: str | Callable[..., Any] = "",
@@ -60,7 +63,10 @@ def tool(
     annotations: dict[str, Any] | None = None,
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
-    **hints: Unpack[ToolHints],
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
 ) -> Any:
     """Turn a function into a tool, and register it in `registry` if given.
 
@@ -74,6 +80,8 @@ def tool(
     The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
     already exists in `registry`, and TypeError if no schema can be inferred or a `Header` is invalid.
     """
+
+    hints = ToolHints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
         entry = _build_tool_entry(function, given, description, input_schema, output_schema)

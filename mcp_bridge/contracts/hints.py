@@ -9,13 +9,13 @@ from typing import Any, TypedDict, cast
 class ToolHints(TypedDict, total=False):
     """What a tool does. Hints are not enforced."""
 
-    read_only: bool
+    read_only: bool | None
     """It changes nothing."""
-    destructive: bool
+    destructive: bool | None
     """It may delete or overwrite, rather than only add."""
-    idempotent: bool
+    idempotent: bool | None
     """A second call with the same arguments changes nothing more."""
-    open_world: bool
+    open_world: bool | None
     """It reaches beyond a closed set of things, such as the web."""
 
 
@@ -28,13 +28,12 @@ _ANNOTATIONS = {
 
 
 def add_hints(annotations: Mapping[str, Any] | None, hints: ToolHints) -> dict[str, Any]:
-    """Return MCP's annotations with these hints. Raises TypeError for an unknown hint, and for one given twice."""
+    """Return MCP's annotations with these hints, except those that are None. Raises TypeError for one given twice."""
     added = dict(annotations or {})
     for name, value in cast("Mapping[str, Any]", hints).items():
-        if name not in _ANNOTATIONS:
-            raise TypeError(f"tool() has no argument '{name}'")
+        if value is None:
+            continue
         if _ANNOTATIONS[name] in added:
             raise TypeError(f"tool(): give either {name}= or '{_ANNOTATIONS[name]}' in annotations=")
-        if value is not None:
-            added[_ANNOTATIONS[name]] = value
+        added[_ANNOTATIONS[name]] = value
     return added

@@ -63,7 +63,7 @@ def test_hints_become_annotations() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"readonly": True}, "tool() has no argument 'readonly'"),
+        ({"readonly": True}, "unexpected keyword argument 'readonly'"),
         ({"read_only": True, "annotations": {"readOnlyHint": False}}, "give either read_only= or 'readOnlyHint'"),
     ],
 )
