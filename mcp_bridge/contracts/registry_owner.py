@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from mcp_bridge.contracts.context import Caller
+from mcp_bridge.contracts.caller import Caller
 
 
 @runtime_checkable
