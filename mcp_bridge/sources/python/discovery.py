@@ -66,7 +66,7 @@ def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered:
 
 
 def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
-    """Add the server of a module: `mcp`, `server` or `app`, as in FastMCP's and the SDK's own commands, or the only one.
+    """Add the server of a module: `mcp`, `server` or `app`, as in FastMCP's and the SDK's commands, or the only one.
 
     Other servers of the module may be mounted in that one, so none is added if it is not clear which.
     """
