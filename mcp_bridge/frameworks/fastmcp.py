@@ -48,11 +48,15 @@ class _FastMcpServer(SdkServer):
     """
 
     package = PACKAGE
+    _bind: Any
+    _context: Any
 
     async def __aenter__(self) -> Self:
         if not is_on_asyncio():
             raise SourceError(f"the FastMCP server '{self.server.name}' runs only on asyncio. Use that event loop")
         self.open_requests()
+        self._bind = import_module("fastmcp.server.dependencies").bind_request_context
+        self._context = import_module(PACKAGE).Context
         client = import_module(PACKAGE).Client(self.server, mode="legacy", message_handler=self._handle_message)
         self.client = await client.__aenter__()
         return self
@@ -79,10 +83,10 @@ class _FastMcpServer(SdkServer):
             arguments = dict(data or {})
             request = self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})
             try:
-                with _bind(request):
+                with self._bind(request):
                     if tool is None:
                         return _convert(await self.server.call_tool(name, arguments))
-                    async with import_module(PACKAGE).Context(fastmcp=self.server):
+                    async with self._context(fastmcp=self.server):
                         return _convert(await tool.run(arguments))
             except Exception as error:
                 return convert_error(
@@ -92,12 +96,14 @@ class _FastMcpServer(SdkServer):
         return run_tool
 
     async def read_resource(self, uri: str, ctx: CallContext) -> Any:
-        with _bind(self._build_request(ctx, "resources/read", {"uri": uri})):
-            return (await self.server.read_resource(uri)).contents
+        with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
+            result = await self.server.read_resource(uri)
+        return result.input_required if hasattr(result, "input_required") else result.contents
 
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
-        with _bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
-            return (await self.server.render_prompt(name, arguments)).to_mcp_prompt_result()
+        with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
+            result = await self.server.render_prompt(name, arguments)
+        return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
 
     async def complete(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
         kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
@@ -118,10 +124,6 @@ class _FastMcpServer(SdkServer):
     async def _handle_message(self, message: Any) -> None:
         if str(getattr(message, "method", None)).endswith("/list_changed"):
             self.report_change()
-
-
-def _bind(request: Any) -> Any:
-    return import_module("fastmcp.server.dependencies").bind_request_context(request)
 
 
 def _build_direct_handler(tool: Any) -> Handler | None:

@@ -91,8 +91,10 @@ class RequestFactory:
     def build(self, ctx: CallContext, method: str, params: Json, lifespan: Any) -> Any:
         """Build the request context of a call. `lifespan` is what the server's lifespan has yielded."""
         channel = BackChannel(ctx, self._report_change)
-        capabilities = dict(ctx.capabilities) or None
-        connection = self._connection.from_envelope(VERSION, None, capabilities, outbound=channel)
+        if ctx.capabilities:
+            connection = self._connection.from_envelope(VERSION, None, dict(ctx.capabilities), outbound=channel)
+        else:
+            connection = self._connection(channel, protocol_version=VERSION)
         connection.session_id = find_session(ctx)
         return self._request(
             session=self._session(channel, connection),
@@ -101,7 +103,7 @@ class RequestFactory:
             method=method,
             params={**params, **render_continuation(ctx), "_meta": dict(ctx.meta)},
             request_id=ctx.request_id or "0",
-            meta={"progress_token": TOKEN},
+            meta={"progress_token": ctx.meta.get("progressToken", TOKEN)},
             close_sse_stream=ctx.close_stream,
         )
 
