@@ -66,7 +66,7 @@ class _McpServer(SdkServer):
         with anyio.CancelScope() as scope:
             self.server.middleware.append(self._keep_lifespan)
             try:
-                client = await import_module("mcp.client").Client(self.server, mode="legacy").__aenter__()
+                client = await import_module("mcp.client").Client(self.server).__aenter__()
             finally:
                 self.server.middleware.remove(self._keep_lifespan)
             scope.shield, self.client = True, client
@@ -120,7 +120,7 @@ class _McpServer(SdkServer):
         return (await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)).completion
 
     async def _keep_lifespan(self, request: Any, call_next: Any) -> Any:
-        """Middleware of the handshake with the client: every request shows what the lifespan has yielded."""
+        """Middleware of the first request of the client: every request shows what the lifespan has yielded."""
         self._lifespan = request.lifespan_context
         return await call_next(request)
 

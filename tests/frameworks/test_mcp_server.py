@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from mcp_types import ElicitResult
 
 from tests.kits.frameworks.server_scenarios import *  # noqa: F403
-from tests.kits.frameworks.server_scenarios import SDK
+from tests.kits.frameworks.server_scenarios import SDK, call
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .* capability is deprecated")
 
@@ -13,3 +16,77 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .* capability is deprecated"
 @pytest.fixture
 def kind() -> str:
     return SDK
+
+
+async def test_middleware_of_the_server_sees_and_changes_calls(serve: Any) -> None:
+    text = f"""{SDK}
+from dataclasses import replace
+mcp = Server("demo")
+
+async def shout(ctx, call_next):
+    if ctx.method != "tools/call":
+        return await call_next(ctx)
+    arguments = {{"word": ctx.params["arguments"]["word"].upper()}}
+    return await call_next(replace(ctx, params={{**ctx.params, "arguments": arguments}}))
+
+mcp.middleware.append(shout)
+
+@mcp.tool()
+def say(word: str) -> str:
+    if word == "BAD":
+        raise ToolError("say something else")
+    return word
+
+@mcp.resource("data://one")
+def one() -> str:
+    return "1"
+"""
+    async with serve(text) as client:
+        assert await call(client, "say", word="hello") == "HELLO"
+        assert "say something else" in await call(client, "say", word="bad")
+        assert (await client.read_resource("data://one")).contents[0].text == "1"
+
+
+async def test_an_extension_intercepts_calls(serve: Any) -> None:
+    text = f"""{SDK}
+from mcp.server.extension import Extension
+from mcp_types import CallToolResult, TextContent
+
+class Closed(Extension):
+    identifier = "org.example/closed"
+    async def intercept_tool_call(self, params, ctx, call_next):
+        return CallToolResult(content=[TextContent(type="text", text="closed")])
+
+mcp = Server("demo", extensions=[Closed()])
+
+@mcp.tool(structured_output=False)
+def say() -> str:
+    return "open"
+"""
+    async with serve(text) as client:
+        assert await call(client, "say") == "closed"
+
+
+async def test_resolved_parameters_ask_the_user(serve: Any, era: str) -> None:
+    text = f"""{SDK}
+from typing import Annotated
+from pydantic import BaseModel
+from mcp.server.mcpserver import Elicit, Resolve
+mcp = Server("demo")
+
+class Size(BaseModel):
+    size: str
+
+async def ask_size(word: str) -> Size | Elicit[Size]:
+    return Elicit(f"Size of {{word}}?", Size)
+
+@mcp.tool()
+async def order(word: str, chosen: Annotated[Size, Resolve(ask_size)]) -> str:
+    return f"{{word}} {{chosen.size}}"
+"""
+
+    async def answer(*_: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"size": "XL"})
+
+    async with serve(text, mode=era, elicitation_callback=answer) as client:
+        assert await call(client, "order", word="tea") == "tea XL"

@@ -39,8 +39,12 @@ from mcp_bridge.testing import connect
 SERVER = re.compile(r"^(\w+)(: \w+)? = (FastMCP|MCPServer)\b", re.MULTILINE)
 BLOCK = re.compile(r"^([ \t]*)```python[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 SKIPPED = re.compile(r"docs/(v2|v3|python-sdk)/|/i18n/|changelog|updates|/clients?[/_.]|/auth/|oauth|CLAUDE|AGENTS")
-OUTSIDE = re.compile(r"httpx|requests\.|openapi|from_fastapi|create_proxy|ProxyProvider|aiohttp|pyautogui|subprocess|smtplib|docket|task=True|fastmcp_tasks")
-VARYING = re.compile(r"connection/|0x[0-9a-f]+|example_server|server\b|\d{4}-\d\d-\d\d[T ][\d:.+Z]+|\d{2}:\d{2}:\d{2}[\d.]*|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\d+\.\d{4,}|\d{9,}")
+OUTSIDE = re.compile(
+    r"httpx|requests\.|openapi|from_fastapi|create_proxy|ProxyProvider|aiohttp|pyautogui|subprocess|smtplib|docket|task=True|fastmcp_tasks"
+)
+VARYING = re.compile(
+    r"connection/|0x[0-9a-f]+|example_server|server\b|\d{4}-\d\d-\d\d[T ][\d:.+Z]+|\d{2}:\d{2}:\d{2}[\d.]*|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\d+\.\d{4,}|\d{9,}"
+)
 SECONDS = 20
 
 
@@ -111,7 +115,12 @@ def make_value(schema: Any) -> Any:
     kind = schema.get("type")
     if kind == "object":
         return {name: make_value(part) for name, part in schema.get("properties", {}).items()}
-    formats = {"date": "2026-01-31", "date-time": "2026-01-31T10:00:00Z", "email": "a@example.org", "uri": "https://a.example"}
+    formats = {
+        "date": "2026-01-31",
+        "date-time": "2026-01-31T10:00:00Z",
+        "email": "a@example.org",
+        "uri": "https://a.example",
+    }
     text = formats.get(schema.get("format"), "word" + "x" * max(0, schema.get("minLength", 0) - 4))
     number = schema.get("minimum", schema.get("exclusiveMinimum", 1) + (1 if "exclusiveMinimum" in schema else 0))
     return {"integer": number, "number": number, "boolean": True, "array": [], "null": None}.get(str(kind), text)
@@ -139,7 +148,12 @@ async def observe(client: Any) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     tools = (await client.list_tools()).tools
     for tool in tools:
-        seen[f"tool {tool.name}"] = (tool.title, tool.description or "", dump(tool.input_schema), dump(tool.output_schema))
+        seen[f"tool {tool.name}"] = (
+            tool.title,
+            tool.description or "",
+            dump(tool.input_schema),
+            dump(tool.output_schema),
+        )
         seen[f"call {tool.name}"] = await note(client.call_tool(tool.name, make_arguments(tool.input_schema)))
     await asyncio.sleep(0.1)  # a tool may have changed a list
     for resource in (await client.list_resources()).resources:
@@ -189,7 +203,11 @@ async def try_example(example: Example, folder: Path) -> None:
         return
     path = folder / "server.py"
     path.write_text(example.text, "utf-8")
-    options = {"elicitation_callback": answer_form, "sampling_callback": answer_sampling, "list_roots_callback": list_roots}
+    options = {
+        "elicitation_callback": answer_form,
+        "sampling_callback": answer_sampling,
+        "list_roots_callback": list_roots,
+    }
     source = PythonSource("server", path=path)
     bridge = Bridge(sources=[AttachedSource(source=source)])
     try:
@@ -205,7 +223,7 @@ async def try_example(example: Example, folder: Path) -> None:
         return
     names = [name for name, value in vars(module).items() if is_server(value)]
     chosen = next((name for name in ("mcp", "server", "app") if name in names), None) or (names[0] if names else None)
-    if chosen is None or len({id(getattr(module, n)) for n in names}) > 1 and chosen not in ("mcp", "server", "app"):
+    if chosen is None or (len({id(getattr(module, n)) for n in names}) > 1 and chosen not in ("mcp", "server", "app")):
         example.outcome = "several servers, or none"
         return
     server = getattr(module, chosen)
@@ -216,11 +234,27 @@ async def try_example(example: Example, folder: Path) -> None:
             own = Client(server._mcp_server, mode="legacy", **options) if hasattr(server, "_mcp_server") else None
             from fastmcp import Client as FastClient
 
-            own = SdkView(FastClient(server, mode="legacy", elicitation_handler=_fast_answer, sampling_handler=_fast_sample, roots=["file:///work"]))
+            own = SdkView(
+                FastClient(
+                    server,
+                    mode="legacy",
+                    elicitation_handler=_fast_answer,
+                    sampling_handler=_fast_sample,
+                    roots=["file:///work"],
+                )
+            )
         expected = {}
         async with asyncio.timeout(3 * SECONDS), own as client:
             expected = await observe(client)
-        modern = Client(server, mode="auto", **options) if type(server).__name__ == "MCPServer" else SdkView(FastClient(server, elicitation_handler=_fast_answer, sampling_handler=_fast_sample, roots=["file:///work"]))
+        modern = (
+            Client(server, mode="auto", **options)
+            if type(server).__name__ == "MCPServer"
+            else SdkView(
+                FastClient(
+                    server, elicitation_handler=_fast_answer, sampling_handler=_fast_sample, roots=["file:///work"]
+                )
+            )
+        )
         async with asyncio.timeout(3 * SECONDS), modern as client:
             newer = await observe(client)
     except BaseException as error:
@@ -237,7 +271,10 @@ async def try_example(example: Example, folder: Path) -> None:
     problems = [line for lines in bridge.problems.values() for line in lines]
     differing = [key for key in {**expected, **found} if found.get(key) not in (expected.get(key), newer.get(key))]
     example.outcome = "same" if not differing and not problems else "different"
-    example.details = [*problems, *(f"{key}: {str(expected.get(key))[:260]} | {str(found.get(key))[:260]}" for key in differing)]
+    example.details = [
+        *problems,
+        *(f"{key}: {str(expected.get(key))[:260]} | {str(found.get(key))[:260]}" for key in differing),
+    ]
 
 
 async def _fast_answer(message: str, response_type: Any, params: Any, context: Any) -> Any:
@@ -262,7 +299,18 @@ class SdkView:
         await self._client.__aexit__(*exc_info)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, {"list_tools": "list_tools_mcp", "list_resources": "list_resources_mcp", "list_resource_templates": "list_resource_templates_mcp", "list_prompts": "list_prompts_mcp", "call_tool": "call_tool_mcp", "read_resource": "read_resource_mcp", "get_prompt": "get_prompt_mcp"}[name])
+        return getattr(
+            self._client,
+            {
+                "list_tools": "list_tools_mcp",
+                "list_resources": "list_resources_mcp",
+                "list_resource_templates": "list_resource_templates_mcp",
+                "list_prompts": "list_prompts_mcp",
+                "call_tool": "call_tool_mcp",
+                "read_resource": "read_resource_mcp",
+                "get_prompt": "get_prompt_mcp",
+            }[name],
+        )
 
 
 def main() -> None:
