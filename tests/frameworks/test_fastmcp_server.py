@@ -18,11 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .* capability is deprecated"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def kind() -> str:
     return FASTMCP
 

@@ -9,8 +9,9 @@ from mcp_types import ElicitResult
 
 from tests.kits.frameworks.server_scenarios import *  # noqa: F403
 from tests.kits.frameworks.server_scenarios import SDK, call
+from tests.kits.loops import BOTH_LOOPS
 
-pytestmark = pytest.mark.filterwarnings("ignore:The .* capability is deprecated")
+pytestmark = [BOTH_LOOPS, pytest.mark.filterwarnings("ignore:The .* capability is deprecated")]
 
 
 @pytest.fixture
