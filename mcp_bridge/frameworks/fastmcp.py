@@ -54,7 +54,7 @@ class _FastMcpServer(SdkServer):
     async def __aenter__(self) -> Self:
         if not is_on_asyncio():
             raise SourceError(f"the FastMCP server '{self.server.name}' runs only on asyncio. Use that event loop")
-        self.open_requests()
+        self.open_requests(self.server.auth)
         self._bind = import_module("fastmcp.server.dependencies").bind_request_context
         self._context = import_module(PACKAGE).Context
         client = import_module(PACKAGE).Client(self.server, mode="legacy", message_handler=self._handle_message)

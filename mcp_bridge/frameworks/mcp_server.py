@@ -41,7 +41,7 @@ class _McpServer(SdkServer):
         self._opened: Any = None
 
     async def __aenter__(self) -> Self:
-        self.open_requests()
+        self.open_requests(self.server.settings.auth)
         self._context = import_module("mcp.server.mcpserver").Context
         self._continuation = import_module("mcp_types").InputResponseRequestParams
         self._opened = self._open_client()

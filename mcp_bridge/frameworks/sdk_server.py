@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -23,6 +24,7 @@ from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.values import as_text
 
 Handler = Callable[..., Any]
+logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class SdkServer(Toolbox):
@@ -60,9 +62,14 @@ class SdkServer(Toolbox):
     async def complete(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
         """Return a completion (a model)."""
 
-    def open_requests(self) -> None:
-        """Prepare for calls. The SDK is imported here."""
+    def open_requests(self, auth: Any) -> None:
+        """Prepare for calls. The SDK is imported here. `auth` is the server's own authentication, which is not used."""
         self.requests = RequestFactory(self.report_change)
+        if auth is not None:
+            logger.warning(
+                "the authentication of the server %r is not used. For HTTP, set token_env, tokens or jwt in http",
+                self.server.name,
+            )
 
     async def list_entries(self) -> Sequence[ToolEntry]:
         return [await self._build_tool(dump_json(tool)) for tool in await self.list_page_items("tools")]

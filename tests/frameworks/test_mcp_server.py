@@ -91,3 +91,21 @@ async def order(word: str, chosen: Annotated[Size, Resolve(ask_size)]) -> str:
 
     async with serve(text, mode=era, elicitation_callback=answer) as client:
         assert await call(client, "order", word="tea") == "tea XL"
+
+
+async def test_authentication_that_the_bridge_does_not_use_is_reported(
+    serve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = f"""{SDK}
+from mcp.server.auth.settings import AuthSettings
+
+class Verifier:
+    async def verify_token(self, token): ...
+
+auth = AuthSettings(
+    issuer_url="https://a.example", resource_server_url="https://b.example", validate_token_resource=True
+)
+mcp = Server("demo", auth=auth, token_verifier=Verifier())
+"""
+    async with serve(text):
+        assert "the authentication of the server 'demo' is not used" in caplog.text

@@ -78,7 +78,10 @@ def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
         discovered.add(f"{module.__name__}:{name}", servers[name])
     elif servers:
         found = ", ".join(f"'{each}'" for each in servers)
-        discovered.problems.append(f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`")
+        discovered.problems.append(
+            f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`, or list it under `tools` in "
+            "the settings"
+        )
 
 
 def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer:
