@@ -33,6 +33,8 @@ PACKAGE = "fastmcp"
 _DEPENDENCIES = ("fastmcp.server.dependencies", "fastmcp.dependencies")
 _PLAIN = (str, int, bool)
 _WRAPPED = {PACKAGE: {"wrap_result": True}}
+_UI = "io.modelcontextprotocol/ui"
+"""An extension that every server declares, and that changes no call."""
 _WILDCARD = re.compile(r"\{(\w+)\*\}")
 
 
@@ -49,6 +51,7 @@ class _FastMcpServer(SdkServer):
 
     package = PACKAGE
     _bind: Any
+    _has_extensions = False
     _context: Any
 
     async def __aenter__(self) -> Self:
@@ -57,8 +60,11 @@ class _FastMcpServer(SdkServer):
         self.open_requests(self.server.auth)
         self._bind = import_module("fastmcp.server.dependencies").bind_request_context
         self._context = import_module(PACKAGE).Context
-        client = import_module(PACKAGE).Client(self.server, mode="legacy", message_handler=self._handle_message)
+        package = import_module(PACKAGE)
+        client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
         self.client = await client.__aenter__()
+        async with package.Client(self.server) as newest:  # only the newest version lists extensions
+            self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
@@ -113,10 +119,6 @@ class _FastMcpServer(SdkServer):
     def adapt_template(self, text: str) -> str:
         """FastMCP's `{path*}` matches several segments as one text, which RFC 6570 writes `{+path}`."""
         return _WILDCARD.sub(r"{+\1}", text)
-
-    @property
-    def _has_extensions(self) -> bool:
-        return bool(self.client.server_capabilities.extensions or self.server.required_extensions())
 
     def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
         return self.requests.build(ctx, method, params, {})

@@ -142,3 +142,25 @@ def describe(car: Car, doors: Annotated[int, Field(ge=2)] = 4) -> str:
         car = {"color": "red", "built": "2020-01-31"}
         assert await call(client, "describe", car=car) == "RED 2020 4"
         assert "doors" in await call(client, "describe", car=car, doors=1)
+
+
+async def test_an_extension_intercepts_calls(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.extensions import ServerExtension
+from fastmcp.tools import ToolResult
+
+class Closed(ServerExtension):
+    identifier = "org.example/closed"
+
+    async def intercept_tool_call(self, params, context, call_next):
+        return ToolResult(content="closed")
+
+mcp = Server("demo")
+mcp.add_extension(Closed())
+
+@mcp.tool(output_schema=None)
+def say() -> str:
+    return "open"
+"""
+    async with serve(text) as client:
+        assert await call(client, "say") == "closed"

@@ -79,8 +79,8 @@ def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
     elif servers:
         found = ", ".join(f"'{each}'" for each in servers)
         discovered.problems.append(
-            f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`, or list it under `tools` in "
-            "the settings"
+            f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`, or list it under "
+            "`tools` in the settings"
         )
 
 

@@ -40,8 +40,10 @@ USUAL = ("mcp", "server", "app")
 
 async def try_example(example: Example, folder: Path) -> None:
     """Set the outcome of an example, and the details of what differs."""
-    path = folder / "server.py"
-    path.write_text(example.text, "utf-8")
+    served, path = folder / "bridge" / "server.py", folder / "own" / "server.py"  # each has a state of its own
+    for each in (served, path):
+        each.parent.mkdir()
+        each.write_text(example.text, "utf-8")
     try:
         server = find_server(import_file(path))
     except (Exception, SystemExit) as error:
@@ -58,7 +60,7 @@ async def try_example(example: Example, folder: Path) -> None:
     except Exception as error:
         example.outcome, example.details = "does not work with its own client", [repr(error)[:150]]
         return
-    example.details = await list_differences(path, older, newer)
+    example.details = await list_differences(served, older, newer)
     example.outcome = "different" if example.details else "same"
 
 
