@@ -79,13 +79,13 @@ class _FastMcpServer(SdkServer):
     async def build_handler(self, name: str) -> Handler:
         tool = await self.server.get_tool(name)
         has_middleware = any(not is_a(each, PACKAGE, "DereferenceRefsMiddleware") for each in self.server.middleware)
-        is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not self._has_extensions
-        if has_middleware or not is_plain:
+        is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not _has_app(tool)
+        if has_middleware or self._has_extensions or not is_plain:
             tool = None
         elif (direct := _build_direct_handler(tool)) is not None:
             return direct
 
-        async def run_tool(data: Json, ctx: CallContext) -> Any:
+        async def run_with_context(data: Json, ctx: CallContext) -> Any:
             arguments = dict(data or {})
             request = self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})
             try:
@@ -99,7 +99,7 @@ class _FastMcpServer(SdkServer):
                     error, is_for_model=is_a(error, PACKAGE, "FastMCPError") or is_protocol_error(error)
                 )
 
-        return run_tool
+        return run_with_context
 
     async def read_resource(self, uri: str, ctx: CallContext) -> Any:
         with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
@@ -111,7 +111,7 @@ class _FastMcpServer(SdkServer):
             result = await self.server.render_prompt(name, arguments)
         return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
 
-    async def complete(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
         kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
         ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
         return await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)
@@ -121,11 +121,17 @@ class _FastMcpServer(SdkServer):
         return _WILDCARD.sub(r"{+\1}", text)
 
     def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
-        return self.requests.build(ctx, method, params, {})
+        return self.requests.build_request(ctx, method, params, {})
 
     async def _handle_message(self, message: Any) -> None:
         if str(getattr(message, "method", None)).endswith("/list_changed"):
             self.report_change()
+
+
+def _has_app(tool: Any) -> bool:
+    """Whether a tool is part of an app, whose results the server changes."""
+    meta = tool.meta or {}
+    return "ui" in meta or "app" in (meta.get(PACKAGE) or {})
 
 
 def _build_direct_handler(tool: Any) -> Handler | None:

@@ -88,7 +88,7 @@ class _McpServer(SdkServer):
         if self.client.server_capabilities.extensions:
             return self._build_intercepted_handler(name)
 
-        async def run_tool(data: Json, ctx: CallContext) -> Any:
+        async def run_in_server(data: Json, ctx: CallContext) -> Any:
             try:
                 return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
             except Exception as error:
@@ -96,17 +96,17 @@ class _McpServer(SdkServer):
                     error = error.__cause__  # what the function has raised
                 return convert_error(error, is_for_model=_is_for_model(error))
 
-        return run_tool
+        return run_in_server
 
     def _build_intercepted_handler(self, name: str) -> Handler:
-        async def run_tool(data: Json, ctx: CallContext) -> Any:
+        async def run_through_client(data: Json, ctx: CallContext) -> Any:
             call = partial(self.client.call_tool, name, dict(data or {}), progress_callback=ctx.progress)
             try:
                 return convert_result(await call())
             except Exception as error:
                 return convert_error(error, is_for_model=is_protocol_error(error))
 
-        return run_tool
+        return run_through_client
 
     async def read_resource(self, uri: str, ctx: CallContext) -> Any:
         return await self._run(_READ, {"uri": uri}, ctx)
@@ -114,7 +114,7 @@ class _McpServer(SdkServer):
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
         return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)
 
-    async def complete(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
         kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
         ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
         return (await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)).completion
@@ -125,7 +125,7 @@ class _McpServer(SdkServer):
         return await call_next(request)
 
     async def _run(self, method: str, params: Json, ctx: CallContext) -> Any:
-        request = self.requests.build(ctx, method, params, self._lifespan)
+        request = self.requests.build_request(ctx, method, params, self._lifespan)
         own = [each for each in self.server.middleware if _get_home(each) != "mcp"]
         if not own:
             return await self._call_method(request)

@@ -88,7 +88,7 @@ class RequestFactory:
         self._session = import_module("mcp.server.session").ServerSession
         self._request = import_module("mcp.server.context").ServerRequestContext
 
-    def build(self, ctx: CallContext, method: str, params: Json, lifespan: Any) -> Any:
+    def build_request(self, ctx: CallContext, method: str, params: Json, lifespan: Any) -> Any:
         """Build the request context of a call. `lifespan` is what the server's lifespan has yielded."""
         channel = BackChannel(ctx, self._report_change)
         if ctx.capabilities:

@@ -59,7 +59,7 @@ class SdkServer(Toolbox):
         """Return the messages of a prompt (a model)."""
 
     @abstractmethod
-    async def complete(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
         """Return a completion (a model)."""
 
     def open_requests(self, auth: Any) -> None:
@@ -172,7 +172,7 @@ class SdkServer(Toolbox):
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Handler]:
         def build_function(argument: str) -> Handler:
             async def list_values(value: str, known: Mapping[str, str]) -> list[str]:
-                found = await self.complete(reference, argument, value, known)
+                found = await self.list_completions(reference, argument, value, known)
                 return [str(one) for one in found.values]
 
             return list_values

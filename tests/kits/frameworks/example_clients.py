@@ -81,7 +81,7 @@ async def observe(client: Any) -> dict[str, Any]:
     """List everything, and call, read and get each once. All errors are alike."""
     random.seed(0)
     seen: dict[str, Any] = {}
-    for tool in (await client.list_tools()).tools:
+    for tool in sorted((await client.list_tools()).tools, key=lambda tool: tool.name):
         seen[f"tool {tool.name}"] = (tool.title, tool.description or "", tool.input_schema, tool.output_schema)
         seen[f"call {tool.name}"] = await describe(client.call_tool(tool.name, make_arguments(tool.input_schema)))
     await asyncio.sleep(0.1)  # a tool may have changed a list

@@ -40,27 +40,27 @@ USUAL = ("mcp", "server", "app")
 
 async def try_example(example: Example, folder: Path) -> None:
     """Set the outcome of an example, and the details of what differs."""
-    served, path = folder / "bridge" / "server.py", folder / "own" / "server.py"  # each has a state of its own
-    for each in (served, path):
-        each.parent.mkdir()
-        each.write_text(example.text, "utf-8")
+    paths = [folder / name / "server.py" for name in ("bridge", "legacy", "auto")]  # each has a state of its own
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(example.text, "utf-8")
     try:
-        server = find_server(import_file(path))
+        servers = {path.parent.name: find_server(import_file(path)) for path in paths[1:]}
     except (Exception, SystemExit) as error:
         example.outcome, example.details = "cannot be imported alone", [str(error)[:150]]
         return
-    if server is None:
+    if None in servers.values():
         example.outcome = "has several servers, or none"
         return
+    expected = []
     try:
-        async with asyncio.timeout(SECONDS), open_own_client(server, "legacy") as client:
-            older = await observe(client)
-        async with asyncio.timeout(SECONDS), open_own_client(server, "auto") as client:
-            newer = await observe(client)
+        for mode, server in servers.items():
+            async with asyncio.timeout(SECONDS), open_own_client(server, mode) as client:
+                expected.append(await observe(client))
     except Exception as error:
         example.outcome, example.details = "does not work with its own client", [repr(error)[:150]]
         return
-    example.details = await list_differences(served, older, newer)
+    example.details = await list_differences(paths[0], *expected)
     example.outcome = "different" if example.details else "same"
 
 
@@ -80,7 +80,7 @@ async def list_differences(path: Path, older: dict[str, Any], newer: dict[str, A
         return [repr(error)[:300]]
     problems = [line for lines in bridge.problems.values() for line in lines]
     keys = [key for key in {**older, **found} if found.get(key) not in (older.get(key), newer.get(key))]
-    return [*problems, *(f"{key}: {str(older.get(key))[:150]} | {str(found.get(key))[:150]}" for key in keys)]
+    return [*problems, *(f"{key}: {str(older.get(key))[-150:]} | {str(found.get(key))[-150:]}" for key in keys)]
 
 
 def runs_at_import(text: str) -> bool:
