@@ -11,6 +11,8 @@ from tests.kits.frameworks.environments import needs
 
 needs("fastmcp")
 
+from tests.kits.frameworks.example_files import list_readme_examples
+from tests.kits.frameworks.server_examples import check_example
 from tests.kits.frameworks.server_scenarios import *  # noqa: F403
 from tests.kits.frameworks.server_scenarios import FASTMCP, call
 
@@ -164,3 +166,10 @@ def say() -> str:
 """
     async with serve(text) as client:
         assert await call(client, "say") == "closed"
+
+
+def test_the_examples_of_the_readme_are_the_same_through_the_bridge() -> None:
+    examples = list_readme_examples("fastmcp")
+    for example in examples:
+        check_example(example)
+    assert {example.outcome for example in examples} == {"same"}, examples

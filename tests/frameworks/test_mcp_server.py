@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 from mcp_types import ElicitResult
 
+from tests.kits.frameworks.example_files import list_readme_examples
+from tests.kits.frameworks.server_examples import check_example
 from tests.kits.frameworks.server_scenarios import *  # noqa: F403
 from tests.kits.frameworks.server_scenarios import SDK, call
-from tests.kits.loops import BOTH_LOOPS
 
-pytestmark = [BOTH_LOOPS, pytest.mark.filterwarnings("ignore:The .* capability is deprecated")]
+pytestmark = pytest.mark.filterwarnings("ignore:The .* capability is deprecated")
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture
@@ -109,3 +115,10 @@ mcp = Server("demo", auth=auth, token_verifier=Verifier())
 """
     async with serve(text):
         assert "the authentication of the server 'demo' is not used" in caplog.text
+
+
+def test_the_examples_of_the_readme_are_the_same_through_the_bridge() -> None:
+    examples = list_readme_examples("mcp")
+    for example in examples:
+        check_example(example)
+    assert {example.outcome for example in examples} == {"same"}, examples

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import metadata
 from pathlib import Path
 
 SERVER = re.compile(r"^(\w+)(: \w+)? = (FastMCP|MCPServer)\b", re.MULTILINE)
@@ -32,9 +33,20 @@ def find_examples(clone: Path) -> Iterator[Example]:
         place = str(path.relative_to(clone))
         if not path.is_file() or OLD.search(f"/{place}"):
             continue
-        for where, text in _list_texts(path, place):
-            if SERVER.search(text) and "import" in text:
-                yield Example(where, text)
+        yield from select_servers(_list_texts(path, place))
+
+
+def list_readme_examples(package: str) -> list[Example]:
+    """Return the examples of the README of an installed package."""
+    description = str(metadata(package).get_payload())
+    return list(select_servers(list_blocks(f"README of {package}", description)))
+
+
+def select_servers(texts: Iterable[tuple[str, str]]) -> Iterator[Example]:
+    """Yield those of the texts that make a server."""
+    for where, text in texts:
+        if SERVER.search(text) and "import" in text:
+            yield Example(where, text)
 
 
 def needs_more(example: Example) -> bool:

@@ -17,7 +17,6 @@ import asyncio
 import contextlib
 import io
 import logging
-import os
 import sys
 import tempfile
 import warnings
@@ -90,6 +89,7 @@ def runs_at_import(text: str) -> bool:
 
 
 def check_example(example: Example) -> None:
+    """Set the outcome of an example."""
     try:
         waits = runs_at_import(example.text)
     except SyntaxError:
@@ -100,10 +100,9 @@ def check_example(example: Example) -> None:
     elif needs_more(example):
         example.outcome = "needs a network, a program or tasks"
     else:
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
-            os.chdir(folder)
+        quiet = contextlib.redirect_stderr(io.StringIO())
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), quiet:
             asyncio.run(try_example(example, Path(folder)))
-            os.chdir("/")
 
 
 def main() -> None:
