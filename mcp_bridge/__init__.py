@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcp_bridge.authoring import prompt, resource, tool
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
     from mcp_bridge.contracts.context import CallContext
+    from mcp_bridge.contracts.depends import Depends
     from mcp_bridge.contracts.errors import (
         BridgeError,
         CallError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
     from mcp_bridge.contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
     from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+    from mcp_bridge.contracts.server_info import ServerInfo
     from mcp_bridge.contracts.state import State
     from mcp_bridge.contracts.store import Store
     from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
@@ -44,6 +46,7 @@ _EXPORTS = {
     "mcp_bridge.authoring": "prompt resource tool",
     "mcp_bridge.contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
     "mcp_bridge.contracts.context": "CallContext",
+    "mcp_bridge.contracts.depends": "Depends",
     "mcp_bridge.contracts.errors": (
         "BridgeError CallError ConfigError DuplicateTool MissingCapability ResourceNotFound ToolError"
     ),
@@ -54,6 +57,7 @@ _EXPORTS = {
     "mcp_bridge.contracts.prompt": "Message PromptArgument PromptEntry",
     "mcp_bridge.contracts.question": "Answer Form Link Root Roots Sampled Sampling",
     "mcp_bridge.contracts.resource": "ResourceEntry ResourceTemplate",
+    "mcp_bridge.contracts.server_info": "ServerInfo",
     "mcp_bridge.contracts.state": "State",
     "mcp_bridge.contracts.store": "Store",
     "mcp_bridge.contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
@@ -65,11 +69,11 @@ _EXPORTS = {
 
 __all__ = [
     "Answer", "Audio", "BridgeError", "CallContext", "CallError", "ChainStep", "ConfigError", "Content",
-    "DuplicateTool", "EmbeddedResource", "Form", "Header", "Image", "Link", "Message", "Middleware",
+    "Depends", "DuplicateTool", "EmbeddedResource", "Form", "Header", "Image", "Link", "Message", "Middleware",
     "MissingCapability", "NeedsInput", "Offer", "Pipeline", "PromptArgument", "PromptEntry", "ResourceEntry",
-    "ResourceLink", "ResourceNotFound", "ResourceTemplate", "Root", "Roots", "Sampled", "Sampling", "Stage",
-    "State", "Store", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry", "ToolError", "ToolRegistry",
-    "ToolResult", "ToolSource", "__version__", "asgi_app", "prompt", "resource", "serve", "tool",
+    "ResourceLink", "ResourceNotFound", "ResourceTemplate", "Root", "Roots", "Sampled", "Sampling", "ServerInfo",
+    "Stage", "State", "Store", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry", "ToolError",
+    "ToolRegistry", "ToolResult", "ToolSource", "__version__", "asgi_app", "prompt", "resource", "serve", "tool",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from mcp_bridge.contracts.extension import NotifyingSource, SecretSource, ToolSo
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.server_info import Lifespan, ServerInfo
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.bridge")
 
 T = TypeVar("T")
+_INFO = ("name", "version", "title", "instructions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +49,8 @@ class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
-    clients. `background` are tasks that run while the bridge serves and never raise. `problems` lists for each
-    source what could not be published.
+    clients. `background` are tasks that run while the bridge serves and never raise. `lifespan` is entered around
+    serving. `problems` lists for each source what could not be published.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Bridge:
         drain: float = 10.0,
         dialect: SchemaDialect = NO_DIALECT,
         background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        lifespan: Lifespan | None = None,
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
-        self.identity = identity or Identity()
+        self.identity = self._own_identity = identity or Identity()
         self.state = state or State()
         self.drain = drain
         self.dialect = dialect
+        self.lifespan = lifespan
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self._secrets: set[str] = set()
@@ -125,7 +129,7 @@ class Bridge:
         errors: list[Exception] = []
         if serving:
             self._warn_about_short_secrets()
-        async with anyio.create_task_group() as tasks:
+        async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
             for task in self._background if serving else ():
@@ -140,6 +144,27 @@ class Bridge:
                 tasks.cancel_scope.cancel()
         if errors:
             raise errors[0]
+
+    @contextlib.asynccontextmanager
+    async def _open_lifespan(self, *, serving: bool) -> AsyncIterator[None]:
+        if self.lifespan is None or not serving:
+            yield
+            return
+        from mcp_bridge.runtime.lifespan import open_lifespan
+
+        async with open_lifespan(self.lifespan) as self.registry.lifespan:
+            yield
+
+    def describe_server(self, info: ServerInfo) -> None:
+        """Present the server like this, with this lifespan, instead of as before."""
+        self._own_identity = self.identity.with_info(info)
+        self._identify(self._own_identity)
+        self.lifespan = info.lifespan or self.lifespan
+
+    def _identify(self, identity: Identity) -> None:
+        self.identity = identity
+        if "endpoint" in vars(self):
+            self.endpoint.describe_server(identity)
 
     async def wait_until_started(self) -> None:
         """Wait until each source has published or failed.
@@ -182,11 +207,19 @@ class Bridge:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
+        if offer.server is not None:
+            self._adopt_info(offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
         for problem in problems:
             logger.error("source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
         self._finish_start(name)
+
+    def _adopt_info(self, info: ServerInfo) -> None:
+        """Present the server as a source says, except for what the settings say."""
+        default, own = Identity(), self._own_identity
+        free = {name: getattr(info, name) for name in _INFO if getattr(own, name) == getattr(default, name)}
+        self._identify(own.with_info(ServerInfo(**free)))
 
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)

@@ -35,9 +35,8 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
 
     registry = ToolRegistry(pipeline=Pipeline())
     source = PythonSource(path.stem, path=path, watch=watch)
-    return Bridge(
-        registry, [AttachedSource(source=source)], identity=Identity(ttl_ms=_choose_ttl(watch), private=private)
-    )
+    identity = Identity(ttl_ms=_choose_ttl(watch), private=private, is_open=True)
+    return Bridge(registry, [AttachedSource(source=source)], identity=identity)
 
 
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,6 +12,7 @@ import anyio
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.server_info import Lifespan, ServerInfo
 from mcp_bridge.contracts.state import State
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.event_loop import LoopFactory, make_loop_factory
@@ -23,7 +24,18 @@ if TYPE_CHECKING:
 
 
 def serve(
-    tools: ToolRegistry | Bridge, *, http: str | int | None = None, token: str | None = None, state: State | None = None
+    tools: ToolRegistry | Bridge,
+    *,
+    http: str | int | None = None,
+    token: str | None = None,
+    state: State | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    title: str | None = None,
+    instructions: str | None = None,
+    lifespan: Lifespan | None = None,
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
 ) -> None:
     """Serve a registry or a bridge over stdio, or over HTTP, until the client disconnects or a signal arrives.
 
@@ -32,11 +44,21 @@ def serve(
         http: A port on 127.0.0.1, or `HOST:PORT`. Without it, the bridge serves over stdio.
         token: The bearer token that clients must send. Addresses other than localhost require one.
         state: How calls that wait for the user are stored.
+        name: The name of the server.
+        version: Its version.
+        title: Its name for users.
+        instructions: How a model should use it.
+        lifespan: A function that returns an async context manager, which is entered while serving. Its value is
+            `ctx.lifespan`.
+        hosts: Further host names that clients use (HTTP); other values of the Host header are rejected.
+        origins: Web pages that may call the server (HTTP), such as `https://example.com`.
 
     Raises:
         ConfigError: The address is not available.
+        SourceError: The lifespan cannot start.
     """
-    bridge = to_bridge(tools, token=token, state=state)
+    info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
+    bridge = to_bridge(tools, token=token, state=state, info=info)
     if http is None:
         with ShutdownSignals() as ending, reserve_stdio() as pipes:
             run_on_event_loop(serve_stdio, bridge, pipes, ending)
@@ -45,29 +67,50 @@ def serve(
     from mcp_bridge.transports.http.app import HttpOptions
 
     host, port = split_address(http)
-    options = HttpOptions(access=Access.for_host(host, token=token))
+    options = HttpOptions(access=Access.for_host(host, hosts=hosts, origins=origins, token=token))
     with ShutdownSignals() as ending, detach_stdin():
         run_on_event_loop(serve_http, bridge, host, port, options, _announce, ending)
 
 
 def asgi_app(
-    tools: ToolRegistry | Bridge, *, token: str | None = None, host: str = "127.0.0.1", state: State | None = None
+    tools: ToolRegistry | Bridge,
+    *,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    state: State | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    title: str | None = None,
+    instructions: str | None = None,
+    lifespan: Lifespan | None = None,
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
 ) -> BridgeApp:
     """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
 
-    An app that mounts it needs `lifespan=app.lifespan`.
+    An app that mounts it needs `lifespan=app.lifespan`, which also runs the `lifespan` that is given here.
 
     Args:
         tools: The registry or bridge to serve.
         token: The bearer token that clients must send.
         host: The host name that clients use; other values of the Host header are rejected.
         state: How calls that wait for the user are stored.
+        name: The name of the server.
+        version: Its version.
+        title: Its name for users.
+        instructions: How a model should use it.
+        lifespan: A function that returns an async context manager, which is entered while serving. Its value is
+            `ctx.lifespan`.
+        hosts: Further host names that clients use.
+        origins: Web pages that may call the server, such as `https://example.com`.
     """
     from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 
-    bridge = to_bridge(tools, token=token, state=state)
-    return BridgeApp(bridge.endpoint, HttpOptions(access=Access.for_host(host, token=token)), around=bridge.run_sources)
+    info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
+    bridge = to_bridge(tools, token=token, state=state, info=info)
+    access = Access.for_host(host, hosts=hosts, origins=origins, token=token)
+    return BridgeApp(bridge.endpoint, HttpOptions(access=access), around=bridge.run_sources)
 
 
 async def serve_stdio(bridge: Bridge, pipes: StdioPipes, ending: ShutdownSignals | None = None) -> None:
@@ -135,12 +178,20 @@ def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_fact
     )
 
 
-def to_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: State | None = None) -> Bridge:
+def to_bridge(
+    tools: ToolRegistry | Bridge,
+    *,
+    token: str | None = None,
+    state: State | None = None,
+    info: ServerInfo | None = None,
+) -> Bridge:
     """Return a bridge for a registry, or the bridge itself. With a token, clients must not share cached lists."""
     if isinstance(tools, Bridge):
         bridge = tools
     else:
         bridge = Bridge(tools, identity=Identity(private=token is not None), state=state)
+    if info is not None:
+        bridge.describe_server(info)
     if token is not None:
         bridge.hide_secrets([token])
     return bridge

@@ -7,10 +7,11 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from mcp_bridge.authoring.dependencies import find_dependencies, make_injecting_handler, plan_dependencies
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.handlers import is_async
-from mcp_bridge.schema.callables import get_callable_name
+from mcp_bridge.schema.callables import find_context_parameter, get_callable_name
 from mcp_bridge.schema.text_arguments import Bind, list_choices
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def make_typed_handler(
 
     call, context = signature.call, signature.context
     bind = bind or signature.bind
+    if (plan := plan_dependencies(function)) is not None:
+        return make_injecting_handler(
+            function, plan, lambda data, values: call(**bind({} if data is None else data), **values), context
+        )
     if is_async(function):
         if context is None:
 
@@ -60,6 +65,22 @@ def make_typed_handler(
         return call(**bind({} if data is None else data), **{context: ctx})
 
     return run_with_context
+
+
+def infer_visible_signature(function: Callable[..., Any], *, text: bool = False) -> Signature:
+    """Read a signature without the parameters that the server fills in. Raises TypeError as `infer_signature`."""
+    from mcp_bridge.schema.inference import infer_signature
+
+    return infer_signature(function, skip=find_dependencies(function), text=text)
+
+
+def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a handler of a function that takes the data as its one argument: the function, or with its dependencies."""
+    plan = plan_dependencies(function)
+    if plan is None:
+        return function
+    context = find_context_parameter(function)
+    return make_injecting_handler(function, plan, lambda data, values: function(data, **values), context)
 
 
 def collect_completions(

@@ -12,13 +12,14 @@ from mcp_bridge.authoring.functions import (
     attach_entry,
     collect_completions,
     get_function_name,
+    infer_visible_signature,
     make_typed_handler,
 )
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name
-from mcp_bridge.schema.inference import Signature, infer_signature
+from mcp_bridge.schema.inference import Signature
 
 
 @overload
@@ -56,7 +57,7 @@ def prompt(
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
-        signature = infer_signature(function, text=True)
+        signature = infer_visible_signature(function, text=True)
         arguments = signature.input_schema["properties"]
         entry = PromptEntry(
             given or get_function_name(function),

@@ -11,6 +11,7 @@ from mcp_bridge.authoring.functions import (
     attach_entry,
     collect_completions,
     get_function_name,
+    infer_visible_signature,
     make_typed_handler,
 )
 from mcp_bridge.contracts.completion import Completions
@@ -18,7 +19,7 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name
-from mcp_bridge.schema.inference import Signature, infer_signature
+from mcp_bridge.schema.inference import Signature
 from mcp_bridge.schema.uri_templates import TemplateVariable, check_template, check_uri, parse_template_variables
 
 
@@ -79,7 +80,7 @@ def _build_resource_entry(
     function: Callable[..., Any],
     completions: Mapping[str, Completions] | None,
 ) -> ResourceEntry | ResourceTemplate:
-    signature, names = infer_signature(function, text=True), [variable.name for variable in variables]
+    signature, names = infer_visible_signature(function, text=True), [variable.name for variable in variables]
     _check_names(uri, names, function, signature)
     _check_lists(variables, function, signature)
     offered_values = collect_completions(function, signature, names, completions)

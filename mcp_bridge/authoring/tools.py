@@ -6,9 +6,18 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Union, Unpack, cast, get_args, get_origin, overload
 
-from mcp_bridge.authoring.functions import Decorator, F, attach_entry, get_function_name, make_typed_handler
+from mcp_bridge.authoring.functions import (
+    Decorator,
+    F,
+    attach_entry,
+    get_function_name,
+    infer_visible_signature,
+    make_data_handler,
+    make_typed_handler,
+)
+from mcp_bridge.contracts.hints import ToolHints, add_hints
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name, is_context, read_annotation, read_signature
@@ -37,6 +46,7 @@ def tool(
     annotations: dict[str, Any] | None = None,
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
+    **hints: Unpack[ToolHints],
 ) -> Decorator: ...
 def tool(
     name: str | Callable[..., Any] = "",
@@ -50,6 +60,7 @@ def tool(
     annotations: dict[str, Any] | None = None,
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
+    **hints: Unpack[ToolHints],
 ) -> Any:
     """Turn a function into a tool, and register it in `registry` if given.
 
@@ -58,6 +69,8 @@ def tool(
     come from the signature and the docstring, and the function is called with keywords. In both forms, a parameter
     annotated `CallContext` receives the context of the call.
 
+    `read_only`, `destructive`, `idempotent` and `open_world` are hints for clients, and become MCP's `annotations`.
+
     The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
     already exists in `registry`, and TypeError if no schema can be inferred or a `Header` is invalid.
     """
@@ -65,7 +78,7 @@ def tool(
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
         entry = _build_tool_entry(function, given, description, input_schema, output_schema)
         entry.tags, entry.title = list(tags or ()), title
-        entry.annotations, entry.icons, entry.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
+        entry.annotations, entry.icons, entry.meta = add_hints(annotations, hints), list(icons or ()), dict(meta or {})
         if registry is not None:
             registry.register(entry)
         return attach_entry(function, "tool_entry", entry)
@@ -85,10 +98,8 @@ def _build_tool_entry(
     known_as = name or get_function_name(function)
     if input_schema is not None or (name and has_one_dict_parameter(function)):
         text = description or function.__doc__ or ""
-        return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
-    from mcp_bridge.schema.inference import infer_signature
-
-    signature = infer_signature(function)
+        return ToolEntry(known_as, text, make_data_handler(function), input_schema or {}, output_schema or {})
+    signature = infer_visible_signature(function)
     for problem in check_headers(signature.input_schema):
         raise TypeError(f"{get_callable_name(function)}: {problem}")
     return ToolEntry(

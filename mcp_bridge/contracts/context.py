@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.contracts.call_services import CallServices
+from mcp_bridge.contracts.caller import Caller, Hold
 from mcp_bridge.contracts.content import InjectedText
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
+from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 if TYPE_CHECKING:  # questions are imported when the first one is asked
@@ -20,37 +23,7 @@ NO_FALLBACK: Any = object()
 """The default of `fallback`: there is none, so the method raises."""
 
 
-class Hold(Protocol):
-    """Something that a call holds, and releases while it waits for the user: its deadline, or a slot of a limiter."""
-
-    @property
-    def deadline(self) -> float:
-        """When the call must end, in seconds of the event loop's clock; infinite if this sets no deadline."""
-
-    def pause(self) -> None:
-        """Release it until `resume`."""
-
-    def resume(self) -> None:
-        """Take it back without waiting, because the call may be in cancellation."""
-
-
-class Caller(Protocol):
-    """Runs the calls that a call makes. The registry is one."""
-
-    def list(self) -> Sequence[ToolEntry]:
-        """Return all published tools."""
-
-    async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
-        """Run one call through the pipeline."""
-
-    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
-        """Run a call of an unpublished tool through the pipeline."""
-
-    def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed."""
-
-
-class CallContext:
+class CallContext(CallServices):
     """The running call, as its handler and its middleware see it.
 
     A tool, prompt or resource receives it through a parameter annotated `CallContext`. This base class has no client:
@@ -81,9 +54,10 @@ class CallContext:
     """
 
     __slots__ = (
-        "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_paused", "answers", "approved_call", "caller",
-        "check", "check_output", "client", "holds", "injected", "is_in_thread", "message_size", "meta", "needs",
-        "pipeline", "principal", "protocol_version", "request_id", "session", "since", "started", "state",
+        "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
+        "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
+        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
+        "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -122,6 +96,8 @@ class CallContext:
         self._calls = 0
         self._ids = 0
         self._paused: Sequence[Hold] = ()
+        self._session_state: StateValues | None = None
+        self._lifespan: Any = None
 
     @property
     def deadline(self) -> float | None:
@@ -135,6 +111,17 @@ class CallContext:
     def capabilities(self) -> Mapping[str, Any]:
         """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
         return self._capabilities or {}
+
+    @property
+    def lifespan(self) -> Any:
+        """The value of the lifespan of the tool's file, or of the server; None if there is none."""
+        if self._lifespan is None and self.caller is not None:
+            return self.caller.lifespan
+        return self._lifespan
+
+    @lifespan.setter
+    def lifespan(self, value: Any) -> None:
+        self._lifespan = value
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the client, if the client requested it.
@@ -268,6 +255,24 @@ class CallContext:
         """
         return await self._get_caller().dispatch_entry(entry, self.create_call(entry.name, arguments), self)
 
+    async def fetch_resource(self, uri: str) -> ToolResult:
+        """Read a resource through the same pipeline; errors are in the result, whose content is its contents.
+
+        Raises ResourceNotFound, and RuntimeError if this call runs outside a registry.
+        """
+        return await self._get_caller().dispatch_resource(uri, self.create_call(uri).id, self)
+
+    @property
+    def session_state(self) -> StateValues:
+        """The values behind `get_state`: those of the session, or of this call if it has none."""
+        if self._session_state is None:
+            self._session_state = self.open_session_state()
+        return self._session_state
+
+    def open_session_state(self) -> StateValues:
+        """Return the values behind `get_state`; called once, when the call first uses them."""
+        return SessionState()
+
     def create_call(self, name: str, arguments: Any = None) -> ToolCall:
         """Return a nested call. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
         self._ids += 1
@@ -356,6 +361,10 @@ class NestedContext(CallContext):
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         await self._outer.log(level, data, logger)
+
+    def open_session_state(self) -> StateValues:
+        """Return the values of the outer call."""
+        return self._outer.session_state
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once; the deadlines of the outer calls pause too."""

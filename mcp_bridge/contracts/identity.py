@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from mcp_bridge._version import __version__
+from mcp_bridge.contracts.server_info import ServerInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,7 @@ class Identity:
         content: The most bytes of everything else in it.
         ttl_ms: How many milliseconds clients of the stateless era may cache a list.
         private: Whether only the client that asked may use a cached list (MCP 2026-07-28, server/utilities/caching).
+        is_open: Whether a source may still declare a `ServerInfo`, so that clients wait for the sources.
     """
 
     name: str = "mcp-bridge"
@@ -28,3 +30,9 @@ class Identity:
     content: int = 16 * 1024 * 1024
     ttl_ms: int = 60_000
     private: bool = False
+    is_open: bool = False
+
+    def with_info(self, info: ServerInfo) -> Identity:
+        """Return an identity with what `info` says."""
+        given = {item.name: getattr(info, item.name) for item in fields(info) if item.name != "lifespan"}
+        return replace(self, **{name: value for name, value in given.items() if value is not None})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry
 
 
@@ -14,7 +15,8 @@ from mcp_bridge.contracts.tool import ToolEntry
 class Offer:
     """Everything that a source publishes. Publishing a new offer replaces the old one.
 
-    `problems` has a line for each entry that the source could not publish.
+    `problems` has a line for each entry that the source could not publish. `server` is what the source says about the
+    server; the settings take precedence.
     """
 
     tools: Sequence[ToolEntry] = ()
@@ -22,6 +24,7 @@ class Offer:
     templates: Sequence[ResourceTemplate] = ()
     prompts: Sequence[PromptEntry] = ()
     problems: Sequence[str] = ()
+    server: ServerInfo | None = None
 
     @property
     def entries(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:

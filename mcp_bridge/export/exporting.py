@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import anyio
 
-from mcp_bridge.contracts.context import CallContext, Caller
+from mcp_bridge.contracts.caller import Caller
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, ConfigError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.export.calls import ModelCall, RawCall, parse_arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -43,7 +44,8 @@ class WorkerCall:
     """What is called, and with which arguments.
 
     `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
-    for the entry in messages. `check_name` decides under which names the worker may run tools inside the call.
+    for the entry in messages. `check_name` decides under which names the worker may run tools inside the call. `source`
+    is the name of the entry's source.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class WorkerCall:
     arguments: Any
     what: str
     check_name: CheckName = reject_name
+    source: str = ""
 
 
 class WorkerCrash(Exception):
@@ -75,7 +78,7 @@ async def run_worker_call(
     messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": encode_context(ctx)})
     result: Json | None = None
     runs = NestedRuns(ctx, request.check_name)
-    requests = _WorkerRequests(worker, runs, isolation)
+    requests = _WorkerRequests(worker, runs, isolation, request.source)
     async with messages, runs, anyio.create_task_group() as tasks:
         runs.tasks = tasks
         async for message in messages:
@@ -128,10 +131,11 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
 class _WorkerRequests:
     """The questions of a call, and its calls of other tools. There is a limit to how many it can have at once."""
 
-    def __init__(self, worker: WorkerProcess, runs: NestedRuns, isolation: IsolationOptions) -> None:
+    def __init__(self, worker: WorkerProcess, runs: NestedRuns, isolation: IsolationOptions, source: str) -> None:
         self._worker = worker
         self._runs = runs
         self._isolation = isolation
+        self._source = source
         self._open = 0
 
     async def start_request(self, message: Json, tasks: TaskGroup) -> None:
@@ -165,6 +169,10 @@ class _WorkerRequests:
             return {key: encode_answer(answer) for key, answer in answers.items()}
         if what == "invoke":
             return await self._run_tool(str(message["name"]), message["arguments"], ctx)
+        if what == "read":
+            return await self._read_resource(str(message["uri"]), ctx)
+        if what in ("read state", "write state", "delete state"):
+            return await self._use_state(what, f"isolated/{self._source}/{message['key']}", message, ctx)
         if what == "begin":
             return await self._runs.begin(message)
         if what == "continue":
@@ -174,6 +182,20 @@ class _WorkerRequests:
             allowed = [entry for entry in ctx.tools() if self._isolation.can_invoke(entry.name)]
             return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
         raise ValueError(f"a call cannot ask for '{what}'")
+
+    async def _read_resource(self, uri: str, ctx: CallContext) -> Json:
+        if not self._isolation.can_invoke(uri):
+            text = f"'{uri}' cannot be read from this isolated tool. The setting isolation.invokes allows it."
+            return encode_result(to_error_result(Denied(text)))
+        return encode_result(await ctx.fetch_resource(uri))
+
+    async def _use_state(self, what: str, key: str, message: Json, ctx: CallContext) -> Any:
+        """Read or change a value of the session. Those of other sources have other keys."""
+        if what == "read state":
+            return await ctx.get_state(key)
+        if what == "write state":
+            return await ctx.set_state(key, json.loads(message["value"]))
+        return await ctx.delete_state(key)
 
     async def _run_tool(self, name: str, arguments: Any, ctx: CallContext) -> Json:
         if not self._isolation.can_invoke(name):

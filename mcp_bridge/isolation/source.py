@@ -142,7 +142,9 @@ class IsolatedSource:
 
         def make_request(data: Any) -> WorkerCall:
             what, check = _KIND_NAMES[kind], self._check_name
-            return WorkerCall(kind=kind, name=name, part=part, arguments=data, what=what, check_name=check)
+            return WorkerCall(
+                kind=kind, name=name, part=part, arguments=data, what=what, check_name=check, source=self.name
+            )
 
         if part:
             return complete_in_worker

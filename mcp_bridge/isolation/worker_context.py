@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -14,6 +14,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, InvalidAnswer
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.question import Form, Question
+from mcp_bridge.contracts.session_state import StateValues, encode_value
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import (
     InvalidFormData,
@@ -95,6 +96,14 @@ class WorkerContext(CallContext):
         reply = await self._ask_bridge("invoke", name=name, arguments=to_plain(arguments))
         return decode_result(reply["answer"])
 
+    async def fetch_resource(self, uri: str) -> ToolResult:
+        """Read a published resource. Raises ResourceNotFound."""
+        return decode_result((await self._ask_bridge("read", uri=uri))["answer"])
+
+    def open_session_state(self) -> StateValues:
+        """Return the values of the session, which the bridge stores."""
+        return WorkerState(self._ask_bridge)
+
     async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
         """Call a tool of this process under the pipeline of the bridge, which may run it any number of times."""
         given = to_plain({} if arguments is None else arguments)
@@ -140,6 +149,22 @@ class WorkerContext(CallContext):
         self._end = None if left is None else anyio.current_time() + left
         if self._scope is not None:
             self._scope.deadline = math.inf if self._end is None else self._end
+
+
+class WorkerState:
+    """The state of the session, as `StateValues`. `ask` sends a request to the bridge."""
+
+    def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
+        self._ask = ask
+
+    async def read_value(self, key: str) -> Any:
+        return (await self._ask("read state", key=key))["answer"]
+
+    async def write_value(self, key: str, value: Any) -> None:
+        await self._ask("write state", key=key, value=encode_value(key, value))
+
+    async def delete_value(self, key: str) -> None:
+        await self._ask("delete state", key=key)
 
 
 def _add_problems(question: Question, problems: list[str]) -> Question:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from mcp_bridge.contracts.context import Hold
+from mcp_bridge.contracts.caller import Hold
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge.runtime.cancellation import CancellableBlock
 from mcp_bridge.runtime.event_loop import is_being_cancelled

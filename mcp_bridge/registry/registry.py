@@ -7,13 +7,14 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import anyio
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import ToolNotFound
+from mcp_bridge.contracts.errors import ResourceNotFound, ToolNotFound
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -22,6 +23,8 @@ from mcp_bridge.contracts.tool_use_results import Result, ResultStatus
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.catalog import Catalog
+from mcp_bridge.registry.decorators import PromptDecorator, ResourceDecorator, ToolDecorator, load_decorator
+from mcp_bridge.registry.resource_finder import ResourceFinder
 from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.wire.values import to_result
 
@@ -34,14 +37,17 @@ class ToolRegistry:
 
     `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
     pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `resources`,
-    `templates` and `prompts` are catalogs of the other entries. `pipeline` is the policy of `dispatch`; by default, it
-    has a time limit of 60 seconds and no middleware.
+    `templates` and `prompts` are catalogs of the other entries, and `finder` finds resources by URI. `pipeline` is the
+    policy of `dispatch`; by default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of
+    the server's lifespan while it runs.
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
         self.resources: Catalog[ResourceEntry] = Catalog("Resource", "uri")
         self.templates: Catalog[ResourceTemplate] = Catalog("Resource template", "uri_template")
         self.prompts: Catalog[PromptEntry] = Catalog("Prompt")
+        self.finder = ResourceFinder(self.resources, self.templates)
+        self.lifespan: Any = None
         self._pipeline = pipeline
         self._catalog: Catalog[ToolEntry] = Catalog()
         self._prepared: dict[str, PreparedEntry] = {}
@@ -62,6 +68,21 @@ class ToolRegistry:
         if self._pipeline is None:
             self._pipeline = Pipeline()
         return self._pipeline
+
+    @property
+    def tool(self) -> ToolDecorator:
+        """The decorator `mcp_bridge.tool`, which registers the function here."""
+        return partial(load_decorator("tool"), registry=self)
+
+    @property
+    def resource(self) -> ResourceDecorator:
+        """The decorator `mcp_bridge.resource`, which adds the function here."""
+        return partial(load_decorator("resource"), registry=self)
+
+    @property
+    def prompt(self) -> PromptDecorator:
+        """The decorator `mcp_bridge.prompt`, which adds the function here."""
+        return partial(load_decorator("prompt"), registry=self)
 
     @property
     def version(self) -> int:
@@ -194,6 +215,18 @@ class ToolRegistry:
     async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run an unpublished tool through the pipeline. Every problem is in the result."""
         return await self.run_prepared(PreparedEntry(entry), call, ctx)
+
+    async def dispatch_resource(self, uri: str, call_id: str, ctx: CallContext) -> ToolResult:
+        """Read a resource through the pipeline. Its contents are the content of the result, with every problem.
+
+        Raises ResourceNotFound.
+        """
+        found = self.finder.find_resource(uri)
+        if found is None:
+            raise ResourceNotFound(f"Resource not found: {uri[:_NAME]}")
+        prepared, arguments = found
+        call = ToolCall(id=call_id, name=uri, arguments=arguments, kind="resource")
+        return await self.run_prepared(prepared, call, ctx)
 
     def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
         """Run an entry of any kind through the pipeline. Every problem is in the result.

@@ -46,6 +46,17 @@ class CallRunner:
         return MemoryStore()
 
     @cached_property
+    def _session_store(self) -> Store:
+        if self._state.store is not None:
+            return self.store
+        from mcp_bridge.stores.memory import MemoryStore
+
+        return MemoryStore()  # a store of its own, so that large results do not evict the state of sessions
+
+    def _get_session_store(self) -> Store:
+        return self._session_store
+
+    @cached_property
     def _rounds(self) -> CallRounds:
         from mcp_bridge.server.rounds import CallRounds  # the first call that may ask needs them, not the start
 
@@ -88,7 +99,7 @@ class CallRunner:
 
         Raises RpcError for an invalid request state.
         """
-        context = ServedContext(request, self._registry)
+        context = ServedContext(request, self._registry, self._get_session_store)
         channel: HandshakeChannel | None = None
         self._running.add(request)
         try:

@@ -12,6 +12,8 @@ from anyio.lowlevel import current_token
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
+from mcp_bridge.contracts.session_state import SessionState, StateValues
+from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.server.requests import Request
@@ -31,6 +33,8 @@ RATE = 50.0
 BURST = 100
 """Notifications that a call may send at once."""
 _CONNECTION = "connection/"
+_ONLY_CLIENT = "the only client"
+"""The session of all calls where there is one client, such as over stdio."""
 
 
 class QuestionChannel(Protocol):
@@ -51,11 +55,12 @@ class ServedContext(CallContext):
     """A running call that has a client.
 
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
+    `get_store` returns the store of the state of sessions.
     """
 
-    __slots__ = ("_channel", "_log_throttle", "_progress", "_progress_throttle", "_request")
+    __slots__ = ("_channel", "_get_store", "_log_throttle", "_progress", "_progress_throttle", "_request")
 
-    def __init__(self, request: Request, registry: ToolRegistry) -> None:
+    def __init__(self, request: Request, registry: ToolRegistry, get_store: Callable[[], Store] | None = None) -> None:
         super().__init__(
             caller=registry,
             principal=request.incoming.principal,
@@ -72,6 +77,7 @@ class ServedContext(CallContext):
         self._progress_throttle: TokenBucket | None = None
         self._log_throttle: TokenBucket | None = None
         self._channel: QuestionChannel | None = None
+        self._get_store = get_store
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""
@@ -145,6 +151,13 @@ class ServedContext(CallContext):
         request = to_request(Form(message, schema), self.protocol_version)
         answer: Answer | None = await self._channel.wait_for_late_answer(request)
         return answer
+
+    def open_session_state(self) -> StateValues:
+        """Return the values of this session; those of the call for a client that neither has a session nor a name."""
+        session = self.session or (_ONLY_CLIENT if self.client is None else "")
+        if self._get_store is None or not session:
+            return SessionState()
+        return SessionState(self._get_store(), session)
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
         """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""

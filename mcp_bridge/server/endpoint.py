@@ -99,6 +99,10 @@ class Endpoint:
             "logging/setLevel": set_log_level,
         }
 
+    def describe_server(self, identity: Identity) -> None:
+        """Present the server to clients with the name, version, title and instructions of this identity."""
+        self._responses.describe_server(identity)
+
     def connect(
         self,
         stream: MessageStream,

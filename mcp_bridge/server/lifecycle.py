@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_bridge.contracts.identity import Identity
@@ -28,13 +28,23 @@ class Lifecycle:
 
     def __init__(self, identity: Identity, responses: Responses) -> None:
         self._responses = responses
-        self._instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
+        self._is_open = identity.is_open
 
-    def initialize(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    def initialize(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle).
 
         Raises RpcError for capabilities that are too large to keep.
         """
+        return self._when_described(self._initialize, request, params)
+
+    def discover(self, request: Request, params: Mapping[str, Any]) -> Any:
+        """Serve server/discover (2026-07-28, server/discover)."""
+        return self._when_described(self._discover, request)
+
+    def _when_described(self, serve: Callable[..., Any], *args: Any) -> Any:
+        return self._responses.when_ready(serve, *args) if self._is_open else serve(*args)
+
+    def _initialize(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         session, version = request.session, params["protocolVersion"]
         assert session is not None
         if is_larger(params["capabilities"], MAX_CAPABILITIES):
@@ -45,12 +55,12 @@ class Lifecycle:
             "protocolVersion": session.version,
             "capabilities": CAPABILITIES,
             "serverInfo": self._responses.server_info,
-            **self._instructions,
+            **self._responses.instructions,
         }
 
-    def discover(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve server/discover (2026-07-28, server/discover)."""
-        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": CAPABILITIES, **self._instructions}
+    def _discover(self, request: Request) -> dict[str, Any]:
+        instructions = self._responses.instructions
+        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": CAPABILITIES, **instructions}
         return self._responses.with_cache_hints(result, request.version, scope=self._responses.choose_scope(request))
 
 

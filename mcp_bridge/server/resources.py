@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
-from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
@@ -21,37 +18,7 @@ from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.resource_contents import render_contents, to_contents
-
-if TYPE_CHECKING:
-    from mcp_bridge.schema.uri_templates import UriTemplate
-
-logger = logging.getLogger("mcp_bridge.server")
-
-_SEPARATORS = re.compile(r"[/\\]")
-_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")  # on Windows, C:x belongs to drive C wherever it is joined to
-
-
-def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
-    def read_contents(value: Any, call: ToolCall) -> ToolResult:
-        return to_contents(value, call.name, entry.mime_type)
-
-    return PreparedEntry(entry, read_result=read_contents)
-
-
-def _parse_template(text: str) -> UriTemplate:
-    from mcp_bridge.schema.uri_templates import UriTemplate  # a start without templates does not need it
-
-    return UriTemplate(text)
-
-
-def _is_safe(value: str | list[str]) -> bool:
-    """Whether a variable's value stays in its folder when it becomes part of a path (server/resources, "Security").
-
-    A `..` that leads down and up again is not safe either: behind a symbolic link it leads somewhere else.
-    """
-    path = "/".join(value) if isinstance(value, list) else value
-    return "\0" not in path and ".." not in _SEPARATORS.split(path) and not _ABSOLUTE.match(path)
+from mcp_bridge.wire.resource_contents import render_contents
 
 
 class ResourceMethods:
@@ -72,9 +39,7 @@ class ResourceMethods:
         self._responses = responses
         self._notifier = notifier
         self._truncator = truncator
-        self._versions = (-1, -1)
-        self._entries: dict[str, PreparedEntry] = {}
-        self._matchers: list[tuple[UriTemplate, PreparedEntry]] = []
+        self._version = (-1, -1)
         self._pages = Pages("resources", page)
         self._template_pages = Pages("resourceTemplates", page)
 
@@ -130,36 +95,19 @@ class ResourceMethods:
         return self._responses.render_page(pages, request, cursor)
 
     def _find(self, uri: str) -> tuple[PreparedEntry, Mapping[str, Any]]:
-        """Return the resource with exactly this URI, else the first matching template in alphabetical order.
-
-        The second item is the arguments of its handler.
-        """
-        self._refresh()
-        if (prepared := self._entries.get(uri)) is not None:
-            return prepared, {"uri": uri}
-        for template, prepared in self._matchers:
-            variables = template.match(uri)
-            if variables is not None and all(_is_safe(value) for value in variables.values()):
-                return prepared, variables
+        if (found := self._registry.finder.find_resource(uri)) is not None:
+            return found
         uri = truncate_text(uri)
         raise RequestError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
 
     def _refresh(self) -> None:
-        resources, templates = self._registry.resources, self._registry.templates
-        versions = (resources.version, templates.version)
-        if versions == self._versions:
+        finder = self._registry.finder
+        version = finder.version
+        if version == self._version:
             return
-        self._entries = {entry.uri: _prepare_resource(entry) for entry in resources}
-        self._pages.replace({entry.uri: partial(listings.render_resource, entry) for entry in resources})
-        self._matchers = []
-        listed: dict[str, Any] = {}
-        for entry in templates:
-            try:
-                template = _parse_template(entry.uri_template)
-            except ValueError as error:
-                logger.error("resource template %r is not served: %s", entry.uri_template, error)
-                continue
-            self._matchers.append((template, _prepare_resource(entry)))
-            listed[entry.uri_template] = partial(listings.render_template, entry)
-        self._template_pages.replace(listed)
-        self._versions = versions
+        self._pages.replace({entry.uri: partial(listings.render_resource, entry) for entry in self._registry.resources})
+        templates = finder.list_templates()
+        self._template_pages.replace(
+            {entry.uri_template: partial(listings.render_template, entry) for entry in templates}
+        )
+        self._version = version

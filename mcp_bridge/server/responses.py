@@ -41,8 +41,13 @@ class Responses:
         self._encoders = {scope: partial(self._encode_page, scope) for scope in ("public", "private")}
         self.redactor = redactor
         self._ready = ready
+        self.describe_server(identity)
+
+    def describe_server(self, identity: Identity) -> None:
+        """Present the server like this from now on."""
         title = {"title": identity.title} if identity.title is not None else {}
         self.server_info = {"name": identity.name, **title, "version": identity.version}
+        self.instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
 
     @property
     def is_waiting(self) -> bool:

@@ -104,8 +104,8 @@ class IsolationSettings(SettingsModel):
     )
     invokes: tuple[str, ...] | None = Field(
         default=None,
-        description="Names of published tools that the isolated tools may call, with the wildcards `*` and `?`. "
-        "Default: all tools; with a sandbox, none.",
+        description="Names of published tools, and URIs of resources, that the isolated tools may use, with the "
+        "wildcards `*` and `?`. Default: all; with a sandbox, none.",
     )
     sandbox: Literal["bubblewrap"] | None = Field(
         default=None, description="`bubblewrap`: workers can only read the system and the files of their source."

@@ -17,6 +17,7 @@ from mcp_bridge.contracts.errors import SourceError, ToolError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.frameworks.discovery import DiscoveredTools, is_foreign, is_server
 
@@ -41,6 +42,7 @@ def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
         resources=[entry for entry in others if isinstance(entry, ResourceEntry)],
         templates=[entry for entry in others if isinstance(entry, ResourceTemplate)],
         prompts=[entry for entry in others if isinstance(entry, PromptEntry)],
+        server=next((value for _, value in values if isinstance(value, ServerInfo)), None),
     )
 
 
@@ -85,13 +87,17 @@ def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
 
 
 def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer:
-    """Merge offers into one that has each entry once."""
+    """Merge offers into one that has each entry once, and the first ServerInfo."""
+    servers = list(dict.fromkeys(offer.server for offer in offers if offer.server is not None))
+    if len(servers) > 1:
+        problems = [*problems, "there is a ServerInfo in several files. Keep one of them"]
     return Offer(
         tools=_remove_duplicates((entry for offer in offers for entry in offer.tools), "name"),
         resources=_remove_duplicates((entry for offer in offers for entry in offer.resources), "uri"),
         templates=_remove_duplicates((entry for offer in offers for entry in offer.templates), "uri_template"),
         prompts=_remove_duplicates((entry for offer in offers for entry in offer.prompts), "name"),
         problems=problems,
+        server=servers[0] if servers else None,
     )
 
 

@@ -20,6 +20,7 @@ from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, Toolbox
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge.runtime.source_files import contains_home, find_source_files
 from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers
+from mcp_bridge.sources.python.lifespan import run_with_lifespan
 
 logger = logging.getLogger("mcp_bridge.sources.python")
 _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
@@ -56,13 +57,22 @@ class PythonSource:
         stamps = self._read_stamps()
         loaded = self._load_modules()
         if not self._watch:
-            await publish_toolboxes(loaded.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, loaded.offer), publish)
+            async with run_with_lifespan(loaded.offer) as offer:
+                await publish_toolboxes(loaded.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, offer), publish)
+                if offer is not loaded.offer:
+                    await anyio.sleep_forever()
             return
         publisher = _Publisher(publish)
         async with anyio.create_task_group() as tasks:
-            await tasks.start(publisher.publish, loaded)
+            try:
+                await tasks.start(publisher.publish, loaded)
+            except SourceError as error:  # an edit can repair it
+                publish(Offer(problems=[str(error)]))
             async for reloaded in self._reload_after_edits(stamps):
-                await tasks.start(publisher.publish, reloaded)
+                try:
+                    await tasks.start(publisher.publish, reloaded)
+                except SourceError as error:
+                    logger.error("%s: the tools stay as they were", error)
 
     def list_files(self) -> Sequence[Path]:
         """Return the source's files, or its folder, and what they import from beside them.
@@ -101,10 +111,10 @@ class PythonSource:
         foreign, duplicates = remove_duplicates(discovered.tools, _get_taken_names(offer))
         others = [*discovered.problems, *duplicates]
         offer = replace(offer, tools=[*offer.tools, *foreign])
-        if not (problems or others or discovered.toolboxes or offer.entries):
+        if not (problems or others or discovered.toolboxes or offer.entries or offer.server):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
-        offer = replace(offer, problems=[*problems, *others])
+        offer = replace(offer, problems=[*offer.problems, *problems, *others])
         return _Loaded(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
 
     def _import_modules(self, problems: list[str]) -> Iterator[ModuleType]:
@@ -180,14 +190,16 @@ class _Publisher:
         An empty offer is published too: the next edit may add a tool.
         """
         with anyio.CancelScope() as scope:
-            async with open_toolboxes(loaded.toolboxes) as opened:
+            async with run_with_lifespan(loaded.offer) as offer, open_toolboxes(loaded.toolboxes) as opened:
                 self._last.cancel()
                 self._last = scope
-                self._publish(_add_toolboxes(loaded.offer, opened))
+                self._publish(_add_toolboxes(offer, opened))
                 task_status.started()
                 while opened.is_open:
                     await opened.wait_for_change()
-                    self._publish(_add_toolboxes(loaded.offer, opened))
+                    self._publish(_add_toolboxes(offer, opened))
+                if offer is not loaded.offer:
+                    await anyio.sleep_forever()
 
 
 def _add_toolboxes(offer: Offer, opened: OpenToolboxes) -> Offer:

@@ -1,0 +1,95 @@
+"""What a running call can use besides questions and other tools: log messages, resources, state of its session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_bridge.contracts.content import EmbeddedResource
+from mcp_bridge.contracts.errors import ToolError
+from mcp_bridge.contracts.log_levels import Level
+from mcp_bridge.contracts.session_state import StateValues
+from mcp_bridge.contracts.tool import ToolResult
+
+
+class CallServices:
+    """The part of `CallContext` that builds on its other methods."""
+
+    __slots__ = ()
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Send the client a log message."""
+        raise NotImplementedError
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the client."""
+        raise NotImplementedError
+
+    async def fetch_resource(self, uri: str) -> ToolResult:
+        """Read a resource and return the result, whose content is its contents."""
+        raise NotImplementedError
+
+    @property
+    def session_state(self) -> StateValues:
+        """The values behind `get_state`."""
+        raise NotImplementedError
+
+    async def debug(self, message: str, data: Any = None) -> None:
+        """Send the client a log message of the level `debug`; `data` is any JSON value to show with it."""
+        await self.log("debug", _join_data(message, data))
+
+    async def info(self, message: str, data: Any = None) -> None:
+        """Send the client a log message of the level `info`; `data` is any JSON value to show with it."""
+        await self.log("info", _join_data(message, data))
+
+    async def warning(self, message: str, data: Any = None) -> None:
+        """Send the client a log message of the level `warning`; `data` is any JSON value to show with it."""
+        await self.log("warning", _join_data(message, data))
+
+    async def error(self, message: str, data: Any = None) -> None:
+        """Send the client a log message of the level `error`; `data` is any JSON value to show with it."""
+        await self.log("error", _join_data(message, data))
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the client, as `progress` does."""
+        await self.progress(progress, total, message)
+
+    async def read_resource(self, uri: str) -> Sequence[EmbeddedResource]:
+        """Read a published resource through the same pipeline.
+
+        Args:
+            uri: The URI of a resource, or one that matches a template.
+
+        Returns:
+            Its contents, usually one item: text or bytes in `content`, the media type in `mime_type`.
+
+        Raises:
+            ResourceNotFound: No resource has this URI.
+            ToolError: The resource could not be read; with the text and code of the failure.
+            RuntimeError: This call runs outside a registry.
+        """
+        result = await self.fetch_resource(uri)
+        if result.is_error:
+            raise ToolError(result.error_text, code=result.code or ToolError.code)
+        return [item for item in result.content or () if isinstance(item, EmbeddedResource)]
+
+    async def get_state(self, key: str, default: Any = None) -> Any:
+        """Return the value that an earlier call of this session has stored, or `default`."""
+        value = await self.session_state.read_value(key)
+        return default if value is None else value
+
+    async def set_state(self, key: str, value: Any) -> None:
+        """Store a JSON value for the later calls of this session; for this call only if it has no session.
+
+        A value expires after a day, and a store that is full evicts the values that were not used for the longest time.
+        Raises TypeError for a value that is not JSON, and ValueError for one of more than 1 MiB.
+        """
+        await self.session_state.write_value(key, value)
+
+    async def delete_state(self, key: str) -> None:
+        """Delete a value of this session, which need not exist."""
+        await self.session_state.delete_value(key)
+
+
+def _join_data(message: str, data: Any) -> Any:
+    return message if data is None else {"message": message, "data": data}

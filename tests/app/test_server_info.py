@@ -1,0 +1,232 @@
+"""What a file or a program says about its server, and the lifespan around it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcp_bridge import CallContext, ServerInfo, ToolRegistry, asgi_app
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.factory import build_from_file, build_from_settings
+from mcp_bridge.app.serve import to_bridge
+from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.settings import load
+from mcp_bridge.testing import connect
+from tests.kits.isolation.isolation_kit import bridge_of
+from tests.kits.loops import BOTH_LOOPS
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+FILE = """
+    from contextlib import asynccontextmanager
+    from pathlib import Path
+
+    import anyio
+
+    from mcp_bridge import CallContext, ServerInfo, resource, tool
+
+    LOG = Path(__file__).with_name("log.txt")
+
+
+    @asynccontextmanager
+    async def connect_database():
+        await anyio.sleep(0)
+        yield {"database": "open"}
+        await anyio.sleep(0)
+        LOG.write_text("closed")
+
+
+    server = ServerInfo(
+        name="shop", version="3.1", title="The shop", instructions="Ask for the price.", lifespan=connect_database
+    )
+
+
+    @tool
+    async def look(ctx: CallContext) -> str:
+        return ctx.lifespan["database"]
+
+
+    @tool
+    def look_in_thread(item: str, ctx: CallContext) -> str:
+        return item + ctx.lifespan["database"]
+
+
+    @tool
+    def plain() -> str:
+        return "plain"
+
+
+    @resource("state://database")
+    async def state(ctx: CallContext) -> str:
+        return ctx.lifespan["database"]
+"""
+
+
+def write_file(folder: Path, text: str = FILE) -> Path:
+    path = folder / "tools.py"
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+async def call(client: Any, name: str, **arguments: Any) -> str:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    return str(result.content[0].text)
+
+
+@ERAS
+async def test_a_file_says_what_its_server_is(tmp_path: Path, mode: str) -> None:
+    async with connect(build_from_file(write_file(tmp_path)), mode=mode) as client:
+        info = client.server_info
+        assert (info.name, info.version, info.title) == ("shop", "3.1", "The shop")
+        assert client.instructions == "Ask for the price."
+
+
+async def test_a_second_server_in_a_folder_is_a_problem(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        text = f"""
+            from mcp_bridge import ServerInfo, tool
+
+            server = ServerInfo(name="{name}")
+
+            @tool
+            def {name}() -> None: ...
+        """
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+    bridge = build_from_file(tmp_path)
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+    assert bridge.identity.name == "one"
+    assert list(bridge.problems.values()) == [["there is a ServerInfo in several files. Keep one of them"]]
+
+
+async def test_settings_take_precedence_over_a_file(tmp_path: Path) -> None:
+    write_file(tmp_path)
+    settings = tmp_path / "bridge.yaml"
+    settings.write_text("name: ours\nsources: [{type: python, path: tools.py}]\n")
+    async with connect(build_from_settings(load(settings, {}))) as client:
+        await client.list_tools()
+        listed = await client.list_tools(cache_mode="bypass")
+    assert listed.meta["io.modelcontextprotocol/serverInfo"] == {"name": "ours", "title": "The shop", "version": "3.1"}
+
+
+@BOTH_LOOPS
+async def test_the_lifespan_of_a_file_is_open_while_its_tools_are_called(tmp_path: Path) -> None:
+    async with connect(build_from_file(write_file(tmp_path))) as client:
+        assert await call(client, "look") == "open"
+        assert await call(client, "look_in_thread", item="it is ") == "it is open"
+        assert await call(client, "plain") == "plain"
+        assert (await client.read_resource("state://database")).contents[0].text == "open"
+        assert not (tmp_path / "log.txt").exists()
+    assert (tmp_path / "log.txt").read_text() == "closed"
+
+
+async def test_the_lifespan_of_an_isolated_file_runs_in_its_worker(tmp_path: Path) -> None:
+    async with connect(bridge_of(tmp_path, "process", tools=textwrap.dedent(FILE))) as client:
+        assert await call(client, "look") == "open"
+
+
+@pytest.mark.parametrize("watch", [False, True])
+async def test_a_lifespan_of_a_file_that_cannot_start_is_a_problem_of_its_source(tmp_path: Path, watch: bool) -> None:
+    broken = FILE.replace("yield {", 'raise RuntimeError("no database")\n        yield {')
+    bridge = build_from_file(write_file(tmp_path, broken), watch=watch)
+    async with bridge.run_sources():
+        if watch:
+            await bridge.wait_until_started()
+        else:
+            with pytest.raises(SourceError):
+                await bridge.wait_until_started()
+    assert bridge.problems == {"tools": ["the lifespan cannot start: RuntimeError: no database"]}
+
+
+def make_registry() -> tuple[ToolRegistry, list[str], Any]:
+    registry, steps = ToolRegistry(), list[str]()
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[str]:
+        steps.append("open")
+        yield "the value"
+        await anyio.lowlevel.checkpoint()
+        steps.append("closed")
+
+    @registry.tool
+    async def look(ctx: CallContext) -> str:
+        return str(ctx.lifespan)
+
+    return registry, steps, lifespan
+
+
+@BOTH_LOOPS
+async def test_the_lifespan_of_a_registry_is_entered_once_and_reaches_nested_calls() -> None:
+    registry, steps, lifespan = make_registry()
+
+    @registry.tool
+    async def outer(ctx: CallContext) -> str:
+        return str((await ctx.invoke("look")).output)
+
+    async with connect(Bridge(registry, lifespan=lifespan)) as client:
+        assert await call(client, "look") == "the value"
+        assert await call(client, "outer") == "the value"
+        assert steps == ["open"]
+    assert steps == ["open", "closed"]
+
+
+async def test_an_app_has_the_given_name_lifespan_hosts_and_origins() -> None:
+    registry, steps, lifespan = make_registry()
+    app = asgi_app(
+        registry,
+        name="shop",
+        version="2",
+        title="The shop",
+        instructions="Ask.",
+        lifespan=lifespan,
+        hosts=["shop.example"],
+        origins=["https://shop.example"],
+    )
+    async with app.lifespan():
+        assert steps == ["open"]
+        assert await ask_app(app, "shop.example", "https://shop.example") == 200
+        assert await ask_app(app, "other.example", "https://shop.example") == 421
+        assert await ask_app(app, "shop.example", "https://other.example") == 403
+    assert steps == ["open", "closed"]
+
+
+async def ask_app(app: Any, host: str, origin: str) -> int:
+    """The status of a request to /health."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", host.encode()), (b"origin", origin.encode())]
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": headers, "query_string": b""}
+    await app({**scope, "client": ("127.0.0.1", 1)}, receive, send)
+    return int(sent[0]["status"])
+
+
+async def test_a_registry_is_served_under_the_given_name() -> None:
+    info = ServerInfo(name="shop", instructions="Ask.")
+    async with connect(to_bridge(ToolRegistry(), info=info), mode="legacy") as client:
+        assert client.server_info.name == "shop"
+        assert client.instructions == "Ask."
+
+
+async def test_a_lifespan_that_cannot_start_stops_the_start() -> None:
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        raise RuntimeError("no database")
+        yield
+
+    bridge = Bridge(ToolRegistry(), lifespan=lifespan)
+    with pytest.raises(SourceError, match="the lifespan cannot start: RuntimeError: no database"):
+        async with bridge.run_sources():
+            raise AssertionError("the block ran")
