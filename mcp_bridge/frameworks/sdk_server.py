@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -16,6 +17,7 @@ from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, is_a, make_failure
 from mcp_bridge.frameworks.sdk_calls import RequestFactory, dump_json, find_call_error, read_needs
@@ -24,6 +26,7 @@ from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.values import as_text
 
 Handler = Callable[..., Any]
+_MADE_UP = re.compile(r"FastMCP-\w+|mcp-server")
 logger = logging.getLogger("mcp_bridge.frameworks")
 
 
@@ -83,6 +86,7 @@ class SdkServer(Toolbox):
             resources=[self._build_resource(dump_json(one)) for one in await self.list_page_items("resources")],
             templates=[self._build_template(dump_json(one), completes) for one in templates],
             prompts=[self._build_prompt(dump_json(one), completes) for one in await self.list_page_items("prompts")],
+            server=self._describe_server(),
         )
 
     async def wait_for_change(self) -> None:
@@ -92,6 +96,12 @@ class SdkServer(Toolbox):
     def report_change(self) -> None:
         """List everything again."""
         self._change.set()
+
+    def _describe_server(self) -> ServerInfo:
+        """Return what the author has said about the server, without the names that the packages make up."""
+        server = self.server
+        name = None if _MADE_UP.fullmatch(server.name) else server.name
+        return ServerInfo(name=name, version=server.version or None, instructions=server.instructions or None)
 
     async def _build_tool(self, tool: Json) -> ToolEntry:
         meta = tool.get("_meta") or {}

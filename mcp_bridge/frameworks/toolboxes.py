@@ -139,13 +139,15 @@ class OpenToolboxes:
         return [line for lines in self._problems.values() for line in lines]
 
     def add_to(self, offer: Offer) -> Offer:
-        """Return the offer with the resources, templates and prompts of the toolboxes."""
+        """Return the offer with everything of the toolboxes but their tools."""
         offers = self._offers.values()
+        servers = (each.server for each in (offer, *offers) if each.server is not None)
         return replace(
             offer,
             resources=[*offer.resources, *(entry for each in offers for entry in each.resources)],
             templates=[*offer.templates, *(entry for each in offers for entry in each.templates)],
             prompts=[*offer.prompts, *(entry for each in offers for entry in each.prompts)],
+            server=next(servers, None),
         )
 
     @property

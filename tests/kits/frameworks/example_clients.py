@@ -13,8 +13,8 @@ from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, 
 PATIENCE = 20
 ROOT = "file:///work"
 VARYING = re.compile(
-    r"connection/|0x[0-9a-f]+|server(_[0-9a-f]{8})?\b|\d{4}-\d\d-\d\d[T ][\d:.+Z]+|\d{2}:\d{2}:\d{2}[\d.]*|[0-9a-f]{8}-[0-9a-f-]{27}"
-    r"|[0-9a-f]{32}|\d+\.\d{4,}|\d{9,}"
+    r"connection/|0x[0-9a-f]+|server(_[0-9a-f]{8})?\b|\d{4}-\d\d-\d\d[T ][\d:.+Z]+|\d{2}:\d{2}:\d{2}[\d.]*"
+    r"|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\d+\.\d{4,}|\d{9,}"
 )
 """What differs with every run: addresses, times, ids."""
 OURS_OR_THEIRS = ("_meta", "ttlMs", "cacheScope", "resultType", "description")

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
 from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.app.factory import build_from_file
 from mcp_bridge.sources.python.source import PythonSource
 from mcp_bridge.testing import connect
 
@@ -304,3 +305,13 @@ async def test_several_servers_without_a_usual_name_are_a_problem(tmp_path: Path
     (tmp_path / "server.py").write_text(f'{kind}\none = Server("1")\ntwo = Server("2")\n')
     offer = PythonSource("server", path=tmp_path / "server.py").load()
     assert "several servers, 'one', 'two'" in "".join(offer.problems)
+
+
+async def test_clients_see_the_name_the_version_and_the_instructions_of_the_server(
+    tmp_path: Path, kind: str, era: str
+) -> None:
+    path = tmp_path / "server.py"
+    path.write_text(f'{kind}\nmcp = Server("Weather desk", version="1.2", instructions="Ask for a city.")\n')
+    async with connect(build_from_file(path), mode=era) as client:
+        assert (client.server_info.name, client.server_info.version) == ("Weather desk", "1.2")
+        assert client.instructions == "Ask for a city."
