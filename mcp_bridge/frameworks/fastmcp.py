@@ -101,7 +101,7 @@ class _FastMcpServer(SdkServer):
 
         return run_with_context
 
-    async def read_resource(self, uri: str, ctx: CallContext) -> Any:
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
         with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
             result = await self.server.read_resource(uri)
         return result.input_required if hasattr(result, "input_required") else result.contents

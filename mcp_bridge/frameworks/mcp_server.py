@@ -108,7 +108,7 @@ class _McpServer(SdkServer):
 
         return run_through_client
 
-    async def read_resource(self, uri: str, ctx: CallContext) -> Any:
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
         return await self._run(_READ, {"uri": uri}, ctx)
 
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:

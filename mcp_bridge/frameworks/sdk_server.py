@@ -54,7 +54,7 @@ class SdkServer(Toolbox):
         """Return the handler of a tool."""
 
     @abstractmethod
-    async def read_resource(self, uri: str, ctx: CallContext) -> Any:
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
         """Return the contents of a resource, each with `content`, `mime_type` and `meta`."""
 
     @abstractmethod
@@ -141,7 +141,7 @@ class SdkServer(Toolbox):
 
     async def _read_contents(self, uri: str, ctx: CallContext) -> Any:
         try:
-            result = await self.read_resource(uri, ctx)
+            result = await self.fetch_contents(uri, ctx)
         except Exception as error:
             is_crash = is_a(error, self.package, "UnexpectedResourceError")
             return convert_error(error, is_for_model=not is_crash and is_a(error, self.package, "ResourceError"))
