@@ -32,6 +32,7 @@ TOOLS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pydantic_ai", ("AbstractToolset",), "pydantic_ai"),
     ("fastmcp", ("FastMCP",), "fastmcp"),
+    ("mcp", ("MCPServer",), "mcp_server"),
     ("utcp", ("UtcpManual",), "utcp.calls"),
     ("mcp_bridge", ("Manual",), "utcp.calls"),
     ("langchain_core", ("BaseToolkit",), "langchain"),
@@ -40,9 +41,11 @@ TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("llm", ("Toolbox",), "llm"),
 )
 """The same for sets of tools, which the adapter's `build_toolbox` takes."""
+SERVERS: tuple[tuple[str, tuple[str, ...]], ...] = (("fastmcp", ("FastMCP",)), ("mcp", ("MCPServer",)))
+"""Package and classes of servers: what a file that holds one is about."""
 KNOWN = (
     "tools of LangChain, LlamaIndex, CrewAI, smolagents, OpenAI Agents, pydantic-ai and llm, and sets of tools: "
-    "toolkits of these, toolboxes of llm, toolsets of pydantic-ai, FastMCP servers, UTCP manuals"
+    "toolkits of these, toolboxes of llm, toolsets of pydantic-ai, FastMCP and MCPServer servers, UTCP manuals"
 )
 """What is supported, for error messages."""
 _OWN_PACKAGE = __name__.partition(".")[0]
@@ -105,6 +108,11 @@ def is_foreign(thing: object) -> bool:
     """Return whether an object may belong to a framework: its class is neither Python's nor ours. Cheap."""
     package = get_package(type(thing))
     return package != _OWN_PACKAGE and package not in sys.stdlib_module_names
+
+
+def is_server(thing: object) -> bool:
+    """Return whether an object is a server of FastMCP or of the MCP SDK. Cheap."""
+    return any(is_a(thing, package, *classes) for package, classes in SERVERS)
 
 
 def convert_tool(thing: object) -> ToolEntry | None:

@@ -1,114 +1,216 @@
-"""FastMCP servers in this process: their tools, called through FastMCP's own client.
+"""FastMCP servers in this process.
 
-Resources and prompts of the server are not published, and its tools cannot ask the user.
+A local tool's function is called directly. A tool that takes a `Context` or a dependency runs through FastMCP's own
+`Tool.run`; tools of other providers, and servers with middleware, through `FastMCP.call_tool`. All of them find the
+`Context` of the call, which reaches the client of the bridge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import inspect
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Self
 
 import anyio
 
-from mcp_bridge.contracts.content import Content, Text
+from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.common import Json, is_a, make_failure
+from mcp_bridge.contracts.handlers import is_async
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.frameworks.common import Json, is_a
+from mcp_bridge.frameworks.sdk_calls import is_protocol_error, read_needs
+from mcp_bridge.frameworks.sdk_server import Handler, SdkServer, convert_error, convert_result
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import is_on_asyncio
-from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "fastmcp"
+_DEPENDENCIES = ("fastmcp.server.dependencies", "fastmcp.dependencies")
+_PLAIN = (str, int, bool)
+_WRAPPED = {PACKAGE: {"wrap_result": True}}
+_UI = "io.modelcontextprotocol/ui"
+"""An extension that every server declares, and that changes no call."""
+_WILDCARD = re.compile(r"\{(\w+)\*\}")
 
 
 def build_toolbox(server: Any) -> Toolbox:
     """Build a toolbox over a server. Opening it raises SourceError on event loops other than asyncio's."""
-    return _ServerToolbox(server)
+    return _FastMcpServer(server)
 
 
-class _ServerToolbox(Toolbox):
+class _FastMcpServer(SdkServer):
     """The client uses the handshake era, in which a server announces changes without a subscription.
 
     FastMCP announces them when a tool changes what its session sees, or sends the notification, but not for `add_tool`.
     """
 
-    def __init__(self, server: Any) -> None:
-        self._server = server
-        self._client: Any = None
-        self._change = anyio.Event()
+    package = PACKAGE
+    _bind: Any
+    _has_extensions = False
+    _context: Any
 
     async def __aenter__(self) -> Self:
         if not is_on_asyncio():
-            raise SourceError(f"the FastMCP server '{self._server.name}' runs only on asyncio. Use that event loop")
-        client = import_module(PACKAGE).Client(self._server, mode="legacy", message_handler=self._handle_message)
-        self._client = await client.__aenter__()
+            raise SourceError(f"the FastMCP server '{self.server.name}' runs only on asyncio. Use that event loop")
+        self.open_requests(self.server.auth)
+        self._bind = import_module("fastmcp.server.dependencies").bind_request_context
+        self._context = import_module(PACKAGE).Context
+        package = import_module(PACKAGE)
+        client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
+        self.client = await client.__aenter__()
+        async with package.Client(self.server) as newest:  # only the newest version lists extensions
+            self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
-        client, self._client = self._client, None
+        client, self.client = self.client, None
         with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):  # also ends the lifespan of the server
             await client.__aexit__(*exc_info)
 
-    async def list_entries(self) -> Sequence[ToolEntry]:
-        return [self._build_entry(_to_json(tool)) for tool in await self._client.list_tools()]
+    async def list_page_items(self, kind: str) -> Sequence[Any]:
+        items: Sequence[Any] = await getattr(self.client, f"list_{kind}")()
+        return items
 
-    async def wait_for_change(self) -> None:
-        await self._change.wait()
-        self._change = anyio.Event()
+    async def build_handler(self, name: str) -> Handler:
+        tool = await self.server.get_tool(name)
+        has_middleware = any(not is_a(each, PACKAGE, "DereferenceRefsMiddleware") for each in self.server.middleware)
+        is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not _has_app(tool)
+        if has_middleware or self._has_extensions or not is_plain:
+            tool = None
+        elif (direct := _build_direct_handler(tool)) is not None:
+            return direct
+
+        async def run_with_context(data: Json, ctx: CallContext) -> Any:
+            arguments = dict(data or {})
+            request = self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})
+            try:
+                with self._bind(request):
+                    if tool is None:
+                        return _convert(await self.server.call_tool(name, arguments))
+                    async with self._context(fastmcp=self.server):
+                        return _convert(await tool.run(arguments))
+            except Exception as error:
+                return convert_error(
+                    error, is_for_model=is_a(error, PACKAGE, "FastMCPError") or is_protocol_error(error)
+                )
+
+        return run_with_context
+
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+        with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
+            result = await self.server.read_resource(uri)
+        return result.input_required if hasattr(result, "input_required") else result.contents
+
+    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+        with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
+            result = await self.server.render_prompt(name, arguments)
+        return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
+
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+        kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
+        ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
+        return await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)
+
+    def adapt_template(self, text: str) -> str:
+        """FastMCP's `{path*}` matches several segments as one text, which RFC 6570 writes `{+path}`."""
+        return _WILDCARD.sub(r"{+\1}", text)
+
+    def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
+        return self.requests.build_request(ctx, method, params, {})
 
     async def _handle_message(self, message: Any) -> None:
-        if getattr(message, "method", None) == "notifications/tools/list_changed":
-            self._change.set()
+        if str(getattr(message, "method", None)).endswith("/list_changed"):
+            self.report_change()
 
-    def _build_entry(self, tool: Json) -> ToolEntry:
-        meta = tool.get("_meta") or {}
-        own = meta.get(PACKAGE)
-        tags = own.get("tags") if isinstance(own, dict) else None
-        return ToolEntry(
-            tool["name"],
-            tool.get("description") or "",
-            self._build_handler(tool["name"]),
-            tool.get("inputSchema") or {},
-            tool.get("outputSchema") or {},
-            [str(tag) for tag in tags or ()],
-            title=tool.get("title"),
-            annotations=tool.get("annotations") or {},
-            icons=tool.get("icons") or [],
-            meta=meta,
-        )
 
-    def _build_handler(self, name: str) -> Any:
-        async def run_tool(data: Json, ctx: CallContext) -> ToolResult:
-            call = partial(self._client.call_tool_mcp, name, dict(data or {}), progress_handler=ctx.progress)
+def _has_app(tool: Any) -> bool:
+    """Whether a tool is part of an app, whose results the server changes."""
+    meta = tool.meta or {}
+    return "ui" in meta or "app" in (meta.get(PACKAGE) or {})
+
+
+def _build_direct_handler(tool: Any) -> Handler | None:
+    """Return a handler that calls the function of a tool, or None if FastMCP has to do it.
+
+    It has to for functions with a Context, a dependency or a timeout, for generators, and where the function's module
+    may look for the current Context.
+    """
+    function = tool.fn
+    is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    if is_generator or tool.timeout or not (tool.run_in_thread or is_async(function)) or _may_find_context(function):
+        return None
+    from mcp_bridge.authoring import tool as decorate
+
+    try:
+        entry = decorate(function).tool_entry
+    except Exception:  # a signature that only FastMCP can read
+        return None
+    if tool.parameters.get("properties", {}).keys() != entry.input_schema.get("properties", {}).keys():
+        return None
+    return _build_converting_handler(tool, entry.handler)
+
+
+def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
+    if is_async(handler):
+
+        async def run_async(data: Json) -> Any:
             try:
-                return _convert_result(_to_json(await call()))
+                return _convert_value(tool, await handler(data))
             except Exception as error:
-                if not is_a(error, "mcp", "MCPError"):
-                    raise
-                return make_failure(str(error))
+                return convert_error(error, is_for_model=is_a(error, PACKAGE, "FastMCPError"))
 
-        return run_tool
+        return run_async
 
+    def run_in_thread(data: Json) -> Any:
+        try:
+            return _convert_value(tool, handler(data))
+        except Exception as error:
+            return convert_error(error, is_for_model=is_a(error, PACKAGE, "FastMCPError"))
 
-def _to_json(model: Any) -> Json:
-    data: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return data
-
-
-def _convert_result(result: Json) -> ToolResult:
-    blocks = [_convert_block(item) for item in result.get("content") or ()]
-    meta = result.get("_meta")
-    if not result.get("isError"):
-        return ToolResult(success=True, output=result.get("structuredContent"), content=blocks, meta=meta)
-    error = "\n".join(block.text for block in blocks if isinstance(block, Text))
-    others = [block for block in blocks if not isinstance(block, Text)]
-    return ToolResult(success=False, error=error, content=others or None, code="tool_error", meta=meta)
+    return run_in_thread
 
 
-def _convert_block(item: Json) -> Content:
-    block = from_block(item)
-    return block if isinstance(block, Content) else Text(as_text(item))
+def _convert_value(tool: Any, value: Any) -> Any:
+    """Return what a function has returned as FastMCP does, without its detours for the plainest types."""
+    kind, schema = type(value), tool.output_schema
+    if kind not in _PLAIN or kind is not tool.return_type:
+        return _convert(tool.convert_result(value))
+    content = [Text(value if kind is str else as_text(value))]
+    if schema is None:
+        return ToolResult(success=True, content=content)
+    if schema.get("x-fastmcp-wrap-result"):
+        return ToolResult(success=True, output={"result": value}, content=content, meta=_WRAPPED)
+    return _convert(tool.convert_result(value))
+
+
+def _convert(result: Any) -> Any:
+    return read_needs(result.input_required) if hasattr(result, "input_required") else convert_result(result)
+
+
+def _may_find_context(function: Any) -> bool:
+    """Whether a function can reach FastMCP's `get_context` and the like by a name in its module, or in one it uses."""
+    names = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__globals__", None)
+    if names is None:
+        return True
+    found = [value for value in list(names.values()) if inspect.isfunction(value) or isinstance(value, ModuleType)]
+    modules = [vars(value) for value in found if isinstance(value, ModuleType) and _is_of_user(value.__name__)]
+    functions = [value.__globals__ for value in found if inspect.isfunction(value) and _is_of_user(value.__module__)]
+    return any(_has_dependencies(scope) for scope in (names, *modules, *functions))
+
+
+def _is_of_user(module: str | None) -> bool:
+    package = str(module).partition(".")[0]
+    return package not in sys.stdlib_module_names and package not in ("fastmcp", "mcp", "mcp_types", "pydantic")
+
+
+def _has_dependencies(scope: Mapping[str, Any]) -> bool:
+    return any(
+        (value.__module__ if inspect.isfunction(value) else getattr(value, "__name__", "")) in _DEPENDENCIES
+        for value in list(scope.values())
+        if inspect.isfunction(value) or isinstance(value, ModuleType)
+    )

@@ -54,7 +54,8 @@ class FrameworkSource:
 
         def make_offer(opened: OpenToolboxes) -> Offer:
             tools, duplicates = remove_duplicates([*discovered.tools, *opened.tools])
-            return Offer(tools=tools, problems=[*discovered.problems, *opened.problems, *duplicates])
+            problems = [*discovered.problems, *opened.problems, *duplicates]
+            return opened.add_to(Offer(tools=tools, problems=problems))
 
         await publish_toolboxes(discovered.toolboxes, self._open_timeout, make_offer, publish)
 

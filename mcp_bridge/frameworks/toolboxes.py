@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import anyio
@@ -44,6 +45,10 @@ class Toolbox(ABC):
     @abstractmethod
     async def list_entries(self) -> Sequence[ToolEntry]:
         """List the tools. Raises SourceError if that is not possible."""
+
+    async def list_offer(self) -> Offer:
+        """List everything; by default, the tools. Raises SourceError if that is not possible."""
+        return Offer(tools=await self.list_entries())
 
     async def wait_for_change(self) -> None:
         """Return when the tools may have changed. By default they never do."""
@@ -115,7 +120,7 @@ class OpenToolboxes:
 
     def __init__(self, toolboxes: Mapping[str, Toolbox], timeout: float | None) -> None:
         self._timeout = timeout if timeout is not None else math.inf
-        self._tools: dict[str, list[PlacedTool]] = {where: [] for where in toolboxes}
+        self._offers: dict[str, Offer] = {where: Offer() for where in toolboxes}
         self._problems: dict[str, list[str]] = {where: [] for where in toolboxes}
         self._open = set(toolboxes)
         self._unlisted = set(toolboxes)
@@ -126,12 +131,24 @@ class OpenToolboxes:
 
     @property
     def tools(self) -> list[PlacedTool]:
-        return [tool for tools in self._tools.values() for tool in tools]
+        return [(where, entry) for where, offer in self._offers.items() for entry in offer.tools]
 
     @property
     def problems(self) -> list[str]:
         """A line for each toolbox that failed, and for each tool that cannot be published."""
         return [line for lines in self._problems.values() for line in lines]
+
+    def add_to(self, offer: Offer) -> Offer:
+        """Return the offer with everything of the toolboxes but their tools."""
+        offers = self._offers.values()
+        servers = (each.server for each in (offer, *offers) if each.server is not None)
+        return replace(
+            offer,
+            resources=[*offer.resources, *(entry for each in offers for entry in each.resources)],
+            templates=[*offer.templates, *(entry for each in offers for entry in each.templates)],
+            prompts=[*offer.prompts, *(entry for each in offers for entry in each.prompts)],
+            server=next(servers, None),
+        )
 
     @property
     def is_open(self) -> bool:
@@ -173,12 +190,12 @@ class OpenToolboxes:
             self._change.set()
 
     async def _list_tools(self, where: str, toolbox: Toolbox) -> None:
-        self._tools[where] = [(where, entry) for entry in await toolbox.list_entries()]
+        self._offers[where] = await toolbox.list_offer()
         self._problems[where] = [f"'{where}': {line}" for line in toolbox.problems]
 
     def _close_failed(self, where: str, problem: str) -> None:
         self._open.discard(where)
-        self._tools[where], self._problems[where] = [], [problem]
+        self._offers[where], self._problems[where] = Offer(), [problem]
         if where in self._unlisted:
             self._set_listed(where)
         else:

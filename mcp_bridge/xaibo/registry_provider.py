@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
+from mcp_bridge.contracts.caller import Caller
 from mcp_bridge.contracts.content import Content
-from mcp_bridge.contracts.context import CallContext, Caller
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, ToolNotFound
 from mcp_bridge.contracts.registry_owner import RegistryOwner, get_caller
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry

@@ -20,9 +20,10 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.frameworks.discovery import DiscoveredTools, is_foreign
+from mcp_bridge.frameworks.discovery import DiscoveredTools, is_foreign, is_server
 
 T = TypeVar("T")
+_SERVER_NAMES = ("mcp", "server", "app")
 
 
 def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
@@ -51,7 +52,8 @@ def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
 def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered: DiscoveredTools) -> list[str]:
     """Add all tools of other frameworks, and the sets of tools that are in `names`. Return the names that are left.
 
-    Opening a set may start a process or a connection, so only the named ones are opened.
+    Opening a set may start a process or a connection, so only the named ones are opened. A server (FastMCP, MCPServer)
+    is what its file is about, so it need not be named.
     """
     prefix = f"{module.__name__}:"
     left = []
@@ -60,10 +62,31 @@ def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered:
         may_be_foreign = type(value) in (list, tuple, dict) or is_foreign(value)
         if not (may_be_foreign and discovered.add(prefix + name, value)):
             left.append(name)
+    if not any(is_server(getattr(module, name, None)) for name in names):
+        _add_server(module, discovered)
     for name, value in vars(module).items():
         if not name.startswith("_") and is_foreign(value) and not issubclass(type(value), type):
             discovered.add_tool(prefix + name, value)
     return left
+
+
+def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
+    """Add the server of a module: `mcp`, `server` or `app`, as in FastMCP's and the SDK's commands, or the only one.
+
+    Other servers of the module may be mounted in that one, so none is added if it is not clear which.
+    """
+    servers = {name: value for name, value in vars(module).items() if is_server(value) and not name.startswith("_")}
+    distinct = {id(value): name for name, value in servers.items()}
+    usual = next((name for name in _SERVER_NAMES if name in servers), None)
+    name = usual or (next(iter(servers)) if len(distinct) == 1 else None)
+    if name is not None:
+        discovered.add(f"{module.__name__}:{name}", servers[name])
+    elif servers:
+        found = ", ".join(f"'{each}'" for each in servers)
+        discovered.problems.append(
+            f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`, or list it under "
+            "`tools` in the settings"
+        )
 
 
 def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer:

@@ -24,8 +24,8 @@ class PythonOptions(SettingsModel):
     )
     tools: tuple[str, ...] = Field(
         (),
-        description="Names of undecorated functions to publish, and of sets of tools of other frameworks to open, such "
-        "as a FastMCP server.",
+        description="Names of undecorated functions to publish, and of sets of tools of other frameworks to open. A "
+        "FastMCP server or an MCPServer of the MCP SDK need not be named, unless the file has several.",
     )
 
     @model_validator(mode="after")

@@ -211,7 +211,8 @@ class _Publisher:
 
 def _add_toolboxes(offer: Offer, opened: OpenToolboxes) -> Offer:
     tools, duplicates = remove_duplicates(opened.tools, _get_taken_names(offer))
-    return replace(offer, tools=[*offer.tools, *tools], problems=[*offer.problems, *opened.problems, *duplicates])
+    problems = [*offer.problems, *opened.problems, *duplicates]
+    return opened.add_to(replace(offer, tools=[*offer.tools, *tools], problems=problems))
 
 
 def _get_taken_names(offer: Offer) -> dict[str, str]:

@@ -32,7 +32,7 @@ class Objects:
         async with open_toolboxes(discovered.toolboxes) as opened:
             while True:
                 tools, _ = remove_duplicates([*discovered.tools, *opened.tools])
-                publish(Offer(tools=tools, problems=[*discovered.problems, *opened.problems]))
+                publish(opened.add_to(Offer(tools=tools, problems=[*discovered.problems, *opened.problems])))
                 await opened.wait_for_change()
 
 

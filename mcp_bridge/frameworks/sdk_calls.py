@@ -1,0 +1,172 @@
+"""Calls of servers that are built on the MCP SDK (MCPServer, FastMCP): their request context, over ours.
+
+Such a server reaches its client through a dispatch context of the SDK. The one here forwards to the running call, so
+progress, log messages, questions and notices of changes take the same way as those of any other tool. The server sees
+a client of the handshake era, whatever the client's own version is, because only that era has questions that wait
+inside a function. The bridge carries them to clients of both eras.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import CallError
+from mcp_bridge.contracts.handlers import NeedsInput
+from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
+from mcp_bridge.frameworks.common import Json, is_a
+from mcp_bridge.wire.content import render_block
+
+VERSION = "2025-11-25"
+"""The protocol version that servers see."""
+TOKEN = "bridge"  # noqa: S105  # the server reports progress only if there is one
+_LIST_CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
+_SAMPLING = {
+    "systemPrompt": "system_prompt", "temperature": "temperature", "stopSequences": "stop_sequences",
+    "modelPreferences": "model_preferences", "includeContext": "include_context", "metadata": "metadata",
+    "tools": "tools", "toolChoice": "tool_choice",
+}  # fmt: skip
+
+
+class BackChannel:
+    """What a server of the SDK takes for the connection of one request (its `DispatchContext`)."""
+
+    can_send_request = True
+    message_metadata = None
+
+    def __init__(self, ctx: CallContext, report_change: Callable[[], None]) -> None:
+        self._ctx = ctx
+        self._report_change = report_change
+        self.request_id = ctx.request_id
+
+    @property
+    def transport(self) -> Any:
+        """The metadata of the transport: a bridge has no headers to show."""
+        return import_module("mcp.shared.transport_context").TransportContext(kind="bridge", can_send_request=True)
+
+    async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Json:
+        """Ask the client of the call. Raises MCPError, caused by the error of the bridge."""
+        if method == "ping":
+            return {}
+        try:
+            question = read_question(method, params or {})
+            return render_answer((await self._ctx.put({"": question}))[""])
+        except (CallError, ValueError) as error:
+            raise import_module("mcp.shared.exceptions").MCPError(code=-32600, message=str(error)) from error
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
+        """Forward a notification to the client of the call."""
+        params = params or {}
+        if method == "notifications/message":
+            await self._ctx.log(params["level"], params.get("data"), params.get("logger"))
+        elif method == "notifications/progress":
+            await self.progress(params["progress"], params.get("total"), params.get("message"))
+        elif method == "notifications/resources/updated":
+            self._ctx.resource_updated(str(params["uri"]))
+        elif method in _LIST_CHANGES:
+            self._report_change()
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the client of the call."""
+        await self._ctx.progress(progress, total, message)
+
+
+class RequestFactory:
+    """Builds request contexts of the SDK. The SDK is imported by then: its server is what is served.
+
+    Args:
+        report_change: Called when a request reports that a list has changed.
+    """
+
+    def __init__(self, report_change: Callable[[], None]) -> None:
+        self._report_change = report_change
+        self._connection = import_module("mcp.server.connection").Connection
+        self._session = import_module("mcp.server.session").ServerSession
+        self._request = import_module("mcp.server.context").ServerRequestContext
+
+    def build_request(self, ctx: CallContext, method: str, params: Json, lifespan: Any) -> Any:
+        """Build the request context of a call. `lifespan` is what the server's lifespan has yielded."""
+        channel = BackChannel(ctx, self._report_change)
+        if ctx.capabilities:
+            connection = self._connection.from_envelope(VERSION, None, dict(ctx.capabilities), outbound=channel)
+        else:
+            connection = self._connection(channel, protocol_version=VERSION)
+        connection.session_id = find_session(ctx)
+        return self._request(
+            session=self._session(channel, connection),
+            lifespan_context=lifespan,
+            protocol_version=VERSION,
+            method=method,
+            params={**params, **render_continuation(ctx), "_meta": dict(ctx.meta)},
+            request_id=ctx.request_id or "0",
+            meta={"progress_token": ctx.meta.get("progressToken", TOKEN)},
+            close_sse_stream=ctx.close_stream,
+        )
+
+
+def find_session(ctx: CallContext) -> str:
+    """Return the key of the client's session; a new one for a client that nothing identifies between two requests."""
+    if ctx.session:
+        return ctx.session
+    return uuid4().hex if ctx.client is not None else "process"
+
+
+def read_question(method: str, params: Mapping[str, Any]) -> Question:
+    """Return a request of the server as a question. Raises ValueError for an unknown method."""
+    if method == "elicitation/create":
+        if params.get("mode") == "url":
+            return Link(params["message"], str(params["url"]))
+        return Form(params["message"], params["requestedSchema"])
+    if method == "sampling/createMessage":
+        options = {name: params[key] for key, name in _SAMPLING.items() if params.get(key) is not None}
+        return Sampling(params["messages"], params["maxTokens"], **options)
+    if method == "roots/list":
+        return Roots()
+    raise ValueError(f"Method not found: {method}")
+
+
+def render_answer(answer: Answer | Sampled | Sequence[Root]) -> Json:
+    """Return an answer as the client's result of the request."""
+    if isinstance(answer, Answer):
+        return {"action": answer.action, **({"content": dict(answer.content)} if answer.accepted else {})}
+    if isinstance(answer, Sampled):
+        blocks = [render_block(one, VERSION) if isinstance(one, Content) else dict(one) for one in answer.content]
+        content = blocks[0] if len(blocks) == 1 else blocks
+        reason = {"stopReason": answer.stop_reason} if answer.stop_reason else {}
+        return {"role": answer.role, "content": content, "model": answer.model, **reason}
+    return {"roots": [{"uri": root.uri, **({"name": root.name} if root.name else {})} for root in answer]}
+
+
+def read_needs(result: Any) -> NeedsInput:
+    """Return the SDK's InputRequiredResult as a NeedsInput. Raises ValueError if it asks nothing."""
+    requests = {key: dump_json(request) for key, request in (result.input_requests or {}).items()}
+    questions = {key: read_question(one["method"], one.get("params") or {}) for key, one in requests.items()}
+    return NeedsInput(questions, result.request_state)
+
+
+def render_continuation(ctx: CallContext) -> Json:
+    """Return the answers to a NeedsInput, and its state, as the parameters that the SDK reads them from."""
+    answers = {key: render_answer(answer) for key, answer in ctx.answers.items()}
+    state = {"requestState": ctx.state} if ctx.state is not None else {}
+    return {**({"inputResponses": answers} if answers else {}), **state}
+
+
+def find_call_error(error: BaseException | None) -> CallError | None:
+    """Return the error of the bridge that caused this one, such as a missing capability, or None."""
+    while error is not None and not isinstance(error, CallError):
+        error = error.__cause__
+    return error
+
+
+def is_protocol_error(error: BaseException) -> bool:
+    return is_a(error, "mcp", "MCPError")
+
+
+def dump_json(model: Any) -> Json:
+    """Return a model of the SDK as the JSON that it is on the wire."""
+    data: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data

@@ -1,0 +1,239 @@
+"""What servers of the MCP SDK and of FastMCP have in common: everything that they list becomes an offer of ours."""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import anyio
+
+from mcp_bridge.contracts.content import Content, EmbeddedResource, Text
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.handlers import NeedsInput
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.server_info import ServerInfo
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.frameworks.common import Json, is_a, make_failure
+from mcp_bridge.frameworks.sdk_calls import RequestFactory, dump_json, find_call_error, read_needs
+from mcp_bridge.frameworks.toolboxes import Toolbox
+from mcp_bridge.wire.content_reader import from_block
+from mcp_bridge.wire.values import as_text
+
+Handler = Callable[..., Any]
+_MADE_UP = re.compile(r"FastMCP-\w+|mcp-server")
+logger = logging.getLogger("mcp_bridge.frameworks")
+
+
+class SdkServer(Toolbox):
+    """A server that the SDK could serve. A subclass opens it and calls it.
+
+    `client` is a client of the server in this process, open while the server is. It starts the server's lifespan, lists
+    everything and completes arguments. Calls do not go through it.
+    """
+
+    package = ""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.client: Any = None
+        self.requests: Any = None
+        self._change = anyio.Event()
+
+    @abstractmethod
+    async def list_page_items(self, kind: str) -> Sequence[Any]:
+        """List the server's `tools`, `resources`, `resource_templates` or `prompts`, as models of the SDK."""
+
+    @abstractmethod
+    async def build_handler(self, name: str) -> Handler:
+        """Return the handler of a tool."""
+
+    @abstractmethod
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+        """Return the contents of a resource, each with `content`, `mime_type` and `meta`."""
+
+    @abstractmethod
+    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+        """Return the messages of a prompt (a model)."""
+
+    @abstractmethod
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+        """Return a completion (a model)."""
+
+    def open_requests(self, auth: Any) -> None:
+        """Prepare for calls. The SDK is imported here. `auth` is the server's own authentication, which is not used."""
+        self.requests = RequestFactory(self.report_change)
+        if auth is not None:
+            logger.warning(
+                "the authentication of the server %r is not used. For HTTP, set token_env, tokens or jwt in http",
+                self.server.name,
+            )
+
+    async def list_entries(self) -> Sequence[ToolEntry]:
+        return [await self._build_tool(dump_json(tool)) for tool in await self.list_page_items("tools")]
+
+    async def list_offer(self) -> Offer:
+        """List tools, resources, templates and prompts."""
+        completes = self.client.server_capabilities.completions is not None
+        templates = await self.list_page_items("resource_templates")
+        return Offer(
+            tools=await self.list_entries(),
+            resources=[self._build_resource(dump_json(one)) for one in await self.list_page_items("resources")],
+            templates=[self._build_template(dump_json(one), completes) for one in templates],
+            prompts=[self._build_prompt(dump_json(one), completes) for one in await self.list_page_items("prompts")],
+            server=self._describe_server(),
+        )
+
+    async def wait_for_change(self) -> None:
+        await self._change.wait()
+        self._change = anyio.Event()
+
+    def report_change(self) -> None:
+        """List everything again."""
+        self._change.set()
+
+    def _describe_server(self) -> ServerInfo:
+        """Return what the author has said about the server, without the names that the packages make up."""
+        server = self.server
+        name = None if _MADE_UP.fullmatch(server.name) else server.name
+        return ServerInfo(name=name, version=server.version or None, instructions=server.instructions or None)
+
+    async def _build_tool(self, tool: Json) -> ToolEntry:
+        meta = tool.get("_meta") or {}
+        own = meta.get(self.package)
+        tags = own.get("tags") if isinstance(own, dict) else None
+        return ToolEntry(
+            tool["name"],
+            tool.get("description") or "",
+            await self.build_handler(tool["name"]),
+            tool.get("inputSchema") or {},
+            tool.get("outputSchema") or {},
+            [str(tag) for tag in tags or ()],
+            annotations=tool.get("annotations") or {},
+            **_read_presentation(tool),
+        )
+
+    def _build_resource(self, resource: Json) -> ResourceEntry:
+        async def read_contents(data: Json, ctx: CallContext) -> Any:
+            return await self._read_contents(resource["uri"], ctx)
+
+        return ResourceEntry(resource["uri"], read_contents, **_read_resource_fields(resource))
+
+    def _build_template(self, template: Json, completes: bool) -> ResourceTemplate:
+        text = template["uriTemplate"]
+        parsed = import_module("mcp.shared.uri_template").UriTemplate.parse(self.adapt_template(text))
+
+        async def read_contents(data: Json, ctx: CallContext) -> Any:
+            return await self._read_contents(parsed.expand(data), ctx)
+
+        reference = {"type": "ref/resource", "uri": text}
+        return ResourceTemplate(
+            self.adapt_template(text),
+            read_contents,
+            completions=self._build_completions(reference, parsed.variable_names) if completes else {},
+            **_read_resource_fields(template),
+        )
+
+    async def _read_contents(self, uri: str, ctx: CallContext) -> Any:
+        try:
+            result = await self.fetch_contents(uri, ctx)
+        except Exception as error:
+            is_crash = is_a(error, self.package, "UnexpectedResourceError")
+            return convert_error(error, is_for_model=not is_crash and is_a(error, self.package, "ResourceError"))
+        if is_a(result, "mcp_types", "InputRequiredResult"):
+            return read_needs(result)
+        return [_to_embedded(uri, item) for item in result]
+
+    def adapt_template(self, text: str) -> str:
+        """Return a URI template in the terms of RFC 6570."""
+        return text
+
+    def _build_prompt(self, prompt: Json, completes: bool) -> PromptEntry:
+        arguments = [
+            PromptArgument(one["name"], one.get("description") or "", bool(one.get("required")), one.get("title"))
+            for one in prompt.get("arguments") or ()
+        ]
+
+        async def get_messages(data: Json, ctx: CallContext) -> Any:
+            try:
+                result = await self.get_prompt(prompt["name"], dict(data or {}), ctx)
+            except Exception as error:
+                return convert_error(error, is_for_model=is_a(error, self.package, "PromptError"))
+            if is_a(result, "mcp_types", "InputRequiredResult"):
+                return read_needs(result)
+            return [Message(convert_block(message.content), message.role) for message in result.messages]
+
+        reference = {"type": "ref/prompt", "name": prompt["name"]}
+        names = [argument.name for argument in arguments]
+        return PromptEntry(
+            prompt["name"],
+            get_messages,
+            prompt.get("description") or "",
+            arguments,
+            completions=self._build_completions(reference, names) if completes else {},
+            **_read_presentation(prompt),
+        )
+
+    def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Handler]:
+        def build_function(argument: str) -> Handler:
+            async def list_values(value: str, known: Mapping[str, str]) -> list[str]:
+                found = await self.list_completions(reference, argument, value, known)
+                return [str(one) for one in found.values]
+
+            return list_values
+
+        return {name: build_function(name) for name in names}
+
+
+def convert_result(result: Any) -> ToolResult | NeedsInput:
+    """Return a result of the SDK (a model) as ours."""
+    if is_a(result, "mcp_types", "InputRequiredResult"):
+        return read_needs(result)
+    blocks = [convert_block(block) for block in result.content]
+    if not result.is_error:
+        return ToolResult(success=True, output=result.structured_content, content=blocks, meta=result.meta)
+    error = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    others = [block for block in blocks if not isinstance(block, Text)]
+    return ToolResult(success=False, error=error, content=others or None, code="tool_error", meta=result.meta)
+
+
+def convert_block(block: Any) -> Content:
+    """Return a content block of the SDK (a model) as ours."""
+    if block.type == "text" and block.annotations is None and block.meta is None:
+        return Text(block.text)
+    read = from_block(dump_json(block))
+    return read if isinstance(read, Content) else Text(as_text(read))
+
+
+def convert_error(error: Exception, *, is_for_model: bool) -> ToolResult:
+    """Return an error for the model as a failure. Raises the bridge's own error that caused it, else the error."""
+    if (cause := find_call_error(error)) is not None:
+        raise cause
+    if not is_for_model:
+        raise error
+    return make_failure(str(error))
+
+
+def _to_embedded(uri: str, item: Any) -> EmbeddedResource:
+    kind = item.mime_type or ("application/octet-stream" if isinstance(item.content, bytes) else "text/plain")
+    return EmbeddedResource(uri, item.content, kind, meta=item.meta)
+
+
+def _read_presentation(item: Json) -> dict[str, Any]:
+    return {"title": item.get("title"), "icons": item.get("icons") or [], "meta": item.get("_meta") or {}}
+
+
+def _read_resource_fields(item: Json) -> dict[str, Any]:
+    return {
+        "name": item.get("name") or "",
+        "description": item.get("description") or "",
+        "mime_type": item.get("mimeType"),
+        "annotations": item.get("annotations") or {},
+        **({"size": item["size"]} if item.get("size") is not None else {}),
+        **_read_presentation(item),
+    }

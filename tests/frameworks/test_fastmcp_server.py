@@ -1,0 +1,175 @@
+"""FastMCP servers that a file holds, served whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import ElicitResult
+
+from tests.kits.frameworks.environments import needs
+
+needs("fastmcp")
+
+from tests.kits.frameworks.example_files import list_readme_examples
+from tests.kits.frameworks.server_examples import check_example
+from tests.kits.frameworks.server_scenarios import *  # noqa: F403
+from tests.kits.frameworks.server_scenarios import FASTMCP, call
+
+pytestmark = pytest.mark.filterwarnings("ignore:The .* capability is deprecated")
+
+
+@pytest.fixture
+def kind() -> str:
+    return FASTMCP
+
+
+async def test_state_lasts_as_long_as_the_session(serve: Any, era: str) -> None:
+    text = f"""{FASTMCP}
+mcp = Server("demo")
+
+@mcp.tool
+async def count(ctx: Context) -> int:
+    number = (await ctx.get_state("number") or 0) + 1
+    await ctx.set_state("number", number)
+    return number
+"""
+    async with serve(text, mode=era) as client:
+        assert [await call(client, "count"), await call(client, "count")] == ["1", "2"]
+
+
+async def test_middleware_of_the_server_sees_calls(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.middleware import Middleware
+mcp = Server("demo")
+
+class Closed(Middleware):
+    async def on_call_tool(self, context, call_next):
+        raise ToolError(f"{{context.message.name}} is closed")
+
+mcp.add_middleware(Closed())
+
+@mcp.tool
+def say() -> str:
+    return "open"
+"""
+    async with serve(text) as client:
+        assert await call(client, "say") == "say is closed"
+
+
+async def test_mounted_servers_and_transformed_tools_are_served(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.tools import Tool
+child = Server("child")
+mcp = Server("demo")
+
+@child.tool
+async def ask(ctx: Context) -> str:
+    return (await ctx.elicit("Name?", str)).data
+
+@child.resource("data://one")
+def one() -> str:
+    return "1"
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+mcp.mount(child, namespace="sub")
+mcp.add_tool(Tool.from_tool(add, name="plus"))
+"""
+
+    async def answer(*_: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"value": "Ann"})
+
+    async with serve(text, elicitation_callback=answer) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["plus", "sub_ask"]
+        assert [await call(client, "plus", a=1, b=2), await call(client, "sub_ask")] == ["3", "Ann"]
+        assert (await client.read_resource("data://sub/one")).contents[0].text == "1"
+
+
+async def test_functions_find_the_context_that_they_do_not_take(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.dependencies import CurrentContext, Depends
+from fastmcp.server.dependencies import get_context
+mcp = Server("demo")
+
+def load_user() -> str:
+    return f"user of {{get_context().request_id}}"
+
+@mcp.tool
+def who() -> str:
+    return load_user()
+
+@mcp.tool
+async def who_is(user: str = Depends(load_user), ctx: Context = CurrentContext()) -> str:
+    return user if ctx.request_id in user else "somebody else"
+"""
+    async with serve(text) as client:
+        assert (await call(client, "who")).startswith("user of ")
+        assert (await call(client, "who_is")).startswith("user of ")
+
+
+async def test_a_template_with_a_wildcard_matches_several_segments(serve: Any) -> None:
+    text = f"""{FASTMCP}
+mcp = Server("demo")
+
+@mcp.resource("files://{{path*}}")
+def read(path: str) -> str:
+    return path
+"""
+    async with serve(text) as client:
+        assert (await client.read_resource("files://a/b/c.txt")).contents[0].text == "a/b/c.txt"
+
+
+async def test_types_that_pydantic_builds_arrive_as_such(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from datetime import date
+from enum import Enum
+from typing import Annotated
+from pydantic import BaseModel, Field
+mcp = Server("demo")
+
+class Color(Enum):
+    RED = "red"
+
+class Car(BaseModel):
+    color: Color
+    built: date
+
+@mcp.tool
+def describe(car: Car, doors: Annotated[int, Field(ge=2)] = 4) -> str:
+    return f"{{car.color.name}} {{car.built.year}} {{doors}}"
+"""
+    async with serve(text) as client:
+        car = {"color": "red", "built": "2020-01-31"}
+        assert await call(client, "describe", car=car) == "RED 2020 4"
+        assert "doors" in await call(client, "describe", car=car, doors=1)
+
+
+async def test_an_extension_intercepts_calls(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.extensions import ServerExtension
+from fastmcp.tools import ToolResult
+
+class Closed(ServerExtension):
+    identifier = "org.example/closed"
+
+    async def intercept_tool_call(self, params, context, call_next):
+        return ToolResult(content="closed")
+
+mcp = Server("demo")
+mcp.add_extension(Closed())
+
+@mcp.tool(output_schema=None)
+def say() -> str:
+    return "open"
+"""
+    async with serve(text) as client:
+        assert await call(client, "say") == "closed"
+
+
+def test_the_examples_of_the_readme_are_the_same_through_the_bridge() -> None:
+    examples = list_readme_examples("fastmcp")
+    for example in examples:
+        check_example(example)
+    assert {example.outcome for example in examples} == {"same"}, examples

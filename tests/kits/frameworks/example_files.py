@@ -1,0 +1,71 @@
+"""The examples of a clone: files and blocks of pages that make a server at module level."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import metadata
+from pathlib import Path
+
+SERVER = re.compile(r"^(\w+)(: \w+)? = (FastMCP|MCPServer)\b", re.MULTILINE)
+BLOCK = re.compile(r"^(?P<indent>[ \t]*)```python[^\n]*\n(?P<body>.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+OLD = re.compile(r"docs/(v2|v3|python-sdk)/|/i18n/|changelog|updates|/clients?[/_.]|/auth/|oauth")
+OUTSIDE = re.compile(
+    r"httpx|requests\.|openapi|from_fastapi|create_proxy|ProxyProvider|aiohttp|pyautogui|subprocess|smtplib|docket"
+    r"|task=True|fastmcp_tasks"
+)
+
+
+@dataclass
+class Example:
+    """An example: where it is from, its text, and what came of it."""
+
+    place: str
+    text: str
+    outcome: str = ""
+    details: list[str] = field(default_factory=list)
+
+
+def find_examples(clone: Path) -> Iterator[Example]:
+    """Yield the examples of the current version."""
+    for path in sorted(clone.rglob("*.*")):
+        place = str(path.relative_to(clone))
+        if not path.is_file() or OLD.search(f"/{place}"):
+            continue
+        yield from select_servers(_list_texts(path, place))
+
+
+def list_readme_examples(package: str) -> list[Example]:
+    """Return the examples of the README of an installed package."""
+    description = str(metadata(package).get_payload())
+    return list(select_servers(list_blocks(f"README of {package}", description)))
+
+
+def select_servers(texts: Iterable[tuple[str, str]]) -> Iterator[Example]:
+    """Yield those of the texts that make a server."""
+    for where, text in texts:
+        if SERVER.search(text) and "import" in text:
+            yield Example(where, text)
+
+
+def needs_more(example: Example) -> bool:
+    """Whether it needs what is outside of this process."""
+    return OUTSIDE.search(example.text) is not None
+
+
+def _list_texts(path: Path, place: str) -> list[tuple[str, str]]:
+    if path.suffix == ".py" and place.startswith(("examples/", "docs_src/")):
+        return [(place, path.read_text("utf-8", errors="replace"))]
+    if path.suffix in (".md", ".mdx") and place.startswith(("docs/", "README")):
+        return list_blocks(place, path.read_text("utf-8", errors="replace"))
+    return []
+
+
+def list_blocks(place: str, text: str) -> list[tuple[str, str]]:
+    """Return the Python blocks of a page, with their numbers."""
+    blocks = []
+    for number, found in enumerate(BLOCK.finditer(text), 1):
+        lines = [line.removeprefix(found["indent"]) for line in found["body"].splitlines()]
+        blocks.append((f"{place}#{number}", "\n".join(lines) + "\n"))
+    return blocks
