@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import options
+from mcp_bridge.cli import export_options, options
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -48,14 +48,14 @@ COMMANDS: Mapping[str, Command] = {
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
 """The commands in the order of `--help`."""
-_EXPORT_TOOLS = Command(options.ToolExportOptions, "export:export_tools", attribute="info_name")
+_EXPORT_TOOLS = Command(export_options.ToolExportOptions, "export:export_tools", attribute="info_name")
 EXPORT_COMMANDS: Mapping[str, Command] = {
-    **dict.fromkeys(options.MODEL_FORMATS, _EXPORT_TOOLS),
-    "mcpb": Command(options.BundleOptions, "export:export_bundle"),
-    "server-json": Command(options.RegistryEntryOptions, "export:export_registry_entry"),
-    "mcp-json": Command(options.ClientFileOptions, "export:export_client_file"),
-    "links": Command(options.LinkOptions, "export:export_links"),
-    "dockerfile": Command(options.DockerfileOptions, "export:export_dockerfile"),
+    **dict.fromkeys(export_options.MODEL_FORMATS, _EXPORT_TOOLS),
+    "mcpb": Command(export_options.BundleOptions, "export:export_bundle"),
+    "server-json": Command(export_options.RegistryEntryOptions, "export:export_registry_entry"),
+    "mcp-json": Command(export_options.ClientFileOptions, "export:export_client_file"),
+    "links": Command(export_options.LinkOptions, "export:export_links"),
+    "dockerfile": Command(export_options.DockerfileOptions, "export:export_dockerfile"),
 }
 MODULE_COMMANDS: Mapping[str, Command] = {
     "validate": Command(options.ModuleOptions, "module:check_module"),
@@ -158,7 +158,7 @@ def _has(command: Any, option: str) -> bool:
 
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
     for name, command in commands.items():
-        text = (command.options.__doc__ or "").format(api=options.MODEL_FORMATS.get(name))
+        text = (command.options.__doc__ or "").format(api=export_options.MODEL_FORMATS.get(name))
         group.command(name, help=text, cls=_choose_class(command))(_make_callback(command))
 
 

@@ -15,8 +15,7 @@ import anyio
 from mcp_bridge.app.http_access import list_known_tokens
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.install import build_entry
-from mcp_bridge.cli.options import (
+from mcp_bridge.cli.export_options import (
     BundleOptions,
     ClientFileOptions,
     DockerfileOptions,
@@ -24,6 +23,7 @@ from mcp_bridge.cli.options import (
     RegistryEntryOptions,
     ToolExportOptions,
 )
+from mcp_bridge.cli.install import build_entry
 from mcp_bridge.cli.output import format_count, report, report_problems
 from mcp_bridge.cli.target import ServedFile, find_file, load_target, run_until_started
 from mcp_bridge.clients.client import ServerEntry

@@ -57,7 +57,7 @@ def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
             flags[field] = flag
     if any(not text or text.startswith("-") for text in texts.values()):
         return None
-    return options(**flags, **{field: _convert(text, hints[field]) for field, text in texts.items()})
+    return options(**flags, **{field: _convert_text(text, hints[field]) for field, text in texts.items()})
 
 
 def _list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:
@@ -72,6 +72,6 @@ def _list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:
                 yield negative, False
 
 
-def _convert(text: str, hint: Any) -> Any:
+def _convert_text(text: str, hint: Any) -> Any:
     kind = get_args(hint)[0]
     return Path(text) if Path in (kind, *get_args(kind)) else text

@@ -91,9 +91,9 @@ class _FastMcpServer(SdkServer):
             try:
                 with self._bind(request):
                     if tool is None:
-                        return _convert(await self.server.call_tool(name, arguments))
+                        return _convert_result(await self.server.call_tool(name, arguments))
                     async with self._context(fastmcp=self.server):
-                        return _convert(await tool.run(arguments))
+                        return _convert_result(await tool.run(arguments))
             except Exception as error:
                 return convert_error(
                     error, is_for_model=is_a(error, PACKAGE, "FastMCPError") or is_protocol_error(error)
@@ -179,16 +179,16 @@ def _convert_value(tool: Any, value: Any) -> Any:
     """Return what a function has returned as FastMCP does, without its detours for the plainest types."""
     kind, schema = type(value), tool.output_schema
     if kind not in _PLAIN or kind is not tool.return_type:
-        return _convert(tool.convert_result(value))
+        return _convert_result(tool.convert_result(value))
     content = [Text(value if kind is str else as_text(value))]
     if schema is None:
         return ToolResult(success=True, content=content)
     if schema.get("x-fastmcp-wrap-result"):
         return ToolResult(success=True, output={"result": value}, content=content, meta=_WRAPPED)
-    return _convert(tool.convert_result(value))
+    return _convert_result(tool.convert_result(value))
 
 
-def _convert(result: Any) -> Any:
+def _convert_result(result: Any) -> Any:
     return read_needs(result.input_required) if hasattr(result, "input_required") else convert_result(result)
 
 

@@ -86,7 +86,7 @@ class SdkServer(Toolbox):
             resources=[self._build_resource(dump_json(one)) for one in await self.list_page_items("resources")],
             templates=[self._build_template(dump_json(one), completes) for one in templates],
             prompts=[self._build_prompt(dump_json(one), completes) for one in await self.list_page_items("prompts")],
-            server=self._describe_server(),
+            server=self._find_server_info(),
         )
 
     async def wait_for_change(self) -> None:
@@ -97,7 +97,7 @@ class SdkServer(Toolbox):
         """List everything again."""
         self._change.set()
 
-    def _describe_server(self) -> ServerInfo:
+    def _find_server_info(self) -> ServerInfo:
         """Return what the author has said about the server, without the names that the packages make up."""
         server = self.server
         name = None if _MADE_UP.fullmatch(server.name) else server.name

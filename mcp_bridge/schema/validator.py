@@ -116,7 +116,7 @@ class Validator:
             if finding.keyword == "type":
                 mistyped.add(finding.path)
             yield finding
-        copy, foreign = _convert(data)
+        copy, foreign = _to_valid_json(data)
         unexplained = mistyped | foreign
         for other in self._find_others(copy, is_clear=not known and not foreign):
             if not _is_known(other, known) and not _is_below(other.path, unexplained):
@@ -291,7 +291,7 @@ def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -
 # The tool_use API accepts them wherever no keyword forbids them.
 
 
-def _convert(data: Any) -> tuple[Any, set[str]]:
+def _to_valid_json(data: Any) -> tuple[Any, set[str]]:
     """A JSON copy of the data, and the paths at which a null replaces something else. Never raises."""
     paths: set[str] = set()
     return _convert_value(data, "$", paths, 0), paths

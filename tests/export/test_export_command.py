@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.cli.options import MODEL_FORMATS
+from mcp_bridge.cli.export_options import MODEL_FORMATS
 from tests.kits.export.export_kit import ALL, functions
 
 TOOLS = '''
