@@ -1,4 +1,4 @@
-"""What the hooks and the code of modules show: whether they can have an effect, and whether a tool reads its call's id.
+"""Inspects hooks and tools: whether they can have an effect, and whether a tool reads the id of its call.
 
 A tool's methods are read as compiled code, and none of them is run.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_bridge.amplifier.events import AGENT_EVENTS
 
-CALL_ID = "_tool_call_id"  # the argument with the id of the call, for tools that return it with their results
+CALL_ID = "_tool_call_id"  # the argument with the call's id, for tools that return it with their results
 _SPAWN = (
     "session.spawn"  # the capability that starts an agent. Applications of Amplifier register it, modules rarely do
 )
@@ -20,11 +20,11 @@ _SPAWN = (
 _HINT = "Remove it from the plan"
 
 
-def describe_unheard_events(heard: Collection[str]) -> str:
+def describe_unemitted_events(events: Collection[str]) -> str:
     """Return why hooks of these events have no effect. Empty if they may have one."""
-    if not heard or not AGENT_EVENTS.issuperset(heard):
+    if not events or not AGENT_EVENTS.issuperset(events):
         return ""
-    names = ", ".join(f"'{event}'" for event in sorted(heard))
+    names = ", ".join(f"'{event}'" for event in sorted(events))
     return f"it has no effect, because its hooks only receive {names}, and the bridge runs no agents. {_HINT}"
 
 

@@ -13,7 +13,7 @@ class LLMError(Exception):
         model: The model that was requested.
         status_code: The HTTP status of the response, if there was one.
         retryable: Whether the same request may succeed later.
-        retry_after: Seconds to wait before that, if the provider has named them.
+        retry_after: Seconds to wait before that, if the provider specifies them.
         delay_multiplier: How many times longer than usual to wait.
     """
 

@@ -108,11 +108,11 @@ def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside
 
 
 def _suggest_package(error: BaseException) -> str:
-    """Return what to run if a package is missing. Other modules than packages have no name of their own to install."""
+    """Return the command that installs a missing package; empty for a missing module inside a package."""
     name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if not name or "." in name:
         return ""
-    return f". Install what provides it where the bridge runs: {sys.executable} -m pip install {name}"
+    return f". Install the package that provides it: {sys.executable} -m pip install {name}"
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:

@@ -14,7 +14,7 @@ from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, NAMED_POINTS, Modu
 from mcp_bridge.amplifier.errors import MountCollision
 from mcp_bridge.amplifier.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_END, SESSION_START
 from mcp_bridge.amplifier.hooks import HookRegistry
-from mcp_bridge.amplifier.inspection import describe_missing_capability, describe_unheard_events
+from mcp_bridge.amplifier.inspection import describe_missing_capability, describe_unemitted_events
 from mcp_bridge.amplifier.loader import ModuleLoader
 from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedModule
 from mcp_bridge.contracts.errors import BridgeError
@@ -27,7 +27,7 @@ _EFFECTS = ("named", "single", "pending", "capabilities", "state")
 
 @dataclass(slots=True)
 class ModuleState:
-    """A module of the plan; `problem` is empty if it is mounted. `warning` says why it can have no effect then."""
+    """A module of the plan. `problem` is empty if it is mounted; `warning` is the reason if it can have no effect."""
 
     spec: PlannedModule
     problem: str = ""
@@ -131,8 +131,8 @@ class ModuleSession:
             self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
         elif all(after[part] == before[part] for part in _EFFECTS):
             handlers = before["handlers"]
-            heard = [event for event, names in after["handlers"].items() if names != handlers.get(event)]
-            self._add_warning(self.states[-1], describe_unheard_events(heard))
+            added = [event for event, names in after["handlers"].items() if names != handlers.get(event)]
+            self._add_warning(self.states[-1], describe_unemitted_events(added))
 
     def _find_useless_tools(self) -> None:
         for name, tool in self.get_tools().items():

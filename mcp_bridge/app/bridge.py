@@ -165,7 +165,7 @@ class Bridge:
         self.registry.lifespan = None
 
     def describe_server(self, info: ServerInfo) -> None:
-        """Present the server like this, with this lifespan, instead of as before."""
+        """Replace how the server presents itself, and its lifespan."""
         self._own_identity = self.identity.with_info(info)
         self._identify(self._own_identity)
         self.lifespan = info.lifespan or self.lifespan
@@ -225,7 +225,7 @@ class Bridge:
         self._finish_start(name)
 
     def _adopt_info(self, info: ServerInfo) -> None:
-        """Present the server as a source says, except for what the settings say."""
+        """Apply what a source declares about the server; the settings take precedence."""
         default, own = Identity(), self._own_identity
         free = {name: getattr(info, name) for name in _INFO if getattr(own, name) == getattr(default, name)}
         self._identify(own.with_info(ServerInfo(**free)))

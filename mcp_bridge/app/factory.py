@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from mcp_bridge._version import __version__
 from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ModestSource, ToolSource, WorkingDirSource
+from mcp_bridge.contracts.extension import (
+    ApprovalSource,
+    GoverningSource,
+    OptionalMiddlewareSource,
+    ToolSource,
+    WorkingDirSource,
+)
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
@@ -200,7 +206,7 @@ def _isolate(
     options, directory = source.isolation, settings.directory
     assert options is not None
     governs = isinstance(built, GoverningSource) and built.middleware and not options.tools
-    if governs and not (isinstance(built, ModestSource) and built.stop_governing()):
+    if governs and not (isinstance(built, OptionalMiddlewareSource) and built.disable_middleware()):
         hint = "List the tools to isolate under isolation.tools, or remove isolation"
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise _locate_error(source, error, "isolation")

@@ -50,16 +50,16 @@ SettingsArgument = Annotated[Path | None, Argument(help=SETTINGS_HELP)]
 
 
 _TARGET_HELP = (
-    "What to use: a Python file, a folder of Python files, a settings file, or the URL of any MCP server. "
+    "A Python file, a folder of Python files, a settings file, or the URL of any MCP server. "
     "Default: mcp-bridge.yaml or tools.py in the current folder."
 )
 _COMMAND_HELP = "The command that starts an MCP server, instead of a file. Or put the command at the end, after --."
 CommandOption = Annotated[str | None, Option(metavar="COMMAND", help=_COMMAND_HELP)]
 TokenOption = Annotated[
-    str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as bearer token.")
+    str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as a bearer token.")
 ]
 TargetOption = Annotated[
-    str | None, Option("--file", "-f", metavar="TARGET", help="The target, if it is not the first word.")
+    str | None, Option("--file", "-f", metavar="TARGET", help="The target, instead of the first argument.")
 ]
 
 
@@ -209,7 +209,7 @@ class InstallOptions:
 
     client: ClientArgument
     file: Annotated[
-        str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that runs already.")
+        str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that is already running.")
     ] = None
     scope: ScopeOption = None
     name: ServerNameOption = None
@@ -219,11 +219,12 @@ class InstallOptions:
             "--env",
             "-e",
             metavar="NAME[=VALUE]",
-            help="Give the server this variable: NAME refers to it, NAME=VALUE writes the value; repeatable.",
+            help="Pass this variable to the server: NAME writes a reference, NAME=VALUE the value; repeatable.",
         ),
     ] = None
     token_env: Annotated[
-        str | None, Option(metavar="NAME", help="The variable with the bearer token for a URL; a reference is written.")
+        str | None,
+        Option(metavar="NAME", help="The variable with the bearer token for a URL. Only a reference is written."),
     ] = None
     dry_run: DryRunOption = False
     only_print: Annotated[

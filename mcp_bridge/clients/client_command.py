@@ -34,7 +34,7 @@ def find_usable_program(
     if place.scope not in own.scopes:
         raise _make_unusable_error(f"'{own.program}' cannot change the scope '{place.scope}'")
     if entry is not None and (entry.url is not None or entry.variables):
-        raise _make_unusable_error("it is not used for URLs and for values of variables")
+        raise _make_unusable_error("it cannot be used for URLs or for values of variables")
     if name.startswith("-"):
         raise _make_unusable_error(f"'{own.program}' would read the name '{name}' as an option")
     if entry is not None and entry.secrets and not own.secret:

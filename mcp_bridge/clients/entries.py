@@ -57,10 +57,10 @@ def get_entry_shape(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
         hint = (
             f"Add the URL in the settings of {client.title} (Connectors), or install the file that the server serves."
         )
-        raise ConfigError(f"the file of {client.title} has no entries for URLs", hint=hint)
+        raise ConfigError(f"the file of {client.title} does not support URLs", hint=hint)
     if entry.token_env is not None and not _format_token(client, entry):
-        hint = f"Give {client.title} the token by hand: mcp-bridge writes no secrets into files."
-        raise ConfigError(f"{client.title} has no way to refer to a variable", where="--token-env", hint=hint)
+        hint = f"Add the token in {client.title} by hand: mcp-bridge does not write secrets into files."
+        raise ConfigError(f"{client.title} does not support references to variables", where="--token-env", hint=hint)
     return client.remote_shape
 
 

@@ -243,8 +243,8 @@ def _choose_value(
 def _make_name_error(client: Client, name: str, old: Any, target: str | None, path: Path) -> ConfigError:
     hint = "Choose another name with --name, or replace it with --force."
     if isinstance(old, Mapping) and is_bridge_entry(client, old):
-        problem = f"{client.title} has a bridge of the name '{name}' that serves {target or 'another file'}"
+        problem = f"{client.title} has a bridge named '{name}' that serves {target or 'another file'}"
         return ConfigError(problem, path=str(path), hint=hint)
     command = redact_command(client, old)
     starts = f", which starts {command}" if command != REDACTION_MARK else ""
-    return ConfigError(f"{client.title} has another server of the name '{name}'{starts}", path=str(path), hint=hint)
+    return ConfigError(f"{client.title} has another server named '{name}'{starts}", path=str(path), hint=hint)

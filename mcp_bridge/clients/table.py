@@ -35,7 +35,7 @@ _REMOTE = {"url": "{url}", "headers": "{headers}"}
 
 _NEW_SESSION = "Start a new session; open sessions still have it."
 _NO_REFERENCES = (
-    "{title} has no way to refer to a variable, and mcp-bridge never writes a value here: without more "
+    "{title} does not support references to variables, and mcp-bridge never writes a value here: without more "
     "setup, the bridge will not start in it. "
 )
 _LOGIN_SHELL = "{title} takes its variables from your login shell: export them in its profile, then restart {title}."
@@ -195,8 +195,8 @@ _ZED = Client(
         "win32": (f"{_ROAMING}/Zed",),
     },
     next_steps="Zed starts it at once; its dot in the Agent Panel's settings turns green.",
-    secrets_advice="Zed has no way to refer to a variable, but passes on those of your login shell: export them in its "
-    "profile, then restart Zed.",
+    secrets_advice="Zed does not support references to variables, but passes on those of your login shell: export them "
+    "in its profile, then restart Zed.",
 )
 
 _CODEX = Client(

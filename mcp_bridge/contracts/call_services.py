@@ -1,4 +1,4 @@
-"""What a running call can use besides questions and other tools: log messages, resources, state of its session."""
+"""Services of a running call besides questions and other tools: log messages, resources and session state."""
 
 from __future__ import annotations
 
@@ -74,20 +74,20 @@ class CallServices:
         return [item for item in result.content or () if isinstance(item, EmbeddedResource)]
 
     async def get_state(self, key: str, default: Any = None) -> Any:
-        """Return the value that an earlier call of this session has stored, or `default`."""
+        """Return the value that an earlier call of this session stored, or `default`."""
         value = await self.session_state.read_value(key)
         return default if value is None else value
 
     async def set_state(self, key: str, value: Any) -> None:
         """Store a JSON value for the later calls of this session; for this call only if it has no session.
 
-        A value expires after a day, and a store that is full evicts the values that were not used for the longest time.
-        Raises TypeError for a value that is not JSON, and ValueError for one of more than 1 MiB.
+        A value expires after a day, and a full store evicts the least recently used values.
+        Raises TypeError for a value that is not JSON, and ValueError for more than 1 MiB.
         """
         await self.session_state.write_value(key, value)
 
     async def delete_state(self, key: str) -> None:
-        """Delete a value of this session, which need not exist."""
+        """Delete a value of this session, if it exists."""
         await self.session_state.delete_value(key)
 
 

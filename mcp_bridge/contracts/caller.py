@@ -1,4 +1,4 @@
-"""What a call needs from its surroundings: who runs the calls that it makes, and what it holds while it runs."""
+"""Protocols of what a call depends on: the caller, which runs its nested calls, and the limits that it holds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Hold(Protocol):
-    """Something that a call holds, and releases while it waits for the user: its deadline, or a slot of a limiter."""
+    """A deadline, or a slot of a limiter, that a call holds and releases while it waits for the user."""
 
     @property
     def deadline(self) -> float:
-        """When the call must end, in seconds of the event loop's clock; infinite if this sets no deadline."""
+        """When the call must end, in seconds of the event loop's clock; infinite without a deadline."""
 
     def pause(self) -> None:
         """Release it until `resume`."""

@@ -84,10 +84,10 @@ class GoverningSource(Protocol):
 
 
 @runtime_checkable
-class ModestSource(Protocol):
-    """A source with `middleware` that can do without, and then run entirely in worker processes."""
+class OptionalMiddlewareSource(Protocol):
+    """A source that can run without its `middleware`, and then entirely in worker processes."""
 
-    def stop_governing(self) -> bool:
+    def disable_middleware(self) -> bool:
         """Remove the middleware; called before `run`. Return False, and change nothing, if the settings require it.
 
         `run` then raises SourceError if the source turns out to require middleware.

@@ -1,4 +1,4 @@
-"""Hints about what a tool does, by which clients decide what to ask users (MCP server/tools, "ToolAnnotations")."""
+"""Hints about what a tool does, which help clients decide when to ask users (MCP server/tools, "ToolAnnotations")."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ToolHints(TypedDict, total=False):
     idempotent: bool | None
     """A second call with the same arguments changes nothing more."""
     open_world: bool | None
-    """It reaches beyond a closed set of things, such as the web."""
+    """It interacts with an open set of things, such as the web."""
 
 
 _ANNOTATIONS = {

@@ -33,6 +33,6 @@ class Identity:
     is_open: bool = False
 
     def with_info(self, info: ServerInfo) -> Identity:
-        """Return an identity with what `info` says."""
+        """Return a copy with the values that `info` sets."""
         given = {item.name: getattr(info, item.name) for item in fields(info) if item.name != "lifespan"}
         return replace(self, **{name: value for name, value in given.items() if value is not None})

@@ -15,8 +15,8 @@ from mcp_bridge.contracts.tool import ToolEntry
 class Offer:
     """Everything that a source publishes. Publishing a new offer replaces the old one.
 
-    `problems` has a line for each entry that the source could not publish. `server` is what the source says about the
-    server; the settings take precedence.
+    `problems` has a line for each entry that the source could not publish. `server` is how the source
+    describes the server; the settings take precedence.
     """
 
     tools: Sequence[ToolEntry] = ()

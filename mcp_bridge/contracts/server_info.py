@@ -1,4 +1,4 @@
-"""ServerInfo: what a Python file, or a program that embeds the server, says about the server."""
+"""ServerInfo: the server's presentation and lifespan, declared by a Python file or an embedding program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
-"""Returns an async context manager that is entered before the first call and left after the last one."""
+"""Returns an async context manager that is entered before the first call and exited after the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """What a server says about itself, and what runs around it. A Python file declares it at module level.
+    """How a server presents itself, and its lifespan. A Python file declares it at module level.
 
     Attributes:
         name: The name that clients see.

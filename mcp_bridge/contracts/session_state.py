@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from mcp_bridge.contracts.store import Store
 
 TTL = 24 * 3600.0
-"""Seconds after which a value expires that is not set again."""
+"""Seconds after which a value expires unless it is set again."""
 MAX_SIZE = 1024 * 1024
 """The most bytes of a value's JSON."""
 
@@ -23,7 +23,7 @@ class StateValues(Protocol):
         """Store a value. Raises TypeError or ValueError if it is not JSON, or too large."""
 
     async def delete_value(self, key: str) -> None:
-        """Delete a value, which need not exist."""
+        """Delete a value, if it exists."""
 
 
 class SessionState:

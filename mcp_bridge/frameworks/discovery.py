@@ -42,7 +42,7 @@ TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 """The same for sets of tools, which the adapter's `build_toolbox` takes."""
 SERVERS: tuple[tuple[str, tuple[str, ...]], ...] = (("fastmcp", ("FastMCP",)), ("mcp", ("MCPServer",)))
-"""Package and classes of servers: what a file that holds one is about."""
+"""Packages and classes of servers. A server is published without being named in `tools`."""
 KNOWN = (
     "tools of LangChain, LlamaIndex, CrewAI, smolagents, OpenAI Agents, pydantic-ai and llm, and sets of tools: "
     "toolkits of these, toolboxes of llm, toolsets of pydantic-ai, FastMCP and MCPServer servers, UTCP manuals"

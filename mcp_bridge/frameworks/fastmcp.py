@@ -137,8 +137,8 @@ def _has_app(tool: Any) -> bool:
 def _build_direct_handler(tool: Any) -> Handler | None:
     """Return a handler that calls the function of a tool, or None if FastMCP has to do it.
 
-    It has to for functions with a Context, a dependency or a timeout, for generators, and where the function's module
-    may look for the current Context.
+    FastMCP has to call functions with a Context, a dependency or a timeout, generators, and functions that may look
+    for the current Context.
     """
     function = tool.fn
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
@@ -176,7 +176,7 @@ def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
 
 
 def _convert_value(tool: Any, value: Any) -> Any:
-    """Return what a function has returned as FastMCP does, without its detours for the plainest types."""
+    """Convert the return value of a function as FastMCP does, with shortcuts for the plainest types."""
     kind, schema = type(value), tool.output_schema
     if kind not in _PLAIN or kind is not tool.return_type:
         return _convert_result(tool.convert_result(value))

@@ -1,7 +1,7 @@
 """Servers of the official MCP SDK (`MCPServer`), in this process.
 
-Calls run through the server's public methods, with a request context of ours, inside of the server's own middleware.
-An extension can intercept calls of tools where no public method reaches; with one, they run through the SDK's client.
+Calls run through the server's public methods, with a request context of the bridge, inside the server's own middleware.
+If an extension intercepts tool calls, which no public method includes, calls run through the SDK's client.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _McpServer(SdkServer):
                 closing.set()
 
     async def _run_client(self, closing: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-        """Keep the client open, in a task of its own, so that the server's lifespan can end in peace."""
+        """Keep the client open, in a task of its own, in which the server's lifespan starts and ends."""
         with anyio.CancelScope() as scope:
             self.server.middleware.append(self._keep_lifespan)
             try:
@@ -93,7 +93,7 @@ class _McpServer(SdkServer):
                 return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
             except Exception as error:
                 if is_a(error, "mcp", "UnexpectedToolError") and isinstance(error.__cause__, Exception):
-                    error = error.__cause__  # what the function has raised
+                    error = error.__cause__  # the function's own exception
                 return convert_error(error, is_for_model=_is_for_model(error))
 
         return run_in_server
@@ -120,7 +120,7 @@ class _McpServer(SdkServer):
         return (await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)).completion
 
     async def _keep_lifespan(self, request: Any, call_next: Any) -> Any:
-        """Middleware of the first request of the client: every request shows what the lifespan has yielded."""
+        """Middleware of the first request of the client: its context has the value of the server's lifespan."""
         self._lifespan = request.lifespan_context
         return await call_next(request)
 
@@ -181,15 +181,15 @@ def _is_continued(params: Mapping[str, Any]) -> bool:
 
 
 class _ChangeBus:
-    """What the server takes for its `SubscriptionBus`: changes of lists, and of resources."""
+    """The server's `SubscriptionBus`, which reports changes of lists and resources to the bridge."""
 
     def __init__(self, report_change: Callable[[], None]) -> None:
         self._report_change = report_change
 
     async def publish(self, event: Any) -> None:
-        """Report the change of a list."""
+        """Report a change."""
         self._report_change()
 
     def subscribe(self, listener: Any) -> Callable[[], None]:
-        """Nobody subscribes: the bridge has subscriptions of its own."""
+        """Do nothing: the bridge has subscriptions of its own."""
         return lambda: None

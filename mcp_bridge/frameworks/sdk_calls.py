@@ -1,9 +1,9 @@
-"""Calls of servers that are built on the MCP SDK (MCPServer, FastMCP): their request context, over ours.
+"""The request context of servers that are built on the MCP SDK (MCPServer, FastMCP).
 
 Such a server reaches its client through a dispatch context of the SDK. The one here forwards to the running call, so
-progress, log messages, questions and notices of changes take the same way as those of any other tool. The server sees
-a client of the handshake era, whatever the client's own version is, because only that era has questions that wait
-inside a function. The bridge carries them to clients of both eras.
+progress, log messages, questions and change notifications are sent like those of any other tool. The server sees
+a client of the handshake era, whatever the client's own version is, because only that era lets a
+function wait for an answer. The bridge carries them to clients of both eras.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAMPLING = {
 
 
 class BackChannel:
-    """What a server of the SDK takes for the connection of one request (its `DispatchContext`)."""
+    """The `DispatchContext` of one request, which an SDK server uses as its connection to the client."""
 
     can_send_request = True
     message_metadata = None
@@ -45,7 +45,7 @@ class BackChannel:
 
     @property
     def transport(self) -> Any:
-        """The metadata of the transport: a bridge has no headers to show."""
+        """The metadata of the transport, without HTTP headers."""
         return import_module("mcp.shared.transport_context").TransportContext(kind="bridge", can_send_request=True)
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Json:
@@ -76,7 +76,7 @@ class BackChannel:
 
 
 class RequestFactory:
-    """Builds request contexts of the SDK. The SDK is imported by then: its server is what is served.
+    """Builds request contexts of the SDK. Import the SDK before.
 
     Args:
         report_change: Called when a request reports that a list has changed.

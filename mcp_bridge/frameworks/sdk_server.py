@@ -1,4 +1,4 @@
-"""What servers of the MCP SDK and of FastMCP have in common: everything that they list becomes an offer of ours."""
+"""What servers of the MCP SDK and FastMCP have in common: everything that they list becomes an offer of the bridge."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SdkServer(Toolbox):
         self.requests = RequestFactory(self.report_change)
         if auth is not None:
             logger.warning(
-                "the authentication of the server %r is not used. For HTTP, set token_env, tokens or jwt in http",
+                "the authentication of the server %r is not used. Instead, set http.token_env, http.tokens or http.jwt",
                 self.server.name,
             )
 
@@ -98,7 +98,7 @@ class SdkServer(Toolbox):
         self._change.set()
 
     def _find_server_info(self) -> ServerInfo:
-        """Return what the author has said about the server, without the names that the packages make up."""
+        """Return the author's description of the server, without generated names."""
         server = self.server
         name = None if _MADE_UP.fullmatch(server.name) else server.name
         return ServerInfo(name=name, version=server.version or None, instructions=server.instructions or None)
@@ -191,7 +191,7 @@ class SdkServer(Toolbox):
 
 
 def convert_result(result: Any) -> ToolResult | NeedsInput:
-    """Return a result of the SDK (a model) as ours."""
+    """Convert a result of the SDK (a model)."""
     if is_a(result, "mcp_types", "InputRequiredResult"):
         return read_needs(result)
     blocks = [convert_block(block) for block in result.content]
@@ -203,7 +203,7 @@ def convert_result(result: Any) -> ToolResult | NeedsInput:
 
 
 def convert_block(block: Any) -> Content:
-    """Return a content block of the SDK (a model) as ours."""
+    """Convert a content block of the SDK (a model)."""
     if block.type == "text" and block.annotations is None and block.meta is None:
         return Text(block.text)
     read = from_block(dump_json(block))

@@ -20,7 +20,7 @@ import anyio
 import orjson
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
-from mcp_bridge.contracts.extension import ModestSource, WorkingDirSource
+from mcp_bridge.contracts.extension import OptionalMiddlewareSource, WorkingDirSource
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.isolation import worker_system
@@ -169,8 +169,8 @@ def _build_source(order: WorkerOrder) -> Any:
     built = options.build(order.name, Path(order.directory), watch=order.watch)
     if isinstance(built, WorkingDirSource):
         built.work_in(Path(order.working_dir), roots=order.roots)
-    if order.is_whole and isinstance(built, ModestSource):
-        built.stop_governing()
+    if order.is_whole and isinstance(built, OptionalMiddlewareSource):
+        built.disable_middleware()
     return built
 
 

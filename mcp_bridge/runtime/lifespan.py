@@ -18,14 +18,14 @@ from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 logger = logging.getLogger("mcp_bridge.lifespan")
 
 PATIENCE = 10.0
-"""Seconds that a lifespan may take to end."""
+"""Seconds that a lifespan may take to shut down."""
 
 
 @asynccontextmanager
 async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
-    """Yield the value of a lifespan. Raises SourceError if it cannot start; an error at its end is logged.
+    """Yield the value of a lifespan. Raises SourceError if it cannot start; an error at its shutdown is logged.
 
-    It ends in full even if the block is cancelled.
+    Its shutdown completes even if the block is cancelled.
     """
     try:
         manager = _make_manager(lifespan)
@@ -44,15 +44,15 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
             except BaseException as error:
                 if is_own_cancellation(error):
                     raise
-                logger.error("the lifespan failed at its end", exc_info=error)
+                logger.error("the lifespan failed at shutdown", exc_info=error)
         if scope.cancelled_caught:
-            logger.error("the lifespan did not end within %g seconds", PATIENCE)
+            logger.error("the lifespan did not shut down within %g seconds", PATIENCE)
 
 
 def _make_manager(lifespan: Lifespan) -> AbstractAsyncContextManager[Any]:
     manager = lifespan()
     if not isinstance(manager, AbstractAsyncContextManager):
-        raise TypeError("it returns no async context manager. Decorate it with @contextlib.asynccontextmanager")
+        raise TypeError("it does not return an async context manager. Decorate it with @contextlib.asynccontextmanager")
     return manager
 
 

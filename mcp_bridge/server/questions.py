@@ -29,7 +29,7 @@ CONFIRMATION = {
     "properties": {CONFIRM: {"type": "boolean", "title": "Confirm", "default": True}},
     "required": [CONFIRM],
 }
-"""The form of a question without a schema. Some clients show an empty form as a button that does nothing."""
+"""The form of a question without a schema. In some clients, an empty form cannot be accepted."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
 _BLANK = r"\s\x00-\x20\x7f\ud800-\udfff\\"  # browsers read a backslash as a slash, other programs do not
@@ -226,7 +226,7 @@ def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
 
 
 def _read_confirmation(form: FormSchema, raw: Any) -> Answer:
-    """Read a confirmation: a no is a decline. Clients that show only buttons accept without content, which is a yes."""
+    """Read a confirmation. A cleared checkbox is a decline; clients that show only buttons accept without content."""
     content = raw.get("content") if isinstance(raw, Mapping) else None
     is_filled_in = content is not None and not (isinstance(content, Mapping) and CONFIRM not in content)
     answer = _read_answer(form if is_filled_in else None, raw)

@@ -44,7 +44,7 @@ class Responses:
         self.describe_server(identity)
 
     def describe_server(self, identity: Identity) -> None:
-        """Present the server like this from now on."""
+        """Replace how the server presents itself."""
         title = {"title": identity.title} if identity.title is not None else {}
         self.server_info = {"name": identity.name, **title, "version": identity.version}
         self.instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}

@@ -100,7 +100,7 @@ async def test_a_missing_package_is_named_with_the_command_to_install_it(tmp_pat
     served = Served(tmp_path, {"needy": "import a_missing_package\n", "fine": SCALAR})
     async with served.running():
         [problem] = served.problems
-        assert "No module named 'a_missing_package'. Install what provides it where the bridge runs: " in problem
+        assert "No module named 'a_missing_package'. Install the package that provides it: " in problem
         assert problem.endswith("-m pip install a_missing_package")
 
 

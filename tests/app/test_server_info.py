@@ -81,7 +81,7 @@ async def call(client: Any, name: str, **arguments: Any) -> str:
 
 
 @ERAS
-async def test_a_file_says_what_its_server_is(tmp_path: Path, mode: str) -> None:
+async def test_a_file_declares_the_presentation_of_its_server(tmp_path: Path, mode: str) -> None:
     async with connect(build_from_file(write_file(tmp_path)), mode=mode) as client:
         info = client.server_info
         assert (info.name, info.version, info.title) == ("shop", "3.1", "The shop")
@@ -103,7 +103,7 @@ async def test_a_second_server_in_a_folder_is_a_problem(tmp_path: Path) -> None:
     async with bridge.run_sources():
         await bridge.wait_until_started()
     assert bridge.identity.name == "one"
-    assert list(bridge.problems.values()) == [["there is a ServerInfo in several files. Keep one of them"]]
+    assert list(bridge.problems.values()) == [["several files declare a ServerInfo. Keep one of them"]]
 
 
 async def test_settings_take_precedence_over_a_file(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_an_error_at_the_end_of_a_lifespan_is_logged(caplog: pytest.LogCap
 
     async with Bridge(ToolRegistry(), lifespan=lifespan).run_sources():
         pass
-    assert "the lifespan failed at its end" in caplog.text
+    assert "the lifespan failed at shutdown" in caplog.text
 
 
 def make_registry() -> tuple[ToolRegistry, list[str], Any]:

@@ -116,9 +116,7 @@ def test_a_url_without_a_server_is_reported(inside: Inside) -> None:
     assert f"FAIL {CHECKS[0]}: cannot use http://127.0.0.1:9/mcp: [Errno 111] Connection refused" in done.out
 
 
-def test_a_url_that_is_silent_times_out_and_the_user_reads_what_is_awaited(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_url_times_out_and_the_wait_is_reported(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "NOTICE", 0.05)
     with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler, bind_and_activate=True) as server:
         done = inside("doctor", f"http://127.0.0.1:{server.server_address[1]}/mcp", "--timeout", "0.4")

@@ -151,7 +151,7 @@ def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Perso
     path = who.place(case, before)
     done = who.run("install", case, who.settings, "--name", "files", check=2)
     assert f"{path}: " in done.stderr
-    assert "another server of the name 'files', which starts npx" in done.stderr
+    assert "another server named 'files', which starts npx" in done.stderr
     assert "--name" in done.stderr
     assert "--force" in done.stderr
     assert path.read_bytes() == before
@@ -175,7 +175,7 @@ def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Perso
 def test_what_has_the_name_and_is_no_server_is_not_touched_either(case: str, content: bytes, who: Person) -> None:
     path = who.place(case, content)
     done = who.run("install", case, who.settings, check=2)
-    assert "another server of the name 'shelf'" in done.stderr
+    assert "another server named 'shelf'" in done.stderr
     assert path.read_bytes() == content
 
 

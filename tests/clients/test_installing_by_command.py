@@ -107,7 +107,7 @@ def test_secrets_are_told_to_it_as_references(tmp_path: Path) -> None:
     }
 
 
-def test_the_command_is_left_alone_unless_it_is_asked_for(who: Person) -> None:
+def test_the_clients_command_is_used_only_on_request(who: Person) -> None:
     path = who.place("claude-code", golden("claude-code", "before", who))
     who.run("install", "claude-code", who.settings)
     assert path.read_bytes() == golden("claude-code", "after", who)

@@ -24,7 +24,7 @@ def who(tmp_path: Path) -> Person:
         ("_private = 1\n", "no tools found"),
     ],
 )
-def test_what_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, who: Person) -> None:
+def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, who: Person) -> None:
     (who.project / "tools.py").write_text(tools)
     for served in ("tools.py", "shelf.yaml"):
         done = who.run("install", "cursor", served, CHECK, check=1)
@@ -60,7 +60,7 @@ def test_a_source_that_fails_beside_one_that_works_is_a_loud_warning(who: Person
 
 
 @pytest.mark.parametrize("client", ["claude-desktop", "cursor", "goose", "codex"])
-def test_what_works_is_installed(client: str, tmp_path: Path) -> None:
+def test_a_server_that_works_is_installed(client: str, tmp_path: Path) -> None:
     who = person(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
     who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
     done = who.run("install", client, who.settings, CHECK)
@@ -94,7 +94,7 @@ def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(who: Person) ->
     assert server["ok"]
 
 
-def test_doctor_says_that_claude_code_does_not_wait_for_servers(who: Person) -> None:
+def test_doctor_reports_that_claude_code_does_not_wait_for_servers(who: Person) -> None:
     who.run("install", "claude-code", who.settings)
     (server,) = who.json("doctor", "claude-code", check=None)["servers"]
     (said,) = [each for each in server["checks"] if each["check"] == "first turn"]

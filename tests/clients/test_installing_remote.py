@@ -76,16 +76,16 @@ def test_a_url_without_a_token_is_an_address_alone(client: str, who: Person) -> 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["claude-desktop", URL], "no entries for URLs"),
-        (["zed", URL, "--token-env", "T"], "no way to refer to a variable"),
+        (["claude-desktop", URL], "does not support URLs"),
+        (["zed", URL, "--token-env", "T"], "does not support references to variables"),
         (["cursor", URL, "--env", "A"], "--env: cannot be used with a URL"),
         (["cursor", "http://me:secret@host/mcp"], "has a user in it"),
         (["cursor", "shelf.yaml", "--token-env", "T"], "only a URL has a token"),
         (["cursor", "shelf.yaml", "--env", "A B=1"], "'A B' is not the name of a variable"),
-        (["claude-code", URL, "--use-client-command"], "not used for URLs"),
+        (["claude-code", URL, "--use-client-command"], "cannot be used for URLs"),
     ],
 )
-def test_what_cannot_be_is_refused(words: list[str], why: str, who: Person) -> None:
+def test_options_that_do_not_fit_a_url_or_a_client_are_rejected(words: list[str], why: str, who: Person) -> None:
     assert why in who.run("install", *words, check=2).stderr
 
 
@@ -125,7 +125,7 @@ def test_the_variables_reach_the_server_when_it_is_checked(who: Person) -> None:
     who.run("install", "codex", who.settings, "--check", "--env", "LEVEL=high")
 
 
-def test_among_several_servers_uninstall_shows_what_each_leads_to(who: Person) -> None:
+def test_uninstall_lists_what_each_of_several_servers_serves(who: Person) -> None:
     who.run("install", "cursor", URL, "--name", "remote")
     who.run("install", "cursor", who.settings)
     done = who.run("uninstall", "cursor", check=2)

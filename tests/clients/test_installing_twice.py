@@ -53,7 +53,7 @@ def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], who
     other = in_folder(who, "elsewhere")
     (other.project / "shelf.yaml").write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
     done = other.run("install", "cursor", *words, check=2)
-    assert f"Cursor has a bridge of the name 'shelf' that serves {who.settings}" in done.stderr
+    assert f"Cursor has a bridge named 'shelf' that serves {who.settings}" in done.stderr
     assert "--name" in done.stderr
     assert "--force" in done.stderr
     assert who.path("cursor").read_bytes() == before
@@ -77,7 +77,7 @@ def test_uninstall_restores_what_force_has_replaced(case: str, who: Person) -> N
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_a_replaced_bridge_is_restored_with_its_own_way_out(case: str, who: Person) -> None:
+def test_a_replaced_bridge_is_restored_with_its_own_undo_record(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     other = in_folder(who, "elsewhere")
@@ -114,7 +114,7 @@ def test_replacing_again_and_again_keeps_the_journal_small(who: Person) -> None:
     assert "restored" in who.run("uninstall", "cursor").stderr
 
 
-def test_of_several_servers_uninstall_wants_a_name_or_all(who: Person) -> None:
+def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(who: Person) -> None:
     for name in ("one", "two", "three"):
         who.run("install", "cursor", who.settings, "--name", name)
     before = who.path("cursor").read_bytes()

@@ -137,7 +137,7 @@ def test_nothing_but_the_program_is_shown_of_somebody_elses_server(who: Person) 
 def test_a_command_with_a_value_in_it_is_no_path_and_not_shown(command: str, who: Person) -> None:
     path = who.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
     done = who.run("install", "cursor", who.project / "demo.py", check=2)
-    assert f"{path}: Cursor has another server of the name 'demo'. Choose" in done.stderr
+    assert f"{path}: Cursor has another server named 'demo'. Choose" in done.stderr
     shown(who, "uninstall", "cursor", "demo", "--force")
 
 

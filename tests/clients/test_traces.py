@@ -37,7 +37,7 @@ def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, w
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_the_folders_that_were_made_for_a_file_go_with_it(case: str, who: Person) -> None:
+def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, who: Person) -> None:
     client, scope = client_of(case)
     paths = all_paths(who)
     who.run("install", client, who.settings, "--scope", scope)
@@ -47,7 +47,7 @@ def test_the_folders_that_were_made_for_a_file_go_with_it(case: str, who: Person
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids="-".join)
-def test_the_last_of_several_servers_takes_the_folders_with_it(order: tuple[str, ...], who: Person) -> None:
+def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, ...], who: Person) -> None:
     paths = all_paths(who)
     for name in ("one", "two"):
         who.run("install", "cursor", who.settings, "--scope", "project", "--name", name)

@@ -212,7 +212,7 @@ def test_an_invalid_dialect_is_rejected_with_its_place(value: Any, message: str,
     assert not in_editors().is_valid({"dialect": value})
 
 
-def test_a_clean_project_is_told_nothing_about_clients_that_nobody_chose(tmp_path: Path) -> None:
+def test_notes_are_shown_only_for_chosen_clients(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> int:\n    """A."""\n')
     unchosen = run("lint", cwd=tmp_path)
     assert (unchosen.code, (unchosen.out + unchosen.err).strip()) == (

@@ -55,7 +55,7 @@ async def test_a_bundle_installs_its_bridge_without_an_index_and_passes_it_on(
     assert (second / "wheels" / NAME).read_bytes() == (first / "wheels" / NAME).read_bytes()
 
 
-def test_a_bundle_says_that_it_contains_the_bridge_and_how_it_could_do_without(project_folder: Path) -> None:
+def test_a_bundle_reports_its_wheel_of_the_bridge_and_the_alternative(project_folder: Path) -> None:
     done = run(project_folder, "export", "mcpb", env={"SHELF_KEY": KEY})
     assert f"mcp-bridge itself is in the bundle, as {NAME}. Use --from-index" in done.err
 

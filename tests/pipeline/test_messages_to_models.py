@@ -62,7 +62,7 @@ def test_a_number_with_any_number_of_digits_is_a_number() -> None:
     assert validate([10**400, "a"], {"items": NUMBER}).errors == ["$[1]: expected type number, got str"]
 
 
-async def test_the_tool_use_api_keeps_its_own_words() -> None:
+async def test_the_tool_use_api_keeps_the_names_of_python_types() -> None:
     result = register({"type": "object", "properties": {"x": NUMBER}}, {}).invoke("a", {"x": None})
     assert result.errors == ["$.x: expected type number, got NoneType"]
 

@@ -114,7 +114,7 @@ chain = Chain()
         (False, [], ["its own validation fails"]),
     ],
 )
-def test_a_chain_of_another_package_is_asked_whether_it_can_run(
+def test_a_chain_of_another_package_is_validated(
     tmp_path: Path, valid: Any, errors: list[str], problems: list[str]
 ) -> None:
     offer = load(tmp_path, tools=THEIRS.format(valid=valid, errors=errors), more=HEAD)

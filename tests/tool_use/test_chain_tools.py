@@ -226,7 +226,7 @@ async def test_a_mapped_value_that_nothing_has_produced_is_named(registry: ToolR
     assert result.code == "invalid_arguments"
     assert result.error_text == (
         "Step 2 of 2 ('count') failed: its input is not valid.\n"
-        "- $.words: expected type string, got NoneType\n"
+        "- $.words: expected type string, got null\n"
         "Neither the arguments nor earlier steps have a value for 'page.txt'.\n"
         "'page' has already run and is not undone. Retry only if running it again is safe."
     )
@@ -247,7 +247,7 @@ async def test_all_steps_run_if_failures_do_not_stop_the_chain(registry: ToolReg
     )
 
 
-async def test_a_step_may_fail_if_it_says_so_and_the_model_reads_about_it(registry: ToolRegistry) -> None:
+async def test_a_step_with_continue_on_failure_may_fail_and_a_note_reports_it(registry: ToolRegistry) -> None:
     chain = chain_of(registry, ChainStep("fail", continue_on_failure=True), *word_count(registry).steps)
     registry.register(chain.as_tool("chain", output=["total"]))
     registry.register(chain_of(registry, ChainStep("fail", continue_on_failure=True)).as_tool("none", output="total"))
@@ -384,7 +384,7 @@ def test_execute_returns_what_a_step_with_a_time_limit_returns(registry: ToolReg
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"backoff": -1}, {"timeout": 0}, {"timeout": -1}])
-def test_a_policy_that_makes_no_sense_is_rejected(wrong: dict[str, Any]) -> None:
+def test_an_invalid_policy_of_a_step_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ChainStep("t", **wrong)
 

@@ -1,4 +1,4 @@
-"""Compaction: which messages of a history a request gets when all of them would not fit.
+"""Compaction: selects the messages of a history that a request includes when not all of them fit.
 
 All functions are pure. The history is never changed, and the same history gives the same selection.
 """
@@ -15,7 +15,7 @@ Message = Mapping[str, Any]
 Strategy = Literal["truncate", "summarize", "importance"]
 
 CHARACTERS_PER_TOKEN = 4
-"""An estimate for English text and code. Bytes are counted, so scripts with longer characters cost more, as they do."""
+"""An estimate for English text and code. Bytes are counted, because other scripts cost more tokens per character."""
 IMAGE_TOKENS = 1600
 """What the largest image costs that the common models accept without scaling it down."""
 SHORTEST = 200
@@ -33,7 +33,7 @@ class Unit:
     """Messages that stay together: a request for tool calls with the results, or a single message.
 
     Attributes:
-        places: The places of the messages in the history, in order.
+        places: The indexes of the messages in the history, in order.
         size: Their tokens.
         is_orphan: Whether it is a result without its call, which no provider accepts.
     """
@@ -65,7 +65,7 @@ def list_call_ids(message: Message) -> list[str]:
 
 
 def list_result_ids(message: Message) -> list[str]:
-    """Return the ids of the tool calls that a message has the results of."""
+    """Return the ids of the tool calls whose results a message contains."""
     found = [message.get("tool_call_id")] if message.get("role") == "tool" else []
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
@@ -94,7 +94,7 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
 def select_units(
     messages: Sequence[Message], units: Sequence[Unit], *, strategy: Strategy, trigger: float, target: float
 ) -> list[Unit]:
-    """Return the units of a history of more than `trigger` tokens that a request gets, in order.
+    """Return the units that a request includes, in order, from a history of more than `trigger` tokens.
 
     System messages and the latest message of the user stay, and at least one more unit. The others are reduced to about
     `target` tokens. The selection then grows with the history until it exceeds `trigger` again, so that most requests
@@ -170,7 +170,7 @@ def render_transcript(messages: Sequence[Message]) -> str:
 
 
 def truncate_middle(text: str, most: int) -> str:
-    """Return a text of at most `most` characters besides the notice that replaces its middle."""
+    """Return a text of at most `most` characters, plus a notice in place of its middle."""
     if len(text) <= most:
         return text
     head, tail = most - most // 2, most // 2

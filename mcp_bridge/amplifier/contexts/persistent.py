@@ -72,14 +72,14 @@ class PersistentContext(SimpleContext):
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace the history, unless it was loaded from the file. Raises as `add_message` does."""
         if self._has_loaded:
-            logger.info("the history in %s is complete, so that of the caller is ignored", self._path)
+            logger.info("the history in %s is complete, so the caller's is ignored", self._path)
             return
         async with self._lock:
             await super().set_messages(messages)
             await anyio.to_thread.run_sync(_replace_file, self._path, [*map(_format_message, self._messages)])
 
     async def clear(self) -> None:
-        """Forget everything, and remove the file. Raises OSError if that is not possible."""
+        """Clear the history, and remove the file. Raises OSError if that is not possible."""
         async with self._lock:
             await anyio.to_thread.run_sync(_remove_file, self._path)
             self._forget()
@@ -110,7 +110,7 @@ def _format_message(message: dict[str, Any]) -> bytes:
 
 
 def _read_lines(path: Path) -> list[bytes]:
-    """Return the complete lines of a file, and remove what is left of an incomplete one."""
+    """Return the complete lines of a file, and remove the rest of an incomplete one."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:

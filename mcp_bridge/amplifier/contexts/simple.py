@@ -40,9 +40,9 @@ class ContextConfig(BaseModel):
     """The configuration of a context.
 
     Attributes:
-        max_tokens: The budget of a request where neither the caller nor the provider has one.
+        max_tokens: The budget of a request if neither the caller nor the provider sets one.
         compaction_threshold: The share of the budget above which messages are left out.
-        target_usage: The share of the budget that is used then.
+        target_usage: The share of the budget that the remaining messages use.
         strategy: What is left out: `truncate` the oldest messages, `summarize` them by the provider of the request, or
             the least important ones by `importance`.
     """
@@ -77,10 +77,10 @@ class SimpleContext:
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[dict[str, Any]]:
-        """Return the messages of a request, in order, as many as fit.
+        """Return as many messages as fit in a request, in order.
 
         Args:
-            token_budget: The most tokens, if the caller knows better than the provider.
+            token_budget: The maximum number of tokens; overrides the provider's.
             provider: The provider of the request. Its window, without its longest response and a margin, is the budget.
         """
         budget = self._find_budget(token_budget, provider)
@@ -127,7 +127,9 @@ class SimpleContext:
             budget = int(window - longest - SAFETY_MARGIN) if window and longest else 0
         except Exception as error:
             logger.warning(
-                "the provider does not describe its model, so %d is used: %s", self._config.max_tokens, error
+                "the provider does not describe its model, so the budget is %d tokens: %s",
+                self._config.max_tokens,
+                error,
             )
             budget = 0
         return budget if budget > 0 else self._config.max_tokens
@@ -137,7 +139,7 @@ class SimpleContext:
     ) -> list[dict[str, Any]]:
         """Return copies of the messages of `kept`, and a summary of the others if that is the strategy.
 
-        The events are emitted when other messages than before are left out.
+        The events are emitted when the selection of messages changes.
         """
         places = sorted(place for unit in kept for place in unit.places)
         left_out = frozenset(range(len(self._messages))).difference(places)
@@ -159,7 +161,7 @@ class SimpleContext:
     async def _summarize(self, places: Sequence[int], budget: int, provider: Any) -> str:
         """Return a summary of the messages that are left out. It is kept, and extended when more are left out.
 
-        Without a response of the provider, the earlier summary is all there is.
+        If the provider fails, the earlier summary is returned.
         """
         new = [self._messages[place] for place in places if place not in self._summarized]
         if not new:

@@ -62,7 +62,7 @@ class Spending:
         self.cost += Decimal(str(getattr(usage, "cost_usd", None) or 0))
 
     def find_exceeded(self, config: LoopConfig) -> str:
-        """Return which budget is used up, or an empty text."""
+        """Return which budget is used up, or an empty string."""
         if self.iterations >= config.max_iterations:
             return f"{config.max_iterations} requests to the model (max_iterations)"
         if config.max_tokens is not None and self.tokens >= config.max_tokens:
@@ -193,7 +193,8 @@ class AgentLoop:
             hooks: Receives the events, and decides about calls.
             kwargs: `coordinator` replaces that of `mount`.
 
-        An execution that stops early returns what it has, and why; `orchestrator:complete` has it as `status`.
+        An execution that stops early returns its text so far and the reason. The `status` of `orchestrator:complete`
+        is `success`, `incomplete`, `denied` or `error`.
         """
         coordinator = kwargs.get("coordinator") or self._coordinator
         emitter = HookEmitter(hooks, coordinator, self.name, Injections())
@@ -205,7 +206,9 @@ class AgentLoop:
         name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), None))
         if name not in providers:
             known = ", ".join(providers) or "none"
-            return await self._report(emitter, "error", f"There is no provider '{name}'. Mounted are: {known}.", None)
+            return await self._report(
+                emitter, "error", f"There is no provider '{name}'. Mounted providers: {known}.", None
+            )
         execution = Execution(
             config=self._config,
             context=context,

@@ -60,7 +60,7 @@ class HookEmitter:
             decided = await self._coordinator.process_hook_result(given, event, self._name)
             return result.model_copy(update={"action": decided.action, "reason": decided.reason})
         if result.action == "ask_user":
-            reason = "This needs the user's approval, and there is nobody to ask."
+            reason = "This call needs approval, but no user can be asked."
             return result.model_copy(update={"action": "deny", "reason": reason})
         return result
 
@@ -147,7 +147,7 @@ class ToolRunner:
         seen = to_hook_data(result)
         decision = await self._emitter.emit(TOOL_POST, {**data, "result": seen, "tool_result": seen})
         if decision.action == "deny":
-            return f"Denied: {decision.reason or 'a hook withholds the result'}"
+            return f"Denied: {decision.reason or 'a hook denied the result'}"
         changed = (decision.data or {}).get("result", seen)
         if changed != seen:
             result = from_hook_data(changed, result, seen)
@@ -156,7 +156,7 @@ class ToolRunner:
 
 
 def render_result(result: ToolResult) -> str:
-    """Return a result as text for a model: the error, the output, and what there is of content."""
+    """Return a result as text for a model: the error, the output, and the content blocks."""
     parts = [f"Error: {result.error_text}"] if result.is_error else []
     if result.output is not None:
         output = values.get_output_text(replace(result, content=None))

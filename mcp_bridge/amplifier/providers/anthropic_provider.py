@@ -89,7 +89,7 @@ class AnthropicProvider:
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
-        """Return the model's response; `on_text` receives its text as it comes. Raises LLMError."""
+        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
         params = self._build_params(read_request(request))
         try:
             async with self._client.messages.stream(**params) as stream:

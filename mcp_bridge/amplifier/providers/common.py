@@ -47,7 +47,7 @@ class ProviderConfig(BaseModel):
     Attributes:
         api_key: The key; by default it is read from the provider's environment variable.
         base_url: The address of a compatible endpoint.
-        default_model: The model of requests that name none.
+        default_model: The model of requests that do not name one.
         max_tokens: The most tokens of a response.
         context_window: The window of the model in tokens, from which contexts compute their budget.
         timeout: Seconds that one attempt may take.
@@ -81,7 +81,7 @@ async def mount_provider(coordinator: Any, provider: Any) -> Callable[[], Awaita
 
 
 def to_llm_error(error: Exception, provider: str, model: str) -> llm_errors.LLMError:
-    """Convert an error of an SDK; both name theirs alike. Any other error comes from a response that it cannot read."""
+    """Convert an error of an SDK; both use the same names. Other errors come from responses that it cannot parse."""
     name, status = type(error).__name__, getattr(error, "status_code", None)
     details: dict[str, Any] = {"provider": provider, "model": model, "status_code": status}
     text = f"{provider}: {getattr(error, 'message', None) or error}"

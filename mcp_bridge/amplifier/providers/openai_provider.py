@@ -79,7 +79,7 @@ class OpenAIProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models of the account, whose sizes the API does not tell. Raises LLMError."""
+        """Return the models of the account, whose sizes the API does not report. Raises LLMError."""
         try:
             found = [model async for model in self._client.models.list()]
         except openai.OpenAIError as error:
@@ -93,7 +93,7 @@ class OpenAIProvider:
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
-        """Return the model's response; `on_text` receives its text as it comes. Raises LLMError."""
+        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
         params = self._build_params(read_request(request))
         try:
             if on_text is None:

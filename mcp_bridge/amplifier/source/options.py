@@ -32,8 +32,8 @@ class AmplifierOptions(SettingsModel):
     sessions: Literal["client", "shared"] = Field(
         default="client",
         description="`client`: each client has its own session of the modules. `shared`: all clients share one. Over "
-        "HTTP in the stateless era, a client has one if it names it (`_meta` key `mcp-bridge/session`) or is "
-        "authenticated; otherwise each call has its own.",
+        "HTTP in the stateless era, a client has its own session if it names one (`_meta` key "
+        "`mcp-bridge/session`) or is authenticated; otherwise each call has its own.",
     )
     session_idle: Duration = Field(
         default=1800.0, description="How long a client's session may be idle before it ends."

@@ -126,8 +126,8 @@ class ModuleSessions:
     adopts it. A session ends when its client disconnects, or as `limits` says. With `ask_root`, each client is asked
     once for its working directory; a client that has one gets a session of its own instead of the first.
 
-    A call of a client that cannot be told from others (`CallContext.state_key`) gets a session for itself and the calls
-    that it makes.
+    A call of a client that cannot be identified (`CallContext.state_key`) gets a session for itself and its nested
+    calls.
     """
 
     def __init__(self, plan: MountPlan, create: Callable[[Path | None], ModuleSession], limits: SessionLimits) -> None:

@@ -125,7 +125,7 @@ class AmplifierSource:
         elif roots:
             self.sessions.ask_root = ask_for_root
 
-    def stop_governing(self) -> bool:
+    def disable_middleware(self) -> bool:
         """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
         if self._plan.get_section("hooks"):
             return False

@@ -104,7 +104,7 @@ _ROWS: tuple[tuple[str, Level, str, str], ...] = (
     ("tool.description", "required", _TOOL, "`description` is a string"),
     ("tool.execute", "required", _TOOL, "`execute(input)` is an `async def`"),
     ("tool.result", "required", _TOOL, "`execute` returns a ToolResult, in either form"),
-    ("tool.errors", "required", _TOOL, "`execute` raises nothing, whatever the valid arguments"),
+    ("tool.errors", "required", _TOOL, "`execute` does not raise for valid arguments"),
     ("tool.time", "required", BRIDGE, "`execute` returns in time"),
     ("tool.cancel", "required", BRIDGE, "a call that is cancelled stops"),
     ("tool.schema_valid", "required", BRIDGE, "its schema, if it has one, is a valid JSON Schema for an object"),

@@ -201,7 +201,7 @@ class _ContextCheck:
 
 
 def _build_history(calls: int = 1, more: int = 0) -> Messages:
-    """A conversation with so many calls in each turn, and `more` messages of the user at the end."""
+    """Return a conversation with these numbers of calls in its turns, and `more` messages of the user at the end."""
     history: Messages = [{"role": "system", "content": "You are a sample. " * 20}]
     for turn in range(_TURNS):
         ids = [f"call_{turn}" if number == 0 else f"call_{turn}_{number}" for number in range(calls)]

@@ -90,7 +90,7 @@ class _ToolCheck:
         examiner.check("tool.schema_valid", self._prefix_problem(problem), advice)
 
     async def _check_calls(self) -> None:
-        """Call the tool with a sample and with odd but valid arguments, until a call is too slow."""
+        """Call the tool with a sample and with unusual but valid arguments, until a call is too slow."""
         examiner, before = self._examiner, self._examiner.log_counter.count
         valid = [arguments for arguments in self._generate_all() if self._is_valid(arguments)]
         for arguments in valid:

@@ -27,7 +27,7 @@ INHERITED = (
 STDERR_TAIL = 2_000
 """Characters of stderr that are shown."""
 NOTICE = 2.0
-"""Seconds until the user is told what `doctor` is waiting for."""
+"""Seconds after which `doctor` reports what it is waiting for."""
 METHOD_NOT_FOUND = -32601
 
 FaultKind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]

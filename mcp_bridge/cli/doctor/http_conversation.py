@@ -1,4 +1,4 @@
-"""A raw JSON-RPC conversation with a server over Streamable HTTP, which finds the cause of every failure."""
+"""A raw JSON-RPC conversation with a server over Streamable HTTP, which reports the cause of every failure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mcp_bridge.cli.doctor.conversation import ServerFault, make_fault, read_res
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
 
 MAX_BODY = 1 << 26
-"""Bytes of a response that are read."""
+"""The maximum number of bytes that are read of a response."""
 _ADVICE = {
-    401: "Pass a token: --token-env NAME sends the value of that environment variable as bearer token.",
+    401: "Pass a token: --token-env NAME sends the value of that environment variable as a bearer token.",
     403: "The server does not accept this token, or this host.",
     404: "Check the path of the URL: it often ends in /mcp.",
     405: "Check the path of the URL: it often ends in /mcp.",
@@ -67,7 +67,9 @@ class HttpConversation:
                     if self.first_response is None:
                         self.first_response = time.monotonic() - began
                     return read_result(method, message)
-        raise ServerFault(f"the response to {method} is missing", "The server closed the connection without it.")
+        raise ServerFault(
+            f"the response to {method} is missing", "The server closed the connection before it responded."
+        )
 
     def _exchange(self, message: dict[str, Any]) -> Iterator[Any]:
         """Send a message and yield those of the response. Raises ServerFault."""

@@ -53,7 +53,7 @@ def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered:
     """Add all tools of other frameworks, and the sets of tools that are in `names`. Return the names that are left.
 
     Opening a set may start a process or a connection, so only the named ones are opened. A server (FastMCP, MCPServer)
-    is what its file is about, so it need not be named.
+    is published without being named.
     """
     prefix = f"{module.__name__}:"
     left = []
@@ -93,7 +93,7 @@ def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer
     """Merge offers into one that has each entry once, and the first ServerInfo."""
     servers = list(dict.fromkeys(offer.server for offer in offers if offer.server is not None))
     if len(servers) > 1:
-        problems = [*problems, "there is a ServerInfo in several files. Keep one of them"]
+        problems = [*problems, "several files declare a ServerInfo. Keep one of them"]
     return Offer(
         tools=_remove_duplicates((entry for offer in offers for entry in offer.tools), "name"),
         resources=_remove_duplicates((entry for offer in offers for entry in offer.resources), "uri"),

@@ -166,7 +166,7 @@ async def test_the_user_is_asked(answer: str, runs: int) -> None:
     assert scene.coordinator.approvals.asked[0]["prompt"] == "May it?"
 
 
-async def test_without_a_coordinator_a_question_denies() -> None:
+async def test_without_a_coordinator_a_question_is_a_denial() -> None:
     scene, hooks = Scene(request_calls(("read", {})), "Done."), HookRegistry()
 
     async def ask(name: str, data: dict[str, Any]) -> HookResult:
@@ -175,7 +175,7 @@ async def test_without_a_coordinator_a_question_denies() -> None:
     hooks.register("tool:pre", ask)
     loop = basic.AgentLoop("loop", basic.LoopConfig())
     await loop.execute("Do it.", scene.context, {"mock": scene.model}, scene.tools, hooks)
-    assert scene.results == ["Denied: This needs the user's approval, and there is nobody to ask."]
+    assert scene.results == ["Denied: This call needs approval, but no user can be asked."]
 
 
 async def test_hooks_change_arguments_and_results() -> None:
@@ -187,7 +187,7 @@ async def test_hooks_change_arguments_and_results() -> None:
     assert scene.results == ["[redacted]"]
 
 
-async def test_a_result_that_a_hook_denies_is_withheld() -> None:
+async def test_a_result_that_a_hook_denies_does_not_reach_the_model() -> None:
     scene = Scene(request_calls(("read", {})), "Done.")
     scene.decide("tool:post", action="deny", reason="it has a secret")
     await scene.run()
@@ -336,7 +336,7 @@ async def test_a_provider_is_chosen(config: Any, kwargs: dict[str, Any], chosen:
 async def test_a_provider_that_is_not_mounted_is_reported() -> None:
     scene = Scene()
     text = await scene.run(config={"default_provider": "three"})
-    assert text == "There is no provider 'three'. Mounted are: mock."
+    assert text == "There is no provider 'three'. Mounted providers: mock."
     assert scene.outcome["status"] == "error"
 
 
