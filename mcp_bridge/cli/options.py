@@ -40,7 +40,7 @@ ServerNameOption = Annotated[
         "--name",
         "-n",
         metavar="NAME",
-        help="The server's name in the client. Default: `name` in the settings, or the folder.",
+        help="The server's name in the client. Default: `name` in the settings, else the name of the file or folder.",
     ),
 ]
 
@@ -85,8 +85,8 @@ class CallOptions:
         list[str],
         Argument(
             metavar="[TARGET] TOOL [KEY=VALUE]...",
-            help=f"TARGET: {_TARGET_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument of the call, or "
-            "KEY:=JSON. Or one JSON object with all arguments.",
+            help=f"TARGET: {_TARGET_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument; "
+            "KEY:=JSON for any JSON value. Or one JSON object with all arguments.",
         ),
     ]
     file: TargetOption = None

@@ -59,7 +59,7 @@ class RemovalResult:
 def select_servers(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None, force: bool
 ) -> Sequence[InstalledServer]:
-    """Return the servers of a scope that are meant: the one of this name, else those in the journal, else all bridges.
+    """Select servers of a scope: the one with this name, else those in the journal, else all bridges.
 
     Raises ConfigError when there is none; it names the scopes that have one.
     """

@@ -16,7 +16,7 @@ from mcp_bridge.documents.syntax import SourceText
 def find_lost_content(format: Format, before: str, after: str, *, entry: Sequence[str]) -> str | None:
     """Describe the first value or comment of `before` that `after` lacks; None if it lacks nothing.
 
-    What is at the key path `entry` does not count, nor does what has been added. Raises ConfigError for invalid texts.
+    Additions, and changes at the key path `entry`, are ignored. Raises ConfigError for invalid texts.
     """
     old, new = parse_source(format, before), parse_source(format, after)
     place = _find_lost_value(old.data, new.data, (), tuple(entry))

@@ -21,7 +21,7 @@ class ChainStep:
         tool_name: The tool to call.
         input_mapping: Maps input keys of the tool to context keys, which may be dotted paths.
         output_key: The context key for the output. Without one, the keys of a dict are merged into the context.
-        attempts: How often the tool is called until it succeeds. A tool that fails may have had effects before.
+        attempts: The maximum number of calls until one succeeds. A failed call may have had effects.
         backoff: Seconds before the second attempt. The time doubles before each further one.
         timeout: Seconds for each attempt; None for no limit besides that of the tool.
         continue_on_failure: Whether the chain continues if this step fails.

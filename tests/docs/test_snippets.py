@@ -107,9 +107,10 @@ def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[st
     (folder / "settings.yaml").write_text(snippet.body, encoding="utf-8")
     command = ["mcp-bridge", "validate", "settings.yaml"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
-    if "sandbox: bubblewrap" in snippet.body and "bubblewrap" in done.stderr:
-        pytest.skip(f"NOT TESTED, there is no sandbox here: {done.stderr}")
-    assert done.returncode == 0, done.stderr
+    printed = done.stdout + done.stderr
+    if "sandbox: bubblewrap" in snippet.body and "bubblewrap" in printed:
+        pytest.skip(f"NOT TESTED, there is no sandbox here: {printed}")
+    assert done.returncode == 0, printed
 
 
 def test_client_settings_start_the_bridge() -> None:
