@@ -25,7 +25,7 @@ def describe_unheard_events(heard: Collection[str]) -> str:
     if not heard or not AGENT_EVENTS.issuperset(heard):
         return ""
     names = ", ".join(f"'{event}'" for event in sorted(heard))
-    return f"it has no effect, because its hooks only receive {names}, and the bridge runs no agents. {_HINT}"
+    return f"it has no effect, because its hooks only receive {names}, and the plan has no agent that runs. {_HINT}"
 
 
 def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:
