@@ -89,17 +89,18 @@ class Agent:
             return "no provider is mounted. Add one to `providers`, and check that its API key is set"
         return ""
 
-    def build_entry(self) -> ToolEntry:
-        """Return the tool, under a name that none of the agent's tools has."""
-        name, taken = self._options.name, sorted(entry.name for entry in self.tools)
-        while name in taken:
+    def build_entry(self, tools: Sequence[ToolEntry]) -> ToolEntry:
+        """Return the tool that runs an agent with these tools, under a name that none of them has."""
+        name, names = self._options.name, sorted(entry.name for entry in tools)
+        while name in names:
             name += "_agent"
-        tools = ", ".join(taken)
+        listed = ", ".join(names)
         purpose = self._options.description or "Give a task to an agent, which works on it by itself and reports back."
-        description = purpose if self._options.description or not tools else f"{purpose} Its tools: {tools}."
-        return ToolEntry(name, description, self._run, _INPUT_SCHEMA, _OUTPUT_SCHEMA)
+        description = purpose if self._options.description or not names else f"{purpose} Its tools: {listed}."
+        return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA)
 
-    async def _run(self, data: dict[str, Any], ctx: CallContext) -> ToolResult:
+    async def run(self, data: dict[str, Any], ctx: CallContext) -> ToolResult:
+        """Run a task. Raises ToolError, Overloaded and ToolUnavailable; a run that stops early is a failed result."""
         handle = data.get("session") or token_urlsafe(16)
         agent_ctx = AgentContext(ctx, handle)
         if data.get("session") and not self._sessions.has_session(agent_ctx):

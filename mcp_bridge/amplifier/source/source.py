@@ -47,6 +47,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
+_ISOLATED_AGENT = "cannot run in a worker process. List the tools to isolate under isolation.tools"
 _CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
 
 
@@ -130,11 +131,20 @@ class AmplifierSource:
             self.sessions.ask_root = ask_for_root
 
     def stop_governing(self) -> bool:
-        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
+        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules.
+
+        The agent is not published there, because the calls of its tools could not pass through the pipeline.
+        """
         if self._plan.get_section("hooks"):
             return False
         self.middleware = ()
+        self.agent = None
         return True
+
+    def use_tools(self, tools: Sequence[ToolEntry]) -> None:
+        """Give the agent these tools of the source, some of which may run in workers."""
+        if self.agent is not None:
+            self.agent.tools = [entry for entry in tools if entry.handler != self.agent.run]
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these texts in the events log, and in the plan that session:start contains."""
@@ -166,6 +176,7 @@ class AmplifierSource:
                     self._changed = anyio.Event()
                     offer = self._build_offer(first)
                     if offer != published:  # each publishing logs the problems again
+                        self.use_tools(offer.tools)
                         publish(offer)
                         published = offer
                     if self._status is not None and self._notify_update is not None:
@@ -214,11 +225,12 @@ class AmplifierSource:
         problems = list(session.problems)
         tools = self._build_entries(session, problems)
         if self.agent is not None:
-            self.agent.tools = tools
             if problem := self.agent.find_problem(session):
                 problems.append(f"the agent of the plan is not published: {problem}")
             else:
-                tools = [*tools, self.agent.build_entry()]
+                tools = [*tools, self.agent.build_entry(tools)]
+        elif self._plan.orchestrator is not None:
+            problems.append(f"the agent of the plan is not published: it {_ISOLATED_AGENT}")
         resources = self._status.entries if self._status is not None else ()
         return Offer(tools=tools, resources=resources, problems=problems)
 

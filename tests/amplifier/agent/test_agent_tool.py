@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import anyio
 import mcp_types as types
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import CallContext, ToolCall, open_bridge
 from mcp_bridge.amplifier.source.sessions import SessionLimits
 from mcp_bridge.amplifier.testing import wait_for
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
 
 FILES = """
@@ -340,3 +343,53 @@ async def test_an_orchestrator_that_raises_is_an_error_and_the_agent_stays(tmp_p
         for _ in range(2):
             result = await client.call_tool("run_agent", {"task": "Go."})
             assert (code_of(result), texts(result)) == ("agent_failed", ["The agent failed: RuntimeError: no idea"])
+
+
+PID = """
+import os
+
+class Where:
+    name, description, input_schema = "where", "Return the process.", {"type": "object"}
+
+    async def execute(self, input):
+        return ToolResult(output=str(os.getpid()))
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Where())
+"""
+SETTINGS = """
+sources:
+  - type: amplifier
+    isolation: {ISOLATION}
+    plan:
+      session: {orchestrator: loop-basic, context: context-persistent}
+      context: {config: {path: history.jsonl}}
+      providers:
+        - {module: provider-scripted, config: {responses: [{calls: [{name: where}]}, Done.]}}
+      tools:
+        - {module: where_it_runs, source: where_it_runs.py}
+"""
+
+
+async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_path: Path) -> None:
+    written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
+    settings = SETTINGS.replace("{ISOLATION}", "{mode: process, tools: [where]}").replace(
+        "history", str(tmp_path / "h")
+    )
+    written(tmp_path, {"agent.yaml": settings})
+    async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
+        result = await client.call_tool("run_agent", {"task": "Where?"})
+        direct = await client.call_tool("where")
+    assert texts(result)[0] == "Done."
+    pids = re.findall(r'"content":"(\d+)"', (tmp_path / "h.jsonl").read_text())
+    assert len(pids) == 1
+    assert str(os.getpid()) not in [*pids, *texts(direct)]
+
+
+async def test_an_agent_is_not_published_where_its_whole_source_runs_in_workers(tmp_path: Path) -> None:
+    written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
+    written(tmp_path, {"agent.yaml": SETTINGS.replace("{ISOLATION}", "process")})
+    async with open_bridge(tmp_path / "agent.yaml") as bridge:
+        assert [entry.name for entry in bridge.registry.list()] == ["where"]
+        [problem] = bridge.problems["amplifier"]
+    assert "cannot run in a worker process" in problem
