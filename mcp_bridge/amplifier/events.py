@@ -55,4 +55,4 @@ AGENT_EVENTS: Final = frozenset({
     CONTENT_BLOCK_START, CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, THINKING_DELTA, THINKING_FINAL, CONTEXT_PRE_COMPACT,
     CONTEXT_POST_COMPACT, CONTEXT_COMPACTION, CONTEXT_INCLUDE, ORCHESTRATOR_COMPLETE, EXECUTION_START, EXECUTION_END,
 })  # fmt: skip
-"""The events of an agent's run, which orchestrators, providers and contexts emit. The bridge runs no agents."""
+"""The events of an agent's run, which orchestrators, providers and contexts emit."""

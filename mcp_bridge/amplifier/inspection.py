@@ -25,7 +25,7 @@ def describe_unemitted_events(events: Collection[str]) -> str:
     if not events or not AGENT_EVENTS.issuperset(events):
         return ""
     names = ", ".join(f"'{event}'" for event in sorted(events))
-    return f"it has no effect, because its hooks only receive {names}, and the bridge runs no agents. {_HINT}"
+    return f"it has no effect, because its hooks only receive {names}, and the plan has no agent that runs. {_HINT}"
 
 
 def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:

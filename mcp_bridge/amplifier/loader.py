@@ -24,6 +24,17 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
 RESOLVER_POINT = "module-source-resolver"
+OWN_MODULES = {
+    "context-persistent": "contexts.persistent",
+    "context-simple": "contexts.simple",
+    "loop-basic": "loops.basic",
+    "loop-streaming": "loops.streaming",
+    "provider-anthropic": "providers.anthropic_provider",
+    "provider-openai": "providers.openai_provider",
+    "provider-sampling": "providers.sampling_provider",
+    "provider-scripted": "providers.scripted_provider",
+}
+"""The modules of this package by their ids. A module of the same id that is installed or has a source comes first."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
 
 
@@ -126,7 +137,7 @@ class ModuleLoader:
         if module_id in self.installed:
             return self.installed[module_id]
         found = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
-        place = found.get(module_id) or self.search_folders(module_id)
+        place = found.get(module_id) or self.search_folders(module_id) or _find_own(module_id)
         if place is not None:
             self.installed[module_id] = place
             return place
@@ -145,6 +156,11 @@ class ModuleLoader:
 
 
 AmplifierModuleLoader = ModuleLoader
+
+
+def _find_own(module_id: str) -> EntryPoint | None:
+    module = OWN_MODULES.get(module_id)
+    return EntryPoint(module_id, f"mcp_bridge.amplifier.{module}:mount", ENTRY_POINT_GROUP) if module else None
 
 
 async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:

@@ -73,12 +73,12 @@ class FormField:
 
     def parse_line(self, line: str) -> Any:
         """Return the value that was typed. Raises ValueError with the problem."""
-        value = self._read(line)
+        value = self._parse_line(line)
         if problems := self.check.list_problems({self.name: value}):
             raise ValueError("; ".join(problem.partition(": ")[2] or problem for problem in problems))
         return value
 
-    def _read(self, line: str) -> Any:
+    def _parse_line(self, line: str) -> Any:
         kind = self.schema["type"]
         if kind == "array":
             return list(dict.fromkeys(self._choose(part).value for part in line.split(",") if part.strip()))

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
 Publish = Callable[[Offer], None]
@@ -81,6 +81,14 @@ class GoverningSource(Protocol):
     """A source with `middleware`, which runs around every call of the bridge, including those of other sources."""
 
     middleware: Sequence[Middleware]
+
+
+@runtime_checkable
+class AgentSource(Protocol):
+    """A source whose agent calls its tools."""
+
+    def use_tools(self, tools: Sequence[ToolEntry]) -> None:
+        """Call these tools of the source from now on, some of which may run in workers."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ import anyio
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Denied, SourceError
 from mcp_bridge.contracts.extension import (
+    AgentSource,
     ApprovalSource,
     GoverningSource,
     NotifyingSource,
@@ -100,6 +101,8 @@ class IsolatedSource:
             else entry
             for entry in offer.tools
         ]
+        if isinstance(self._inner, AgentSource):
+            self._inner.use_tools(tools)
         problems = [  # a typing error must not make a tool run in the bridge's process
             f"isolation: no tool matches '{pattern}'"
             for pattern in patterns

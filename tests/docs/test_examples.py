@@ -16,6 +16,8 @@ from tests.kits.forked_commands import forked_command
 from tests.kits.paths import ROOT
 
 EXPECTED = {
+    "agent.yaml": ["ask_host", "count", "greet", "shout", "temperature"],
+    "agent_sampling.yaml": ["count", "greet", "run_agent", "shout", "temperature"],
     "amplifier.yaml": ["count", "greet", "shout", "temperature"],
     "approvals.yaml": ["count", "greet", "shout", "temperature"],
     "demo.yaml": ["count", "shout", "temperature"],

@@ -8,12 +8,22 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from mcp_bridge.amplifier.agent.agent import AgentOptions
 from mcp_bridge.amplifier.mount_plan import PlanProblem, read_plan
 from mcp_bridge.amplifier.source.events_log import MAX_BYTES
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.source.sessions import SessionLimits
 from mcp_bridge.amplifier.source.source import AmplifierSource
 from mcp_bridge.settings import Document, Duration, SettingsModel, Size, Whole
+
+
+class AgentSettings(SettingsModel):
+    """How the agent of the plan is published: the tool that runs its orchestrator."""
+
+    name: str = Field(default="run_agent", min_length=1, description="The name of the tool.")
+    description: str = Field(
+        default="", description="What the agent does, for models that choose tools. By default, its tools are listed."
+    )
 
 
 class AmplifierOptions(SettingsModel):
@@ -46,6 +56,10 @@ class AmplifierOptions(SettingsModel):
         "longest; if none is idle, the call is rejected.",
     )
 
+    agent: AgentSettings = Field(
+        default_factory=AgentSettings,
+        description="How the agent of the plan is published, if the plan's session has an orchestrator.",
+    )
     host: Literal["auto", "native", "core"] = Field(
         default="auto",
         description="The host that mounts the modules: the bridge (`native`), or amplifier-core (`core`, with the "
@@ -116,6 +130,7 @@ class AmplifierOptions(SettingsModel):
             events=directory / Path(self.events).expanduser() if self.events is not None else None,
             events_size=self.events_size,
             status=self.status,
+            agent=AgentOptions(name=self.agent.name, description=self.agent.description),
             resolver=Resolver(
                 directory, git=self.git, modules=self.get_checkouts_folder(directory), file=self._settings_path
             ),

@@ -31,6 +31,8 @@ T = TypeVar("T")
 AskRoot = Callable[[CallContext], Awaitable[Path | None]]  # returns None for the working directory of the settings
 WORKING_DIR = "session.working_dir"  # capability (text); without it, modules use the directory of the process
 NOT_ASKED = "clients that share a session are not asked"
+AGENT_KEYS = "agent/"
+"""The beginning of the keys of sessions that belong to conversations with an agent."""
 EVENTS_LOG = "events-log"  # name of the bridge's own handlers, which write the events log
 SWEEP = 0.25  # the share of the idle timeout between two searches for idle sessions
 
@@ -224,8 +226,13 @@ class ModuleSessions:
     def _get_hooks(self, found: ClientSession | None) -> SessionHooks:
         return found.hooks if found is not None else self._hooks_without_session
 
+    def has_session(self, ctx: CallContext) -> bool:
+        """Whether the session of a call exists already."""
+        return self._get_key(ctx) in self._sessions
+
     def _get_key(self, ctx: CallContext) -> str:
-        return "" if self.limits.shared else ctx.state_key
+        key = ctx.state_key
+        return key if not self.limits.shared or key.startswith(AGENT_KEYS) else ""
 
     def _log_unasked(self) -> None:
         """Log once that clients without a session of their own are not asked for their folder."""
@@ -257,7 +264,7 @@ class ModuleSessions:
         if len(self._sessions) >= self.limits.limit and not self._end_longest_idle():
             raise Overloaded("There are too many sessions, and all are in use. Retry later.")
         is_single = self._is_single(ctx)
-        reuse_first = self._first_is_free and folder is None and not is_single
+        reuse_first = self._first_is_free and folder is None and not is_single and not key.startswith(AGENT_KEYS)
         added = self._take_first(key) if reuse_first else ClientSession(self._create(folder), key if is_single else "")
         if key not in self._sessions:
             self._sessions[key] = added

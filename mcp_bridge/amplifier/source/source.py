@@ -14,6 +14,7 @@ from typing import Any, Literal
 import anyio
 from anyio import from_thread, to_thread
 
+from mcp_bridge.amplifier.agent.agent import Agent, AgentOptions
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
@@ -46,6 +47,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
+_ISOLATED_AGENT = "cannot run in a worker process. List the tools to isolate under isolation.tools"
 _CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
 
 
@@ -67,6 +69,7 @@ class AmplifierSource:
         events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
         events_size: Bytes at which that file is rotated.
         status: Whether clients can read what is mounted.
+        agent: How the agent is published, if the plan's session has an orchestrator.
 
     The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
     plan is not mounted, every call is denied.
@@ -88,6 +91,7 @@ class AmplifierSource:
         events: Path | None = None,
         events_size: int = MAX_BYTES,
         status: bool = True,
+        agent: AgentOptions | None = None,
     ) -> None:
         self.name = name
         self._call_ids = tuple(call_ids)
@@ -112,6 +116,7 @@ class AmplifierSource:
         self._redactor = Redactor()
         self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
         self._status = SourceStatus(name, self.sessions) if status else None
+        self.agent = Agent(self.sessions, agent or AgentOptions()) if plan.orchestrator is not None else None
         self._notify_update: Callable[[str], None] | None = None
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
@@ -126,11 +131,20 @@ class AmplifierSource:
             self.sessions.ask_root = ask_for_root
 
     def disable_middleware(self) -> bool:
-        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
+        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules.
+
+        The agent is not published there, because the calls of its tools could not pass through the pipeline.
+        """
         if self._plan.get_section("hooks"):
             return False
         self.middleware = ()
+        self.agent = None
         return True
+
+    def use_tools(self, tools: Sequence[ToolEntry]) -> None:
+        """Give the agent these tools of the source, some of which may run in workers."""
+        if self.agent is not None:
+            self.agent.tools = [entry for entry in tools if entry.handler != self.agent.run]
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these texts in the events log, and in the plan that session:start contains."""
@@ -162,6 +176,7 @@ class AmplifierSource:
                     self._changed = anyio.Event()
                     offer = self._build_offer(first)
                     if offer != published:  # each publishing logs the problems again
+                        self.use_tools(offer.tools)
                         publish(offer)
                         published = offer
                     if self._status is not None and self._notify_update is not None:
@@ -179,7 +194,8 @@ class AmplifierSource:
             names = ", ".join(f"'{name}'" for name in sorted(governing))
             problem = f"isolation: the modules register hooks for calls ({names}), which workers cannot run"
             return [f"{problem}. List the tools to isolate under isolation.tools, or remove isolation"]
-        return first.problems if not first.get_tools() and not list_module_handlers(handlers) else []
+        has_agent = self.agent is not None and not self.agent.find_problem(first)
+        return first.problems if not (first.get_tools() or list_module_handlers(handlers) or has_agent) else []
 
     def _create_session(self, folder: Path | None) -> ModuleSession:
         """A session that is not started; `folder` is the client's working directory, if it has one."""
@@ -207,6 +223,19 @@ class AmplifierSource:
     def _build_offer(self, session: ModuleSession) -> Offer:
         """What is mounted now. Where two tools have the same name, the first is published."""
         problems = list(session.problems)
+        tools = self._build_entries(session, problems)
+        if self.agent is not None:
+            if problem := self.agent.find_problem(session):
+                problems.append(f"the agent of the plan is not published: {problem}")
+            else:
+                tools = [*tools, self.agent.build_entry(tools)]
+        elif self._plan.orchestrator is not None:
+            problems.append(f"the agent of the plan is not published: it {_ISOLATED_AGENT}")
+        resources = self._status.entries if self._status is not None else ()
+        return Offer(tools=tools, resources=resources, problems=problems)
+
+    def _build_entries(self, session: ModuleSession, problems: list[str]) -> list[ToolEntry]:
+        """Return the mounted tools, and add what is wrong with others to `problems`."""
         found: dict[str, tuple[str, ToolEntry]] = {}
         tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
         for key, tool in tools.items():
@@ -228,8 +257,7 @@ class AmplifierSource:
                     f"the tools mounted as '{first}' and '{key}' are both named '{entry.name}'. Rename one, or leave "
                     "one out; the first is published"
                 )
-        resources = self._status.entries if self._status is not None else ()
-        return Offer(tools=[entry for _, entry in found.values()], resources=resources, problems=problems)
+        return [entry for _, entry in found.values()]
 
     def _schedule_publish(self) -> None:
         """Publish again soon. A module may mount something from a thread of its own."""

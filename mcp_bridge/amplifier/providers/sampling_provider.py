@@ -1,0 +1,164 @@
+"""`provider-sampling`: the model of the connected client, through MCP's sampling (client/sampling).
+
+Clients declare whether they support it, and tools in it. MCP deprecates sampling in 2026-07-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_bridge.amplifier.agent.running_call import AGENT_CALL
+from mcp_bridge.amplifier.llm_errors import ConfigurationError
+from mcp_bridge.amplifier.message_models import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolCallBlock,
+)
+from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
+from mcp_bridge.amplifier.providers.common import (
+    TextListener,
+    build_response,
+    list_calls,
+    list_results,
+    pair_results,
+    parse_tool_calls,
+    read_request,
+    render_text,
+)
+from mcp_bridge.contracts.content import Text
+from mcp_bridge.contracts.errors import MissingCapability
+from mcp_bridge.contracts.question import Sampled
+
+__amplifier_module_type__ = "provider"
+
+_SYSTEM_ROLES = ("system", "developer")
+
+
+class SamplingConfig(BaseModel):
+    """The configuration of `provider-sampling`.
+
+    Attributes:
+        max_tokens: The most tokens of a response.
+        context_window: The window in tokens that the client's model is assumed to have: MCP does not tell.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    max_tokens: int = Field(default=4096, gt=0)
+    context_window: int = Field(default=100_000, gt=0)
+
+
+class SamplingProvider:
+    """The model of the client whose call runs the agent."""
+
+    name = "sampling"
+
+    def __init__(self, config: SamplingConfig) -> None:
+        self._config = config
+
+    def get_info(self) -> ProviderInfo:
+        sizes = {"context_window": self._config.context_window, "max_output_tokens": self._config.max_tokens}
+        return ProviderInfo(id=self.name, display_name="The client's model", capabilities=["tools"], defaults=sizes)
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return no models: the client chooses."""
+        return []
+
+    async def complete(
+        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    ) -> ChatResponse:
+        """Return the response of the client's model. Raises LLMError: outside a call, or if the client has none."""
+        ctx = AGENT_CALL.get()
+        if ctx is None:
+            message = "The client's model is only available to an agent that runs in a call of the client."
+            raise ConfigurationError(message, provider=self.name)
+        given = read_request(request)
+        tools = [
+            {"name": tool.name, "description": tool.description or "", "inputSchema": tool.parameters}
+            for tool in given.tools or ()
+        ]
+        system = [render_text(message.content) for message in given.messages if message.role in _SYSTEM_ROLES]
+        try:
+            sampled = await ctx.sample(
+                build_messages(given.messages),
+                max_tokens=min(given.max_output_tokens or self._config.max_tokens, self._config.max_tokens),
+                system_prompt="\n\n".join(system) or None,
+                temperature=given.temperature,
+                stop_sequences=given.stop,
+                tools=tools or None,
+            )
+        except MissingCapability as error:
+            message = f"The client does not support sampling, by which this agent uses its model. {error}"
+            raise ConfigurationError(message, provider=self.name) from error
+        response = _read_response(sampled)
+        if on_text is not None and sampled.text:
+            await on_text(sampled.text)
+        return response
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        return parse_tool_calls(response)
+
+
+def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in the form of sampling/createMessage: turns alternate, and results are in one of the user."""
+    turns: list[dict[str, Any]] = []
+    for message in pair_results([each for each in messages if each.role not in _SYSTEM_ROLES]):
+        role, blocks = "assistant" if message.role == "assistant" else "user", _build_blocks(message)
+        last: dict[str, Any] = turns[-1] if turns else {"role": "", "content": []}
+        if blocks and last["role"] == role and _has_results(last["content"]) == _has_results(blocks):
+            last["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _has_results(blocks: Sequence[dict[str, Any]]) -> bool:
+    """Whether there are results of tools. A turn that has them may have nothing else (2025-11-25, client/sampling)."""
+    return any(block["type"] == "tool_result" for block in blocks)
+
+
+def _build_blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role in ("tool", "function"):
+        return [
+            {
+                "type": "tool_result",
+                "toolUseId": result.tool_call_id,
+                "content": [{"type": "text", "text": render_text(result.output)}],
+            }
+            for result in list_results(message)
+        ]
+    content = message.content
+    blocks: list[dict[str, Any]] = []
+    for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+        if isinstance(block, TextBlock) and block.text:
+            blocks.append({"type": "text", "text": block.text})
+        elif isinstance(block, ImageBlock) and "data" in block.source:
+            kind = block.source.get("media_type", "image/png")
+            blocks.append({"type": "image", "data": block.source["data"], "mimeType": kind})
+    calls = list_calls(message)
+    return blocks + [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
+
+
+def _read_response(sampled: Sampled) -> ChatResponse:
+    content: list[Block] = []
+    for block in sampled.content:
+        if isinstance(block, Text):
+            content.append(TextBlock(text=block.text))
+        elif isinstance(block, Mapping) and block.get("type") == "tool_use":
+            content.append(ToolCallBlock(id=block["id"], name=block["name"], input=dict(block["input"])))
+    return build_response(content, finish_reason=sampled.stop_reason, metadata={"model": sampled.model})
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider. Raises ValueError for an invalid configuration."""
+    provider = SamplingProvider(SamplingConfig(**(config or {})))
+    await coordinator.mount("providers", provider, name=provider.name)
+    return provider
