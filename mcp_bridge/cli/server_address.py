@@ -75,4 +75,7 @@ def _read_variable(name: str | None) -> str | None:
     if not value:
         problem = f"the environment variable {name} is not set"
         raise ConfigError(problem, where="--token-env", hint=f"Set {name} to the token")
+    if not (value.isascii() and value.isprintable()):  # HTTP clients would show it in their error
+        problem = f"the environment variable {name} has characters that no HTTP header can have"
+        raise ConfigError(problem, where="--token-env", hint="Check it for line breaks")
     return value
