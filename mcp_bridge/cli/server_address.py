@@ -60,12 +60,21 @@ def is_target(word: str) -> bool:
 
 
 def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[str | None, str, Sequence[str]]:
-    """Split `[TARGET] NAME [KEY=VALUE]...`; the target may also be given apart. Raises ConfigError without a name."""
-    if target is None and words and is_target(words[0]):
+    """Split `[TARGET] NAME [KEY=VALUE]...`; the target may also be given apart. Raises ConfigError without a name.
+
+    A plain word that no name follows is a name itself, even if there is a folder of that name.
+    """
+    if target is None and words and is_target(words[0]) and not _is_name(*words[:2]):
         target, words = words[0], words[1:]
     if not words:
         raise ConfigError(f"no {what} was given", hint="`mcp-bridge list` shows what there is")
     return target, words[0], words[1:]
+
+
+def _is_name(word: str, following: str = "") -> bool:
+    """Whether the first word is a name by what it looks like, and by an argument or nothing that follows."""
+    is_last = not following or "=" in following or following.lstrip().startswith("{")
+    return is_last and re.fullmatch(r"[\w-]+", word) is not None
 
 
 def _read_variable(name: str | None) -> str | None:
