@@ -63,8 +63,12 @@ class _FastMcpServer(SdkServer):
         package = import_module(PACKAGE)
         client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
         self.client = await client.__aenter__()
-        async with package.Client(self.server) as newest:  # only the newest version lists extensions
-            self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
+        try:
+            async with package.Client(self.server) as newest:  # only the newest version lists extensions
+                self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
