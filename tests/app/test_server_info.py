@@ -205,9 +205,7 @@ async def test_an_error_at_the_end_of_a_lifespan_is_logged(caplog: pytest.LogCap
 
 @BOTH_LOOPS
 @pytest.mark.parametrize("watch", [False, True])
-async def test_a_lifespan_can_have_a_task_group(
-    tmp_path: Path, watch: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_lifespan_can_have_a_task_group(tmp_path: Path, watch: bool, caplog: pytest.LogCaptureFixture) -> None:
     async with connect(build_from_file(write_file(tmp_path, WITH_TASKS), watch=watch)) as client:
         assert await call(client, "look") == "from a task"
     assert (tmp_path / "log.txt").read_text() == "closed"
