@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,22 @@ def who() -> str:
     ):
         async with serve(text % (imported, body)) as client:
             assert (await call(client, "who")).startswith("user of ")
+
+
+def test_a_server_of_a_settings_file_is_described_to_a_client_that_does_not_wait(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(f'{FASTMCP}\nmcp = Server("demo", instructions="Climb.")\n')
+    (tmp_path / "mcp-bridge.yaml").write_text("sources: [{type: python, path: server.py}]")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    command = [sys.executable, "-m", "mcp_bridge", "serve"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        result = json.loads(process.stdout.readline())["result"]
+        process.stdin.close()
+    assert (result["serverInfo"]["name"], result["instructions"]) == ("demo", "Climb.")
 
 
 async def test_a_template_with_a_wildcard_matches_several_segments(serve: Any) -> None:
