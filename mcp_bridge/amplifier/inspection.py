@@ -6,7 +6,7 @@ A tool's methods are read as compiled code, and none of them is run.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -29,24 +29,27 @@ def describe_unemitted_events(events: Collection[str]) -> str:
 
 
 def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:
-    """Return why every call of a tool must fail. Empty if calls may succeed."""
-    if get_capability(_SPAWN) is not None or not _has_constant(tool, _SPAWN, beside="get_capability"):
+    """Return why every call of a tool must fail. Empty if calls may succeed.
+
+    Only `execute` itself counts: a tool such as tool-skills starts an agent in another method, for some of its calls.
+    """
+    members = [getattr(type(tool), "execute", None)]
+    if get_capability(_SPAWN) is not None or not _has_constant(members, _SPAWN, beside="get_capability"):
         return ""
     return f"it can only fail, because no module registers the capability '{_SPAWN}', which starts agents. {_HINT}"
 
 
 def reads_call_id(tool: Any) -> bool:
     """Return whether the code of a tool reads the id of the call from its arguments."""
-    return _has_constant(tool, CALL_ID)
+    return _has_constant([member for base in inspect.getmro(type(tool)) for member in vars(base).values()], CALL_ID)
 
 
-def _has_constant(tool: Any, text: str, beside: str = "") -> bool:
-    """Return whether a function of the tool's class has this text, and uses the name `beside`."""
-    return any(text in code.co_consts and (not beside or beside in code.co_names) for code in _iter_code(type(tool)))
+def _has_constant(members: Iterable[Any], text: str, beside: str = "") -> bool:
+    """Return whether one of these functions has this text, and uses the name `beside`."""
+    return any(text in code.co_consts and (not beside or beside in code.co_names) for code in _iter_code(members))
 
 
-def _iter_code(cls: type) -> Iterator[CodeType]:
-    members = [member for base in inspect.getmro(cls) for member in vars(base).values()]
+def _iter_code(members: Iterable[Any]) -> Iterator[CodeType]:
     pending: list[Any] = [getattr(inspect.unwrap(member), "__code__", None) for member in members if callable(member)]
     while pending:
         code = pending.pop()

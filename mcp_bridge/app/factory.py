@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 UpdateListener = Callable[[str], None]
 """Receives the URI of a resource that has changed."""
+_DESCRIBING = frozenset({"python", "framework"})
+"""The types of sources that may declare a ServerInfo."""
 
 
 def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
@@ -97,6 +99,8 @@ def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identi
         content=limits.content,
         ttl_ms=_choose_ttl(watch),
         private=private,
+        # Clients do not wait for other sources, which may take long and declare no ServerInfo.
+        is_open=all(source.type in _DESCRIBING and source.isolation is None for source in settings.sources),
     )
 
 

@@ -35,6 +35,9 @@ def find_address(target: str | None, command: str | None, token_env: str | None)
             raise ConfigError(f"cannot be used with '{target}'", where="--command", hint=hint)
         return ServerAddress(argv=parse_command(command))
     if target is not None and _URL.match(target):
+        if "@" in target.split("//", 1)[1].split("/", 1)[0]:  # it would be shown, and sent by some HTTP clients only
+            hint = "Remove them, and pass a bearer token with --token-env NAME"
+            raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
         return ServerAddress(url=target, token=_read_variable(token_env))
     if token_env is not None:
         raise ConfigError("needs the URL of a server", where="--token-env", hint="Pass a URL, or leave it out")
@@ -60,12 +63,21 @@ def is_target(word: str) -> bool:
 
 
 def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[str | None, str, Sequence[str]]:
-    """Split `[TARGET] NAME [KEY=VALUE]...`; the target may also be given apart. Raises ConfigError without a name."""
-    if target is None and words and is_target(words[0]):
+    """Split `[TARGET] NAME [KEY=VALUE]...`; the target may also be given apart. Raises ConfigError without a name.
+
+    A plain word that no name follows is a name itself, even if there is a folder of that name.
+    """
+    if target is None and words and is_target(words[0]) and not _is_name(*words[:2]):
         target, words = words[0], words[1:]
     if not words:
         raise ConfigError(f"no {what} was given", hint="`mcp-bridge list` shows what there is")
     return target, words[0], words[1:]
+
+
+def _is_name(word: str, following: str = "") -> bool:
+    """Whether the first word is a name by what it looks like, and by an argument or nothing that follows."""
+    is_last = not following or "=" in following or following.lstrip().startswith("{")
+    return is_last and re.fullmatch(r"[\w-]+", word) is not None
 
 
 def _read_variable(name: str | None) -> str | None:
@@ -75,4 +87,7 @@ def _read_variable(name: str | None) -> str | None:
     if not value:
         problem = f"the environment variable {name} is not set"
         raise ConfigError(problem, where="--token-env", hint=f"Set {name} to the token")
+    if not (value.isascii() and value.isprintable()):  # HTTP clients would show it in their error
+        problem = f"the environment variable {name} has characters that no HTTP header can have"
+        raise ConfigError(problem, where="--token-env", hint="Check it for line breaks")
     return value

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Self
 
 import anyio
@@ -31,6 +31,8 @@ from mcp_bridge.wire.values import as_text
 
 PACKAGE = "fastmcp"
 _DEPENDENCIES = ("fastmcp.server.dependencies", "fastmcp.dependencies")
+_FINDERS = {*_DEPENDENCIES, "get_context", "get_access_token", "get_http_headers", "get_http_request"}
+"""Names in the code of functions that import these modules themselves, or call their functions."""
 _PLAIN = (str, int, bool)
 _WRAPPED = {PACKAGE: {"wrap_result": True}}
 _UI = "io.modelcontextprotocol/ui"
@@ -63,8 +65,12 @@ class _FastMcpServer(SdkServer):
         package = import_module(PACKAGE)
         client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
         self.client = await client.__aenter__()
-        async with package.Client(self.server) as newest:  # only the newest version lists extensions
-            self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
+        try:
+            async with package.Client(self.server) as newest:  # only the newest version lists extensions
+                self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
@@ -193,24 +199,53 @@ def _convert_result(result: Any) -> Any:
 
 
 def _may_find_context(function: Any) -> bool:
-    """Whether a function can reach FastMCP's `get_context` and the like by a name in its module, or in one it uses."""
+    """Whether a function can reach FastMCP's `get_context` and the like, as far as the names in modules show.
+
+    These are its own module, those that are used there, and theirs, but not those that installed packages use.
+    """
     names = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__globals__", None)
     if names is None:
         return True
-    found = [value for value in list(names.values()) if inspect.isfunction(value) or isinstance(value, ModuleType)]
-    modules = [vars(value) for value in found if isinstance(value, ModuleType) and _is_of_user(value.__name__)]
-    functions = [value.__globals__ for value in found if inspect.isfunction(value) and _is_of_user(value.__module__)]
-    return any(_has_dependencies(scope) for scope in (names, *modules, *functions))
+    pending: list[Mapping[str, Any]] = [names]
+    seen = {id(names)}
+    while pending:
+        scope = pending.pop()
+        is_installed = "site-packages" in str(scope.get("__file__"))
+        for value in list(scope.values()):
+            if _uses_context(value):
+                return True
+            module = _get_module(value)
+            used = getattr(sys.modules.get(module), "__dict__", {})
+            if not is_installed and id(used) not in seen and _is_of_user(module):
+                seen.add(id(used))
+                pending.append(used)
+    return False
 
 
-def _is_of_user(module: str | None) -> bool:
-    package = str(module).partition(".")[0]
-    return package not in sys.stdlib_module_names and package not in ("fastmcp", "mcp", "mcp_types", "pydantic")
+def _get_module(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return value.__name__
+    named = value if inspect.isfunction(value) or isinstance(value, type) else type(value)
+    return str(named.__module__)
 
 
-def _has_dependencies(scope: Mapping[str, Any]) -> bool:
-    return any(
-        (value.__module__ if inspect.isfunction(value) else getattr(value, "__name__", "")) in _DEPENDENCIES
-        for value in list(scope.values())
-        if inspect.isfunction(value) or isinstance(value, ModuleType)
+def _is_of_user(module: str) -> bool:
+    package = module.partition(".")[0]
+    return package not in sys.stdlib_module_names and package not in (
+        "fastmcp",
+        "mcp",
+        "mcp_bridge",
+        "mcp_types",
+        "pydantic",
     )
+
+
+def _uses_context(value: Any) -> bool:
+    """Whether it is one of FastMCP's functions, or the code of a user's function or class has their names."""
+    if isinstance(value, ModuleType | FunctionType) and _get_module(value) in _DEPENDENCIES:
+        return True
+    if not _is_of_user(_get_module(value)):
+        return False
+    members = vars(value).values() if isinstance(value, type) else [value]
+    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in members if inspect.isfunction(each)]
+    return any(not _FINDERS.isdisjoint(code.co_names) for code in codes if code is not None)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.schema.secret_names import find_secret_values
+from mcp_bridge.runtime.redaction import MARK, Redactor
+from mcp_bridge.schema.secret_names import find_secret_values, is_secret_key
 from mcp_bridge.wire.values import to_plain, to_text
 
 logger = logging.getLogger("mcp_bridge.calls")
 
 MAX_CLIENT = 100
 """The most characters of a client's name."""
+MAX_NAME = 200
+"""The most characters of what is called, which may be a URI with values from the client."""
 MAX_ARGUMENTS = 2000
 """The most characters of a call's arguments."""
 _SESSION = re.compile(r"(session/[^/]{8})[^/]+")
@@ -24,16 +28,17 @@ _REFERENCE = re.compile(r"\((reference [0-9a-f]+)\)\.$")
 def log_call(call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None, redactor: Redactor) -> None:
     """Log a call that has ended; without a result, it was cancelled. Call this only if the level info is enabled."""
     duration, client = f"{seconds * 1000:.1f} ms", _describe_client(ctx.client)
+    name = redactor.redact_text(call.name)[:MAX_NAME]
     if result is None:
-        logger.info("%s %r was cancelled after %s%s", call.kind, call.name, duration, client)
+        logger.info("%s %r was cancelled after %s%s", call.kind, name, duration, client)
     elif result.is_error:
         reference = _REFERENCE.search(str(result.error_text))
         outcome = ", ".join(filter(None, (result.code or "tool_error", reference[1] if reference else "")))
-        logger.info("%s %r failed after %s%s: %s", call.kind, call.name, duration, client, outcome)
+        logger.info("%s %r failed after %s%s: %s", call.kind, name, duration, client, outcome)
     else:
-        logger.info("%s %r succeeded after %s%s", call.kind, call.name, duration, client)
+        logger.info("%s %r succeeded after %s%s", call.kind, name, duration, client)
     if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("%s %r had the arguments %s", call.kind, call.name, _render_arguments(call, redactor))
+        logger.debug("%s %r had the arguments %s", call.kind, name, _render_arguments(call, redactor))
 
 
 def _describe_client(client: str | None) -> str:
@@ -49,7 +54,17 @@ def _render_arguments(call: ToolCall, redactor: Redactor) -> str:
     try:
         arguments = to_plain(call.arguments)
         known = Redactor(find_secret_values(arguments))
-        text = to_text(redactor.redact_value(known.redact_value(arguments)))
+        text = to_text(redactor.redact_value(known.redact_value(_mask_secrets(arguments))))
     except (TypeError, ValueError, RecursionError) as error:  # a caller in process can pass anything
         return f"that are not JSON ({type(error).__name__})"
     return text if len(text) <= MAX_ARGUMENTS else f"{text[:MAX_ARGUMENTS]}... ({len(text)} characters)"
+
+
+def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
+    """Return the arguments without the texts and numbers directly under the name of a secret, however short."""
+    if isinstance(value, Mapping):
+        return {key: _mask_secrets(item, is_secret=is_secret_key(str(key))) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mask_secrets(item, is_secret=is_secret) for item in value]
+    is_shown = not is_secret or not value or isinstance(value, bool)
+    return value if is_shown else MARK

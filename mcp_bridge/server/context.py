@@ -34,8 +34,8 @@ RATE = 50.0
 BURST = 100
 """Notifications that a call may send at once."""
 _CONNECTION = "connection/"
-_ONLY_CLIENT = "the only client"
-"""The session of all calls where there is one client, such as over stdio."""
+_ONLY_CLIENT = f"process/{uuid4().hex}"
+"""The session of all calls where there is one client, such as over stdio. Other processes may use the same store."""
 
 
 class QuestionChannel(Protocol):

@@ -35,6 +35,23 @@ async def mount(coordinator, config):
     await coordinator.mount("tools", Task(coordinator))
     await coordinator.mount("tools", MockTool("other"))
 """
+FORKS = """
+class Skills:
+    name, description = "skills", "Loads a skill, or lets an agent work with it."
+    input_schema = {"type": "object"}
+
+    def __init__(self, coordinator): self.coordinator = coordinator
+
+    async def execute(self, input):
+        return await self.fork() if input.get("fork") else {"success": True, "output": "a skill"}
+
+    async def fork(self):
+        spawn = self.coordinator.get_capability("session.spawn")
+        return {"success": spawn is not None, "error": {"message": "Session spawning not available."}}
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Skills(coordinator))
+"""
 SPAWNS = """
 async def mount(coordinator, config): pass
 
@@ -86,4 +103,11 @@ async def test_a_tool_that_calls_agents_is_published_where_a_module_starts_them(
     observed = Observed(tmp_path, {"delegates": DELEGATES, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
     async with observed.client(mode=LEGACY) as client:
         assert sorted(tool.name for tool in (await client.list_tools()).tools) == ["other", "task"]
+        assert observed.problems == []
+
+
+async def test_a_tool_that_needs_agents_for_some_calls_only_is_published(tmp_path: Path) -> None:
+    observed = Observed(tmp_path, {"forks": FORKS}, plan={"tools": ["forks"]})
+    async with observed.client(mode=LEGACY) as client:
+        assert not (await client.call_tool("skills", {})).is_error
         assert observed.problems == []

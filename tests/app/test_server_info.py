@@ -68,6 +68,40 @@ FILE = """
 """
 
 
+WITH_TASKS = """
+    from contextlib import asynccontextmanager
+    from pathlib import Path
+
+    import anyio
+
+    from mcp_bridge import CallContext, ServerInfo, tool
+
+
+    async def set_later(event):
+        event.set()
+
+
+    @asynccontextmanager
+    async def run_tasks():
+        found = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            tasks.start_soon(set_later, found)
+            yield found
+            tasks.cancel_scope.cancel()
+        Path(__file__).with_name("log.txt").write_text("closed")
+
+
+    server = ServerInfo(lifespan=run_tasks)
+
+
+    @tool
+    async def look(ctx: CallContext) -> str:
+        await ctx.lifespan.wait()
+        return "from a task"
+"""
+
+
 def write_file(folder: Path, text: str = FILE) -> Path:
     path = folder / "tools.py"
     path.write_text(textwrap.dedent(text))
@@ -167,6 +201,43 @@ async def test_an_error_at_the_end_of_a_lifespan_is_logged(caplog: pytest.LogCap
     async with Bridge(ToolRegistry(), lifespan=lifespan).run_sources():
         pass
     assert "the lifespan failed at shutdown" in caplog.text
+
+
+@BOTH_LOOPS
+@pytest.mark.parametrize("watch", [False, True])
+async def test_a_lifespan_can_have_a_task_group(tmp_path: Path, watch: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async with connect(build_from_file(write_file(tmp_path, WITH_TASKS), watch=watch)) as client:
+        assert await call(client, "look") == "from a task"
+    assert (tmp_path / "log.txt").read_text() == "closed"
+    assert not caplog.records
+
+
+@BOTH_LOOPS
+async def test_a_task_of_a_lifespan_that_fails_is_logged_and_serving_continues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = WITH_TASKS.replace("event.set()", "event.set()\n        raise RuntimeError('no connection')")
+    async with connect(build_from_file(write_file(tmp_path, failing))) as client:
+        assert await call(client, "look") == "from a task"
+    assert "the lifespan failed" in caplog.text
+    assert "no connection" in caplog.text
+
+
+@BOTH_LOOPS
+async def test_a_lifespan_that_does_not_end_is_abandoned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mcp_bridge.runtime.lifespan.PATIENCE", 0.05)
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+        await anyio.sleep_forever()
+
+    with pytest.raises(LookupError, match="of the block"):
+        async with Bridge(ToolRegistry(), lifespan=lifespan).run_sources():
+            raise LookupError("of the block")
+    assert "the lifespan did not shut down within 0.05 seconds" in caplog.text
 
 
 def make_registry() -> tuple[ToolRegistry, list[str], Any]:

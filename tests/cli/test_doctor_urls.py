@@ -142,3 +142,20 @@ def test_a_command_after_two_dashes_is_checked(inside: Inside, tmp_path: Path) -
     done = inside("doctor", "--", sys.executable, "-m", "mcp_bridge", "serve", str(TOOLS))
     assert (done.code, done.err) == (0, "")
     assert f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools" in done.out
+
+
+@pytest.mark.parametrize("command", ["doctor", "list"])
+def test_a_token_that_no_header_can_have_is_rejected_and_not_shown(
+    inside: Inside, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "the-token\n")
+    done = inside(command, "http://127.0.0.1:1/mcp", "--token-env", "SECRET")
+    assert "the-token" not in done.out + done.err
+    assert "SECRET has characters that no HTTP header can have" in done.err
+
+
+@pytest.mark.parametrize("command", ["doctor", "list"])
+def test_a_password_in_a_url_is_rejected_and_not_shown(inside: Inside, command: str) -> None:
+    done = inside(command, "http://anna:hidden@127.0.0.1:1/mcp")
+    assert "hidden" not in done.out + done.err
+    assert "the URL contains a user name or password. Remove them" in done.err

@@ -187,3 +187,15 @@ def test_json_of_a_remote_listing_has_the_keys_of_a_local_one(folder: Path) -> N
     after = ["--", sys.executable, "-m", "mcp_bridge", "serve", "tools.py"]
     remote = json.loads(run("list", "--json", *after, cwd=folder).out)
     assert [row.keys() for row in local] == [row.keys() for row in remote]
+
+
+@pytest.mark.parametrize("arguments", [("item=pears",), ('{"item": "pears"}',)])
+def test_a_tool_is_called_although_there_is_a_folder_of_its_name(
+    inside: Inside, folder: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "tools.py").write_text(SOURCE)
+    (tmp_path / "take").mkdir()
+    (tmp_path / "take" / "other.py").write_text("raise SystemExit('it was imported')")
+    done = inside("call", "take", *arguments)
+    assert (done.code, done.out) == (0, '{"item":"pears","amount":1}\n')
+    assert inside("call", "fail").code == 1

@@ -14,6 +14,7 @@ from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
 
 needs("fastmcp")
 
+import fastmcp
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import Tool, ToolResult
@@ -226,3 +227,27 @@ async def test_on_trio_the_problem_says_what_to_do(server: FastMCP) -> None:
     bridge = bridge_of(server)
     async with connect(bridge):
         assert "only on asyncio" in bridge.problems["objects"][0]
+
+
+async def test_a_server_that_cannot_be_opened_completely_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: FastMCP):
+        steps.append("open")
+        yield
+        steps.append("closed")
+
+    class SecondFails(fastmcp.Client):
+        async def __aenter__(self):
+            if steps:
+                raise OSError("no second client")
+            return await super().__aenter__()
+
+    monkeypatch.setattr(fastmcp, "Client", SecondFails)
+    toolbox = convert_toolbox(FastMCP("closing", lifespan=lifespan))
+    assert toolbox is not None
+    with pytest.raises(OSError, match="no second client"):
+        async with toolbox:
+            raise AssertionError("the block ran")
+    assert steps == ["open", "closed"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +111,51 @@ async def who_is(user: str = Depends(load_user), ctx: Context = CurrentContext()
     async with serve(text) as client:
         assert (await call(client, "who")).startswith("user of ")
         assert (await call(client, "who_is")).startswith("user of ")
+
+
+async def test_code_of_other_modules_finds_the_context(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "context_helpers.py").write_text("from context_depths import find_id\ndef load(): return find_id()\n")
+    (tmp_path / "context_depths.py").write_text(
+        "from fastmcp.server.dependencies import get_context\ndef find_id(): return get_context().request_id\n"
+    )
+    (tmp_path / "context_classes.py").write_text(
+        "from fastmcp.server.dependencies import get_context\n"
+        "class Users:\n    def find_id(self): return get_context().request_id\n"
+    )
+    text = f"""{FASTMCP}
+%s
+mcp = Server("demo")
+
+@mcp.tool
+def who() -> str:
+    %s
+"""
+    for imported, body in (
+        ("from context_helpers import load", "return 'user of ' + load()"),
+        ("from context_classes import Users\nusers = Users()", "return 'user of ' + users.find_id()"),
+        ("", "from fastmcp.server.dependencies import get_context\n    return 'user of ' + get_context().request_id"),
+    ):
+        async with serve(text % (imported, body)) as client:
+            assert (await call(client, "who")).startswith("user of ")
+
+
+def test_a_server_of_a_settings_file_is_described_to_a_client_that_does_not_wait(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(f'{FASTMCP}\nmcp = Server("demo", instructions="Climb.")\n')
+    (tmp_path / "mcp-bridge.yaml").write_text("sources: [{type: python, path: server.py}]")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    command = [sys.executable, "-m", "mcp_bridge", "serve"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        result = json.loads(process.stdout.readline())["result"]
+        process.stdin.close()
+    assert (result["serverInfo"]["name"], result["instructions"]) == ("demo", "Climb.")
 
 
 async def test_a_template_with_a_wildcard_matches_several_segments(serve: Any) -> None:

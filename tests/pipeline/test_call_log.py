@@ -40,6 +40,10 @@ def create_registry(**options: Any) -> ToolRegistry:
         """Greet, through another tool."""
         return str((await ctx.invoke("greet", {"name": name})).output)
 
+    @tool(registry=registry, input_schema={"type": "object"})
+    async def unchecked(data: dict[str, Any]) -> None:
+        """Accept anything."""
+
     @tool(registry=registry)
     async def wait() -> None:
         """Wait."""
@@ -113,6 +117,32 @@ async def test_arguments_are_logged_at_debug_without_secrets(caplog: pytest.LogC
         "tool 'greet' succeeded after … ms",
         """tool 'greet' had the arguments {"name":"Ann [secret]","password":"[secret]"}""",
     ]
+
+
+async def test_short_and_numeric_secrets_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "mcp_bridge.calls")
+    registry = create_registry()
+    arguments = {"password": "abc", "codes": {"otp": 1234, "tokens_left": 2}, "passwords": ["a", ""], "name": "abc"}
+    await dispatch(registry, "unchecked", arguments)
+    assert list_lines(caplog)[1] == (
+        'tool \'unchecked\' had the arguments {"password":"[secret]","codes":{"otp":"[secret]","tokens_left":2},'
+        '"passwords":["[secret]",""],"name":"abc"}'
+    )
+
+
+async def test_a_uri_is_logged_without_secrets_and_not_in_full_length(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mcp_bridge.calls")
+    registry = create_registry()
+    Bridge(registry).hide_secrets(["hush-hush-hush"])
+
+    @registry.resource("note://{name}")
+    def note(name: str) -> str:
+        return name
+
+    await CallContext(caller=registry).read_resource(f"note://hush-hush-hush{'x' * 1000}")
+    (line,) = list_lines(caplog)
+    assert "note://[secret]xxx" in line
+    assert len(line) < 300
 
 
 async def test_arguments_that_are_no_json_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:

@@ -67,7 +67,7 @@ class SimpleContext:
         self._messages: list[dict[str, Any]] = []
         self._sizes: list[int] = []
         self._left_out: frozenset[int] = frozenset()
-        self._summarized: tuple[int, ...] = ()
+        self._summarized: frozenset[int] = frozenset()
         self._summary = ""
 
     async def add_message(self, message: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ class SimpleContext:
 
     def _forget(self) -> None:
         self._messages, self._sizes = [], []
-        self._left_out, self._summarized, self._summary = frozenset(), (), ""
+        self._left_out, self._summarized, self._summary = frozenset(), frozenset(), ""
 
     def _find_budget(self, token_budget: int | None, provider: Any) -> int:
         if token_budget is not None:
@@ -181,7 +181,7 @@ class SimpleContext:
             return self._summary
         if text:
             self._summary = truncate_middle(text, longest * CHARACTERS_PER_TOKEN)
-            self._summarized = tuple(places)
+            self._summarized = frozenset(places)
         return self._summary
 
     async def _emit(self, event: str, messages: int, tokens: int) -> None:

@@ -1,0 +1,42 @@
+"""Servers that share a store do not share the state of their clients on stdio."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.kits.http.http_hosting import stateless_request
+
+TOOLS = """
+from mcp_bridge import CallContext, tool
+
+@tool
+async def count(ctx: CallContext) -> int:
+    number = await ctx.get_state("number", 0) + 1
+    await ctx.set_state("number", number)
+    return number
+"""
+SETTINGS = """
+sources:
+  - type: python
+    path: tools.py
+state:
+  store: sqlite
+  path: state.db
+"""
+
+
+def test_each_process_has_a_state_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "mcp-bridge.yaml").write_text(SETTINGS)
+    message = stateless_request("tools/call", {"name": "count", "arguments": {}})["json"]
+    found = []
+    for _ in range(2):
+        command = [sys.executable, "-m", "mcp_bridge", "serve"]
+        done = subprocess.run(
+            command, cwd=tmp_path, input=f"{json.dumps(message)}\n", capture_output=True, text=True, timeout=60
+        )
+        found.append([json.loads(line)["result"]["content"][0]["text"] for line in done.stdout.splitlines()])
+    assert found == [["1"], ["1"]]
