@@ -40,7 +40,7 @@ ServerNameOption = Annotated[
         "--name",
         "-n",
         metavar="NAME",
-        help="The server's name in the client. Default: `name` in the settings, or the folder.",
+        help="The server's name in the client. Default: `name` in the settings, or the name of the file or folder.",
     ),
 ]
 

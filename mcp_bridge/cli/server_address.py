@@ -64,8 +64,14 @@ def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[s
     if target is None and words and is_target(words[0]):
         target, words = words[0], words[1:]
     if not words:
-        raise ConfigError(f"no {what} was given", hint="`mcp-bridge list` shows what there is")
+        raise make_missing_error(target, what)
     return target, words[0], words[1:]
+
+
+def make_missing_error(target: str | None, what: str) -> ConfigError:
+    """Make the error for a command line without the name of a tool or prompt, or without a URI."""
+    command = shlex.join(["mcp-bridge", "list", *([target] if target is not None else [])])
+    return ConfigError(f"no {what} was given", hint=f"`{command}` shows what there is")
 
 
 def _read_variable(name: str | None) -> str | None:
