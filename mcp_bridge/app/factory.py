@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,8 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
     from mcp_bridge.sources.python import PythonSource
 
     registry = ToolRegistry(pipeline=Pipeline())
-    source = PythonSource(path.stem, path=path, watch=watch)
+    name = Path(os.path.abspath(path)).stem  # "." has none
+    source = PythonSource(name, path=path, watch=watch)
     identity = Identity(ttl_ms=_choose_ttl(watch), private=private, is_open=True)
     return Bridge(registry, [AttachedSource(source=source)], identity=identity)
 
@@ -167,7 +169,7 @@ def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool
         built = _attach_source(source, settings, listener, watch=watch)
         name = built.source.name
         if name in attached:
-            hint = "Give each source a different name"
+            hint = "Give each source a different `name`"
             raise _locate_error(source, ConfigError(f"two sources are named '{name}'", hint=hint))
         attached[name] = built
     return list(attached.values())

@@ -68,6 +68,10 @@ APPROVAL_COMMANDS: Mapping[str, Command] = {
 }
 
 
+_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list", "dev": "doctor"}
+"""Commands of FastMCP, and the ones that do the same here."""
+
+
 class RootGroup(PlainGroup):
     """The command itself."""
 
@@ -78,6 +82,19 @@ class RootGroup(PlainGroup):
         "Connect clients": ("clients", "install", "uninstall"),
         "Publish": ("export", "schema"),
     }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command. Raises ConfigError for a file in its place, and for a command of FastMCP."""
+        if args and args[0] not in self.commands:
+            from mcp_bridge.cli.server_address import is_target  # late, so that `--help` stays fast
+
+            word = args[0]
+            if word in _FASTMCP_COMMANDS:
+                raise ConfigError(f"unknown command '{word}'", hint=f"Did you mean '{_FASTMCP_COMMANDS[word]}'?")
+            if is_target(word) and "://" not in word:
+                hint = f"Serve it with: {shlex.join(['mcp-bridge', 'serve', word])}"
+                raise ConfigError(f"'{word}' is not a command", hint=hint)
+        return super().resolve_command(ctx, args)
 
 
 class FormatGroup(PlainGroup):

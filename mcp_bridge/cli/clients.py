@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mcp_bridge.cli.options import ClientsOptions
 from mcp_bridge.cli.output import format_count, print_lines, write_json
+from mcp_bridge.cli.server_address import is_target
 from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge.clients.locations import detect_machine, is_client_installed, resolve_place_path
 from mcp_bridge.clients.servers import get_served_settings, is_bridge_entry, read_servers
@@ -43,6 +44,8 @@ def find_client(name: str) -> Client:
         return client
     names = suggest_clients(name)
     question = f"Did you mean {' or '.join(names)}? " if names else ""
+    if not names and is_target(name):
+        question = "Put the client before the file. "
     raise ConfigError(f"unknown client '{name}'", hint=f"{question}Known clients: {', '.join(CLIENTS)}.")
 
 

@@ -14,7 +14,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.options import GetOptions, ReadOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.remote import format_block, use_server
-from mcp_bridge.cli.server_address import find_address, split_target
+from mcp_bridge.cli.server_address import find_address, is_target, make_missing_error, split_target
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 
@@ -24,6 +24,8 @@ def read_resource(options: ReadOptions) -> None:
     words, target = options.words, options.file
     if len(words) == 2 and target is None:
         target, words = words[0], words[1:]
+    if len(words) == 1 and target is None and "://" not in words[0] and is_target(words[0]):
+        raise make_missing_error(words[0], "URI")
     if len(words) != 1:
         raise ConfigError(f"found {len(words)} words", where="read", hint="Use: mcp-bridge read [TARGET] URI")
     result = _request(options, target, partial(_fetch_contents, uri=words[0]))

@@ -28,9 +28,10 @@ _PAGES = 1_000
 
 async def use_server(target: ServerAddress | Path | None, use: Callable[[Any], Awaitable[T]], **options: Any) -> T:
     """Connect the official client to a server, and return what `use` returns. Raises BridgeError."""
-    from mcp_bridge.transports.remote import connect_command, connect_url, run_with_client
+    from mcp_bridge.transports.remote import connect_command, connect_url, hide_tracebacks, run_with_client
 
     if isinstance(target, ServerAddress):
+        hide_tracebacks()
         streams = connect_command(target.argv) if target.url is None else connect_url(target.url, target.token)
         return await run_with_client(streams, use, **options)
     from mcp_bridge.cli.target import load_target

@@ -70,7 +70,7 @@ def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[s
     if target is None and words and is_target(words[0]) and not _is_name(*words[:2]):
         target, words = words[0], words[1:]
     if not words:
-        raise ConfigError(f"no {what} was given", hint="`mcp-bridge list` shows what there is")
+        raise make_missing_error(target, what)
     return target, words[0], words[1:]
 
 
@@ -78,6 +78,12 @@ def _is_name(word: str, following: str = "") -> bool:
     """Whether the first word is a name by what it looks like, and by an argument or nothing that follows."""
     is_last = not following or "=" in following or following.lstrip().startswith("{")
     return is_last and re.fullmatch(r"[\w-]+", word) is not None
+
+
+def make_missing_error(target: str | None, what: str) -> ConfigError:
+    """Make the error for a command line without the name of a tool or prompt, or without a URI."""
+    command = shlex.join(["mcp-bridge", "list", *([target] if target is not None else [])])
+    return ConfigError(f"no {what} was given", hint=f"`{command}` shows what there is")
 
 
 def _read_variable(name: str | None) -> str | None:

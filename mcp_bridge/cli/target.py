@@ -21,6 +21,7 @@ SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
 _PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
 """Names that every project may have: such a file is named after its folder."""
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+(/|$)")
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 
 
@@ -62,7 +63,8 @@ def is_settings(path: Path) -> bool:
 def check_servable(path: Path) -> None:
     """Check that a path which is no settings file can be served. Raises ConfigError."""
     if not os.path.exists(path):  # Path.exists raises for a name that is too long
-        raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
+        hint = "The URL of a server begins with http://" if _HOST_AND_PORT.match(str(path)) else "Check the path"
+        raise ConfigError("no such file or folder", path=str(path), hint=hint)
     if path.suffix != ".py" and not path.is_dir():
         raise ConfigError("this file cannot be served", path=str(path), hint=_HINT)
 

@@ -82,7 +82,7 @@ def _format_inspector_file(entry: ServerEntry) -> str:
 def _check_link_program(client: Client, entry: ServerEntry) -> None:
     if client.link_programs and entry.command not in client.link_programs:
         programs = ", ".join(client.link_programs)
-        hint = f"Its links start {programs} alone. Install it without --link."
+        hint = f"Its links can start only these programs: {programs}. Install it without --link."
         raise ConfigError(f"{client.title} accepts no link to '{entry.command}'", hint=hint)
 
 

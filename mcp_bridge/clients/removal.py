@@ -76,7 +76,8 @@ def select_servers(
             hint = "Remove it anyway with --force."
             raise ConfigError(f"'{name}' in {client.title} is not a bridge", hint=hint)
         if not named:
-            raise _make_absence_error(client, place, machine, journal, name)
+            bridges = [server.name for server in ours]
+            raise _make_absence_error(client, place, machine, journal, name, bridges)
         return named
     installed = [server for server in ours if _find_record(journal, client, server, machine) is not None]
     if not ours:
@@ -189,7 +190,12 @@ def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine)
 
 
 def _make_absence_error(
-    client: Client, place: ConfigPlace, machine: Machine, journal: InstallationJournal, name: str | None
+    client: Client,
+    place: ConfigPlace,
+    machine: Machine,
+    journal: InstallationJournal,
+    name: str | None,
+    bridges: Sequence[str] = (),
 ) -> ConfigError:
     """Make the error for a scope without the server; it names the scopes that have it, or the searched files."""
     others = [other for other in client.places if other is not place]
@@ -200,7 +206,8 @@ def _make_absence_error(
         return ConfigError(f"{client.title} has {what} in its scope '{place.scope}'", hint=hint)
     paths = dict.fromkeys(str(resolve_place_path(each, machine)) for each in (place, *others))
     problem = f"{client.title} has {what}" if name is not None else f"{what} is installed in {client.title}"
-    return ConfigError(problem, hint=f"Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
+    listed = f"Its bridges: {', '.join(bridges)}. " if bridges else ""
+    return ConfigError(problem, hint=f"{listed}Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
 
 
 def _is_in(

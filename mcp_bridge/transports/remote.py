@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -13,11 +14,14 @@ from mcp import MCPError
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
 from mcp_bridge.contracts.errors import BridgeError
 
 T = TypeVar("T")
+_LOGGERS = ("mcp.client.stdio", "mcp.client.streamable_http")
+_UNREADABLE = ("Failed to parse JSON response", "Failed to parse SSE message")
+"""How the errors begin that the SDK's client makes itself; what follows has a line for each type of message."""
 
 
 class RemoteServerError(BridgeError):
@@ -42,6 +46,17 @@ def connect_command(argv: Sequence[str]) -> Any:
     return stdio_client(server, errlog=sys.stderr)
 
 
+def hide_tracebacks() -> None:
+    """Log what a server sends instead of MCP messages in one line: tracebacks of the SDK do not help the user."""
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_remove_traceback)
+
+
+def _remove_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
+
+
 async def run_with_client(streams: Any, use: Callable[[Client], Awaitable[T]], **options: Any) -> T:
     """Connect a client with these options, and return what `use` returns. Raises BridgeError for every failure."""
     try:
@@ -51,6 +66,9 @@ async def run_with_client(streams: Any, use: Callable[[Client], Awaitable[T]], *
         cause = next(_list_causes(error))
         if isinstance(cause, BridgeError):
             raise cause from None
+        if isinstance(cause, MCPError) and cause.code == PARSE_ERROR and cause.message.startswith(_UNREADABLE):
+            problem = "the server sent a response that is not an MCP message"
+            raise RemoteServerError(f"{problem}. Check the URL, or use `mcp-bridge doctor URL`.") from error
         is_response = isinstance(cause, MCPError) and cause.code != CONNECTION_CLOSED
         problem = "the server returned an error" if is_response else "the server cannot be reached"
         raise RemoteServerError(f"{problem}: {cause or type(cause).__name__}") from error

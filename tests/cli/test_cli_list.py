@@ -46,6 +46,15 @@ def test_the_table_is_on_stdout_with_the_parameters_of_each_tool(tmp_path: Path)
     assert "Only the first line" not in done.out
 
 
+@pytest.mark.parametrize("folder", [".", "./"])
+def test_the_current_folder_is_a_source_with_a_name(inside: Inside, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "own.py").write_text("from mcp_bridge import ToolEntry\na = ToolEntry('a', 'A.', lambda data: 1, {})\n")
+    (tmp_path / "shelf.yaml").write_text(f"sources:\n  - {{type: python, path: {folder}}}\n")
+    for target in (folder, "shelf.yaml"):
+        (row,) = inside("list", target, "--json").json
+        assert row["source"] == tmp_path.name
+
+
 def test_a_pipe_gets_every_character_and_a_terminal_columns_of_its_width(
     inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,8 @@ def test_the_schema_of_the_settings_judges_examples(inside: Inside) -> None:
         (["serve", "-h"], 0, "Usage: .*--http.*--token-env.*--reload.*--log-level.*--log-file.*", ""),
         ([], 2, "", "Usage: .*Serve:.*"),
         (["nonsense"], 2, "", ".*No such command 'nonsense'.*"),
+        (["run", "server.py"], 2, "", r"mcp-bridge: unknown command 'run'\. Did you mean 'serve'\?\n"),
+        (["server.py"], 2, "", ".*Serve it with: mcp-bridge serve server.py\n"),
         (["list", "--nonsense"], 2, "", ".*No such option: --nonsense.*"),
         (["call"], 2, "", ".*Missing argument.*"),
     ],

@@ -6,7 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -148,7 +150,13 @@ def test_the_target_of_a_call_can_be_named_first_or_by_an_option(inside: Inside,
         (["list", "x.py", "--token-env", "X"], 2, "--token-env: needs the URL of a server"),
         (["list", "http://x", "--token-env", "NOT_SET_X"], 2, "--token-env: the environment variable NOT_SET_X"),
         (["list", "http://x", "--tag", "a"], 2, "--tag: MCP servers do not publish tags"),
-        (["call", "tools.py"], 2, "no tool was given. `mcp-bridge list` shows what there is"),
+        (
+            ["list", "localhost:8808/mcp"],
+            2,
+            "localhost:8808/mcp: no such file or folder. The URL of a server begins",
+        ),
+        (["call", "tools.py"], 2, "no tool was given. `mcp-bridge list tools.py` shows what there is"),
+        (["read", "tools.py"], 2, "no URI was given. `mcp-bridge list tools.py` shows what there is"),
         (["read", "a", "b", "c"], 2, "read: found 3 words. Use: mcp-bridge read [TARGET] URI"),
         (["get", "greet", "who"], 2, "arguments: 'who' is not name=value"),
     ],
@@ -157,6 +165,37 @@ def test_a_server_that_cannot_be_used_is_an_error(tmp_path: Path, words: list[st
     done = run(*words, cwd=tmp_path)
     assert (done.code, done.out) == (code, "")
     assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+
+
+def test_a_url_that_is_not_an_mcp_server_is_a_short_error(tmp_path: Path) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        done = run("list", f"http://127.0.0.1:{server.server_port}/", cwd=tmp_path)
+        server.shutdown()
+    assert (done.code, done.out) == (1, "")
+    assert "Traceback" not in done.err
+    assert done.err.splitlines()[-1] == (
+        "mcp-bridge: the server sent a response that is not an MCP message. "
+        "Check the URL, or use `mcp-bridge doctor URL`."
+    )
+
+
+def test_a_line_that_is_not_a_message_is_logged_without_a_traceback(folder: Path) -> None:
+    script = "print('hello', flush=True); import runpy; runpy.run_module('mcp_bridge', run_name='__main__')"
+    done = run("list", "--quiet", "--", sys.executable, "-c", script, "serve", "tools.py", cwd=folder)
+    assert (done.code, done.out) == (0, "fail\ntake\n")
+    assert re.fullmatch(r".* ERROR mcp.client.stdio: Failed to parse JSONRPC message from server\n", done.err), done.err
 
 
 def test_a_url_without_its_token_is_rejected(url: str, tmp_path: Path) -> None:

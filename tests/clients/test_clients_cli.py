@@ -108,6 +108,11 @@ def test_a_client_like_none_is_answered_with_all(who: Person) -> None:
     assert "Known clients: claude-desktop, claude-code" in who.run("install", "qqqq", check=2).stderr
 
 
+def test_a_file_in_the_place_of_the_client_is_recognised(who: Person) -> None:
+    done = who.run("install", "shelf_tools.py", "cursor", check=2)
+    assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in done.stderr
+
+
 def test_a_scope_that_a_client_lacks_is_answered_with_its_own(who: Person) -> None:
     done = who.run("install", "codex", who.settings, "--scope", "local", check=2)
     assert "Codex has no scope 'local'. It has: user, project." in done.stderr.replace("--scope: ", "")
@@ -216,6 +221,12 @@ def test_uninstalling_what_is_not_there_says_so(who: Person) -> None:
     assert "no bridge is installed in Cursor" in done.stderr
     assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in done.stderr
     assert "Cursor has no server 'shelf'" in who.run("uninstall", "cursor", "shelf", check=2).stderr
+
+
+def test_uninstalling_an_unknown_name_lists_the_bridges(who: Person) -> None:
+    who.run("install", "cursor", who.settings, "--no-check")
+    done = who.run("uninstall", "cursor", "tools.py", check=2)
+    assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in done.stderr
 
 
 def test_with_several_bridges_the_one_has_to_be_named(who: Person) -> None:

@@ -92,7 +92,7 @@ def test_settings_that_were_moved_are_told_before_anything_is_started(person: Pe
     done = person.doctor("gemini-cli")
     assert done.code == 1
     assert done.failed == {"settings": f"{person.home / 'mcp-bridge.yaml'} does not exist"}
-    assert "mcp-bridge install gemini-cli SETTINGS --name shelf" in done.cures["settings"]
+    assert "mcp-bridge install gemini-cli FILE --name shelf" in done.cures["settings"]
 
 
 def test_an_entry_without_settings_is_a_warning(person: Person) -> None:

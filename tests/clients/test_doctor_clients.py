@@ -77,7 +77,7 @@ def test_a_client_without_a_bridge_is_told_how_it_gets_one(person: Person) -> No
     done = person.doctor("gemini-cli")
     assert done.code == 1
     assert done.failed["entry"].startswith(f"no bridge in {person.home / '.gemini' / 'settings.json'}")
-    assert "mcp-bridge install gemini-cli SETTINGS" in done.cures["entry"]
+    assert done.cures["entry"].startswith("Install one: `mcp-bridge install gemini-cli FILE`.")
 
 
 def test_a_server_that_is_not_there_is_told_with_those_that_are(person: Person) -> None:

@@ -55,7 +55,7 @@ def test_gooses_link_has_a_parameter_for_each_word() -> None:
 
 
 def test_goose_takes_no_path_from_a_link() -> None:
-    with pytest.raises(ConfigError, match="Goose accepts no link to '/a b/mcp-bridge'"):
+    with pytest.raises(ConfigError, match=r"'/a b/mcp-bridge'\. Its links can start only these programs: cu, "):
         build_install_link("goose", ENTRY)
 
 

@@ -193,7 +193,7 @@ class _Examiner:
         others = f"; the servers there are: {', '.join(names)}" if names and self.name is not None else ""
         detail = f"no {kind} in {', '.join(str(file.path) for file in files)}{others}"
         absent = "" if is_client_installed(client, self.machine) else f" {client.title} does not seem to be installed."
-        results = [CheckResult("entry", False, detail, f"Install one: {_format_install(client)}{absent}")]
+        results = [CheckResult("entry", False, detail, f"Install one: `{_format_install(client)}`.{absent}")]
         return ServerReport(client=client, results=results)
 
 
@@ -250,4 +250,4 @@ def _format_install(
 ) -> str:
     scope_option = ["--scope", scope] if scope is not None and scope != client.places[0].scope else []
     name_option = ["--name", name] if name is not None else []
-    return shlex.join(["mcp-bridge", "install", client.name, settings or "SETTINGS", *scope_option, *name_option])
+    return shlex.join(["mcp-bridge", "install", client.name, settings or "FILE", *scope_option, *name_option])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +37,8 @@ class PythonOptions(SettingsModel):
 
     def build(self, name: str, directory: Path, *, watch: bool) -> PythonSource:
         path = directory / self.path if self.path is not None else None
+        if path is not None and not name:  # the path is ".", whose own name is empty
+            name = Path(os.path.abspath(path)).stem
         return PythonSource(name, path=path, module=self.module, directory=directory, tools=self.tools, watch=watch)
 
     def default_name(self) -> str:
