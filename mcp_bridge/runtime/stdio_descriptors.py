@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+HANG_UP_INTERVAL = 0.1
+"""Seconds between two checks whether the writer has gone, while input is not read."""
 READ_SIZE = 65_536
 """The most bytes of one read."""
 WRITE_SIZE = 4_096
@@ -98,7 +100,8 @@ class Descriptor:
     ) -> None:
         """Pass everything to `receive` until the end. While `is_full`, wait for `drain` before reading on.
 
-        Raises OSError when the descriptor cannot be read.
+        Once the writer has gone, what is left is read without waiting: it is no more than a pipe holds, and the end
+        must be noticed even if nothing is drained any more. Raises OSError when the descriptor cannot be read.
         """
         is_over = False
         while self._polls and is_on_asyncio() and not is_over:
@@ -108,10 +111,19 @@ class Descriptor:
                 self._polls = False
                 break
             if not is_over:
-                await drain()
+                await self._wait_for_room(drain)
         while not is_over and (data := await self.read()):
             receive(data)
-            await drain()
+            await self._wait_for_room(drain)
+
+    async def _wait_for_room(self, drain: Callable[[], Awaitable[None]]) -> None:
+        while not self._has_lost_writer():
+            with anyio.move_on_after(HANG_UP_INTERVAL):
+                return await drain()
+
+    def _has_lost_writer(self) -> bool:
+        """Whether the other end of a pipe that is read was closed; data may be left in it."""
+        return self._polls and bool(self._hang_up_poll.poll(0))
 
     async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
         """Read in callbacks of the event loop, which cost less than waiting does. Return whether input has ended."""
@@ -153,6 +165,14 @@ class Descriptor:
             while written < len(view) and self._poll.poll(0):
                 written += os.write(self.fd, view[written : written + WRITE_SIZE])
         return written
+
+    @cached_property
+    def _hang_up_poll(self) -> select.poll:
+        import select
+
+        poll = select.poll()
+        poll.register(self.fd, 0)  # a hang-up is always reported
+        return poll
 
     @cached_property
     def _poll(self) -> select.poll:
