@@ -119,7 +119,8 @@ class Descriptor:
     async def _wait_for_room(self, drain: Callable[[], Awaitable[None]]) -> None:
         while not self._has_lost_writer():
             with anyio.move_on_after(HANG_UP_INTERVAL):
-                return await drain()
+                await drain()
+                return
 
     def _has_lost_writer(self) -> bool:
         """Whether the other end of a pipe that is read was closed; data may be left in it."""
