@@ -70,8 +70,8 @@ class CallCheck:
         self._is_done = True
         call = self._call or _find_safe_call(tools)
         if call is None:
-            detail = "skipped: no tool is read-only and callable without arguments"
-            return [CheckResult("call", True, detail, "Choose a tool: --call TOOL, or --call 'TOOL={...}'")]
+            detail = "skipped: no tool is read-only and callable without arguments; choose one with --call TOOL"
+            return [CheckResult("call", True, detail)]
         if call.tool not in (names := [str(tool.get("name")) for tool in tools if isinstance(tool, dict)]):
             return [CheckResult("call", False, f"there is no tool '{call.tool}'", f"The tools are: {', '.join(names)}")]
         return [_check_call(conversation, call, params)]
