@@ -156,7 +156,8 @@ def test_nothing_is_called_that_does_not_say_it_only_reads(person: Person) -> No
     (person.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
     done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 0
-    assert "ok   call: skipped: no tool is read-only and callable without arguments; choose one with --call" in done.out
+    assert "callable without arguments; choose one with --call TOOL" in done.out
+    assert "call" not in done.cures
 
 
 def test_a_strangers_server_is_healthy_with_one_era(person: Person) -> None:
