@@ -74,8 +74,8 @@ async def test_hooks_that_nothing_calls_are_reported_and_the_others_work(tmp_pat
         assert not (await client.call_tool("other", {})).is_error
         session = (await read(client, STATUS))["session"]
     reasons = [
-        "it has no effect, because its hooks only receive 'llm:response', 'provider:request', and the bridge runs no "
-        "agents. Remove it from the plan",
+        "it has no effect, because its hooks only receive 'llm:response', 'provider:request', and the plan has no "
+        "agent that runs. Remove it from the plan",
         "its tool 'task' is not published: it can only fail, because no module registers the capability "
         "'session.spawn', which starts agents. Remove it from the plan",
     ]

@@ -270,7 +270,14 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
     pipeline = bridge.registry.pipeline
     assert (pipeline.timeout, pipeline.expose_errors) == (5.0, True)
     assert bridge.identity == Identity(
-        name="mine", version="7", title="My tools", instructions="Be nice.", page=1, ttl_ms=60_000, private=True
+        name="mine",
+        version="7",
+        title="My tools",
+        instructions="Be nice.",
+        page=1,
+        ttl_ms=60_000,
+        private=True,
+        is_open=True,
     )
     async with connect(bridge) as client:
         page = await client.list_tools()
