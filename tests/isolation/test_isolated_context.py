@@ -248,6 +248,6 @@ async def test_a_tool_that_takes_the_context_only_after_a_reload_gets_the_client
         assert await call(client) == "none"
         (tmp_path / "offered" / "own.py").write_text(after)
         with anyio.fail_after(PATIENCE):
-            while (found := await call(client)) == "none":  # noqa: ASYNC110 - the file is polled
+            # The file is polled. For a moment the worker has the new function, and the bridge still the old schema.
+            while await call(client) in ("none", ""):  # noqa: ASYNC110
                 await anyio.sleep(0.05)
-        assert found
