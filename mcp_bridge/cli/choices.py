@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice: the value that it stands for, what the user types and reads, and what may be typed as well."""
+    """One choice: its value, what the user types and reads, and what else may be typed."""
 
     value: str
     key: str

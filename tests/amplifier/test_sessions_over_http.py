@@ -1,4 +1,4 @@
-"""Over HTTP, clients of the stateless era that name no session cannot be told apart, so they share no state."""
+"""Over HTTP, clients of the stateless era that name no session cannot be distinguished, so they share no state."""
 
 from __future__ import annotations
 
@@ -86,21 +86,21 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
 
 
 async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_path: Path) -> None:
-    told = tmp_path / "told.txt"
-    served = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"told": str(told)}}])
+    events = tmp_path / "events.txt"
+    served = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"told": str(events)}}])
     served.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
     async with served.running(), hosted(served.bridge.registry) as (base, _), STATELESS.to(base) as client:
         assert not (await client.call_tool("own", {})).is_error
-        assert told.read_text() == "begun\n"
+        assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
             assert await noted(client, "a", tool) == ["a"]
         with anyio.fail_after(PATIENCE):
-            while told.read_text().count("ended") < 2:  # noqa: ASYNC110 - the modules write a file
+            while events.read_text().count("ended") < 2:  # noqa: ASYNC110 - the modules write a file
                 await anyio.sleep(0.01)
 
 
 async def test_workers_keep_nothing_for_the_next_call_either(tmp_path: Path) -> None:
-    plan = {"tools": [{"module": "notes", "source": "notes.py", "config": {"told": str(tmp_path / "told.txt")}}]}
+    plan = {"tools": [{"module": "notes", "source": "notes.py", "config": {"told": str(tmp_path / "events.txt")}}]}
     source = {"type": "amplifier", "plan": plan, "isolation": {"tools": ["note*"], "workers": 1}}
     (tmp_path / "notes.py").write_text(NOTES)
     document = Document(path=str(tmp_path / "settings.json"), data={"sources": [source]})

@@ -5,7 +5,7 @@ All functions are pure. The history is never changed, and the same history gives
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -104,8 +104,10 @@ def select_units(
     fixed = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
     others = [unit for unit in units if unit not in fixed and not unit.is_orphan]
     room = sum(unit.size for unit in fixed)
-    drop = _drop_unimportant(messages) if strategy == "importance" else _drop_oldest
-    selected = {*fixed, *drop(others, trigger - room, target - room)}
+    if strategy == "importance":
+        selected = {*fixed, *_drop_unimportant(messages, others, target - room)}
+    else:
+        selected = {*fixed, *_drop_oldest(others, trigger - room, target - room)}
     return [unit for unit in units if unit in selected]
 
 
@@ -120,25 +122,21 @@ def _drop_oldest(units: Sequence[Unit], trigger: float, target: float) -> Collec
     return units[start:]
 
 
-def _drop_unimportant(messages: Sequence[Message]) -> Callable[[Sequence[Unit], float, float], Collection[Unit]]:
-    def drop(units: Sequence[Unit], trigger: float, target: float) -> Collection[Unit]:
-        """Drop the units of least weight, never the newest one. Weights are those of the roles, and recency."""
+def _drop_unimportant(messages: Sequence[Message], units: Sequence[Unit], target: float) -> Collection[Unit]:
+    """Drop the units of least weight, never the newest one. Weights are those of the roles, and recency."""
 
-        def weigh(place: int) -> float:
-            unit = units[place]
-            has_tools = len(unit.places) > 1
-            role = _WEIGHTS.get(str(messages[unit.places[0]].get("role")), 1.0)
-            return (1.0 if has_tools else role) + _RECENCY * place / len(units)
+    def weigh(place: int) -> float:
+        unit = units[place]
+        role = _WEIGHTS.get(str(messages[unit.places[0]].get("role")), 1.0)
+        return (1.0 if len(unit.places) > 1 else role) + _RECENCY * place / len(units)
 
-        kept: list[Unit] = list(units[-1:])
-        total = sum(unit.size for unit in kept)
-        for place in sorted(range(len(units) - 1), key=weigh, reverse=True):
-            if total + units[place].size <= target:
-                kept.append(units[place])
-                total += units[place].size
-        return kept
-
-    return drop
+    kept: list[Unit] = list(units[-1:])
+    total = sum(unit.size for unit in kept)
+    for place in sorted(range(len(units) - 1), key=weigh, reverse=True):
+        if total + units[place].size <= target:
+            kept.append(units[place])
+            total += units[place].size
+    return kept
 
 
 def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[str, Any]]:

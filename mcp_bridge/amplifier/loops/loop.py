@@ -121,7 +121,7 @@ class Execution:
             request = await self._build_request()
             try:
                 response = await self._complete(request)
-                calls = [] if response is None else list(self.provider.parse_tool_calls(response))
+                calls = list(self.provider.parse_tool_calls(response))
             except InvalidToolCallError as error:
                 self.spending.add(None)
                 self.emitter.injections.messages.append({"role": "user", "content": str(error)})
@@ -155,7 +155,7 @@ class Execution:
         )
 
     async def _complete(self, request: ChatRequest) -> Any:
-        if not self.streams or "on_text" not in inspect.signature(self.provider.complete).parameters:
+        if not self.streams:
             return await self.provider.complete(request)
 
         async def report(text: str) -> None:
@@ -203,12 +203,10 @@ class AgentLoop:
             return await self._report(emitter, "denied", f"A hook denied the prompt: {decision.reason or ''}", None)
         changed = (decision.data or {}).get("prompt", prompt)
         await context.add_message({"role": "user", "content": str(changed)})
-        name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), None))
+        name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), ""))
         if name not in providers:
-            known = ", ".join(providers) or "none"
-            return await self._report(
-                emitter, "error", f"There is no provider '{name}'. Mounted providers: {known}.", None
-            )
+            problem = f"There is no provider '{name}'. Mounted providers: {', '.join(providers)}."
+            return await self._report(emitter, "error", problem if providers else "No provider is mounted.", None)
         execution = Execution(
             config=self._config,
             context=context,
@@ -218,7 +216,7 @@ class AgentLoop:
             emitter=emitter,
             runner=ToolRunner(tools, emitter, coordinator, most_repeated=self._config.max_repeated_calls),
             cancellation=getattr(coordinator, "cancellation", None),
-            streams=self._streams,
+            streams=self._streams and _can_stream(providers[name]),
         )
         return await self._run(execution)
 
@@ -239,6 +237,14 @@ class AgentLoop:
         data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": used.iterations}
         await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": used.tokens, "cost_usd": str(used.cost)})
         return text
+
+
+def _can_stream(provider: Any) -> bool:
+    """Whether a provider reports text as it arrives; the contract does not require it."""
+    try:
+        return "on_text" in inspect.signature(provider.complete).parameters
+    except (TypeError, ValueError):  # code that is not written in Python
+        return False
 
 
 def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:

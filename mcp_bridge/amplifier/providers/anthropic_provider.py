@@ -16,13 +16,12 @@ from mcp_bridge.amplifier.message_models import (
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCall,
     ToolCallBlock,
     Usage,
 )
-from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.providers.common import (
     ProviderConfig,
+    SdkProvider,
     TextListener,
     build_response,
     find_key,
@@ -30,15 +29,12 @@ from mcp_bridge.amplifier.providers.common import (
     list_results,
     mount_provider,
     pair_results,
-    parse_tool_calls,
     read_request,
     render_text,
     to_llm_error,
 )
 
 __amplifier_module_type__ = "provider"
-
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
 
 
 class AnthropicConfig(ProviderConfig):
@@ -47,44 +43,18 @@ class AnthropicConfig(ProviderConfig):
     default_model: str = "claude-sonnet-5-5"
 
 
-class AnthropicProvider:
-    """Models over the Messages API. Transient failures are repeated by the SDK."""
+class AnthropicProvider(SdkProvider):
+    """Models over the Messages API."""
 
     name = "anthropic"
+    display_name = "Anthropic"
+    key_variable = "ANTHROPIC_API_KEY"
 
     def __init__(self, config: AnthropicConfig, api_key: str) -> None:
-        self._config = config
-        self._client = anthropic.AsyncAnthropic(
+        client = anthropic.AsyncAnthropic(
             api_key=api_key, base_url=config.base_url, timeout=config.timeout, max_retries=config.max_retries
         )
-
-    def get_info(self) -> ProviderInfo:
-        config = self._config
-        sizes = {"context_window": config.context_window, "max_output_tokens": config.max_tokens}
-        return ProviderInfo(
-            id=self.name,
-            display_name="Anthropic",
-            credential_env_vars=[KEY_VARIABLE],
-            capabilities=["streaming", "tools", "vision"],
-            defaults={"model": config.default_model, **sizes},
-        )
-
-    async def list_models(self) -> list[ModelInfo]:
-        """Return the models of the account. Raises LLMError."""
-        try:
-            found = [model async for model in self._client.models.list()]
-        except anthropic.AnthropicError as error:
-            raise to_llm_error(error, self.name, "") from error
-        config = self._config
-        return [
-            ModelInfo(
-                id=model.id,
-                display_name=model.display_name,
-                context_window=model.max_input_tokens or config.context_window,
-                max_output_tokens=model.max_tokens or config.max_tokens,
-            )
-            for model in found
-        ]
+        super().__init__(config, client)
 
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
@@ -100,17 +70,11 @@ class AnthropicProvider:
         except Exception as error:  # the SDK raises what its parsing raises
             raise to_llm_error(error, self.name, params["model"]) from error
 
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return parse_tool_calls(response)
-
-    async def close(self) -> None:
-        await self._client.close()
-
     def _build_params(self, request: ChatRequest) -> dict[str, Any]:
         config = self._config
         params: dict[str, Any] = {
             "model": request.model or config.default_model,
-            "max_tokens": min(request.max_output_tokens or config.max_tokens, config.max_tokens),
+            "max_tokens": self.limit_tokens(request),
             "messages": build_messages(request.messages),
         }
         system = [render_text(each.content) for each in request.messages if each.role in ("system", "developer")]
@@ -198,5 +162,5 @@ def _read_response(message: Any) -> ChatResponse:
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider, and return its cleanup; None without an API key."""
     options = AnthropicConfig(**(config or {}))
-    key = find_key(options, KEY_VARIABLE)
+    key = find_key(options, AnthropicProvider.key_variable)
     return None if key is None else await mount_provider(coordinator, AnthropicProvider(options, key))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -21,6 +22,7 @@ from mcp_bridge.amplifier.message_models import (
     ToolCallBlock,
     ToolResultBlock,
 )
+from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -72,6 +74,70 @@ def find_key(config: ProviderConfig, variable: str) -> str | None:
         logger.warning("the provider is not mounted: set %s, or `api_key` in its configuration", variable)
         return None
     return key.strip()
+
+
+class SdkProvider(ABC):
+    """A provider over an official SDK, which repeats requests that fail for a transient reason.
+
+    A subclass creates the client of its SDK, and completes requests with it.
+    """
+
+    name: ClassVar[str]
+    display_name: ClassVar[str]
+    key_variable: ClassVar[str]
+    """The environment variable with the API key."""
+
+    def __init__(self, config: Any, client: Any) -> None:
+        self._config = config
+        self._client = client
+
+    def get_info(self) -> ProviderInfo:
+        config = self._config
+        sizes = {"context_window": config.context_window, "max_output_tokens": config.max_tokens}
+        return ProviderInfo(
+            id=self.name,
+            display_name=self.display_name,
+            credential_env_vars=[self.key_variable],
+            capabilities=["streaming", "tools", "vision"],
+            defaults={"model": config.default_model, **sizes},
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models of the account; those whose sizes the API does not report have the configured ones.
+
+        Raises LLMError.
+        """
+        try:
+            found = [model async for model in self._client.models.list()]
+        except Exception as error:  # the SDK raises what its parsing raises
+            raise to_llm_error(error, self.name, "") from error
+        config = self._config
+        return [
+            ModelInfo(
+                id=model.id,
+                display_name=getattr(model, "display_name", model.id),
+                context_window=getattr(model, "max_input_tokens", None) or config.context_window,
+                max_output_tokens=getattr(model, "max_tokens", None) or config.max_tokens,
+            )
+            for model in found
+        ]
+
+    @abstractmethod
+    async def complete(
+        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    ) -> ChatResponse:
+        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        return parse_tool_calls(response)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def limit_tokens(self, request: ChatRequest) -> int:
+        """Return the most tokens of the response."""
+        most: int = self._config.max_tokens
+        return min(request.max_output_tokens or most, most)
 
 
 async def mount_provider(coordinator: Any, provider: Any) -> Callable[[], Awaitable[None]]:

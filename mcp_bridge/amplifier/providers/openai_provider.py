@@ -16,13 +16,12 @@ from mcp_bridge.amplifier.message_models import (
     ImageBlock,
     Message,
     TextBlock,
-    ToolCall,
     ToolCallBlock,
     Usage,
 )
-from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.providers.common import (
     ProviderConfig,
+    SdkProvider,
     TextListener,
     build_response,
     find_key,
@@ -30,7 +29,6 @@ from mcp_bridge.amplifier.providers.common import (
     list_results,
     mount_provider,
     pair_results,
-    parse_tool_calls,
     read_request,
     render_text,
     to_llm_error,
@@ -38,8 +36,6 @@ from mcp_bridge.amplifier.providers.common import (
 
 __amplifier_module_type__ = "provider"
 
-KEY_VARIABLE = "OPENAI_API_KEY"
-_CALLS = "tool_calls"
 _ROLES = {"system": "system", "developer": "developer", "assistant": "assistant"}
 
 
@@ -56,39 +52,18 @@ class OpenAIConfig(ProviderConfig):
     legacy_max_tokens: bool = False
 
 
-class OpenAIProvider:
-    """Models over the Chat Completions API. Transient failures are repeated by the SDK."""
+class OpenAIProvider(SdkProvider):
+    """Models over the Chat Completions API."""
 
     name = "openai"
+    display_name = "OpenAI"
+    key_variable = "OPENAI_API_KEY"
 
     def __init__(self, config: OpenAIConfig, api_key: str) -> None:
-        self._config = config
-        self._client = openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             api_key=api_key, base_url=config.base_url, timeout=config.timeout, max_retries=config.max_retries
         )
-
-    def get_info(self) -> ProviderInfo:
-        config = self._config
-        sizes = {"context_window": config.context_window, "max_output_tokens": config.max_tokens}
-        return ProviderInfo(
-            id=self.name,
-            display_name="OpenAI",
-            credential_env_vars=[KEY_VARIABLE],
-            capabilities=["streaming", "tools", "vision"],
-            defaults={"model": config.default_model, **sizes},
-        )
-
-    async def list_models(self) -> list[ModelInfo]:
-        """Return the models of the account, whose sizes the API does not report. Raises LLMError."""
-        try:
-            found = [model async for model in self._client.models.list()]
-        except openai.OpenAIError as error:
-            raise to_llm_error(error, self.name, "") from error
-        window, longest = self._config.context_window, self._config.max_tokens
-        return [
-            ModelInfo(id=model.id, display_name=model.id, context_window=window, max_output_tokens=longest)
-            for model in found
-        ]
+        super().__init__(config, client)
 
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
@@ -106,12 +81,6 @@ class OpenAIProvider:
         except Exception as error:  # the SDK raises what its parsing raises
             raise to_llm_error(error, self.name, params["model"]) from error
 
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return parse_tool_calls(response)
-
-    async def close(self) -> None:
-        await self._client.close()
-
     async def _stream(self, params: dict[str, Any], on_text: TextListener) -> Any:
         options: dict[str, Any] = {**params, "stream_options": {"include_usage": True}}
         try:
@@ -128,7 +97,7 @@ class OpenAIProvider:
         limit = "max_tokens" if config.legacy_max_tokens else "max_completion_tokens"
         params: dict[str, Any] = {
             "model": request.model or config.default_model,
-            limit: min(request.max_output_tokens or config.max_tokens, config.max_tokens),
+            limit: self.limit_tokens(request),
             "messages": build_messages(request.messages),
         }
         if request.tools:
@@ -181,7 +150,7 @@ def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
             continue
         entry: dict[str, Any] = {"role": _ROLES.get(message.role, "user"), "content": _build_content(message)}
         if message.role == "assistant" and (calls := list_calls(message)):
-            entry[_CALLS] = [
+            entry["tool_calls"] = [
                 {
                     "id": call.id,
                     "type": "function",
@@ -245,5 +214,5 @@ def _read_usage(usage: Any) -> Usage | None:
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider, and return its cleanup; None without an API key."""
     options = OpenAIConfig(**(config or {}))
-    key = find_key(options, KEY_VARIABLE)
+    key = find_key(options, OpenAIProvider.key_variable)
     return None if key is None else await mount_provider(coordinator, OpenAIProvider(options, key))

@@ -47,7 +47,7 @@ class SamplingConfig(BaseModel):
 
     Attributes:
         max_tokens: The most tokens of a response.
-        context_window: The window in tokens that the client's model is assumed to have: MCP does not tell.
+        context_window: The window in tokens that is assumed for the model, because MCP has no field for it.
     """
 
     model_config = ConfigDict(extra="ignore")

@@ -393,3 +393,17 @@ async def test_loop_streaming_works_with_providers_that_cannot_stream() -> None:
     scene = Scene()
     scene.model = Plain(["Done."])
     assert await scene.run(kind=streaming) == "Done."
+
+
+async def test_an_execution_without_a_provider_says_so() -> None:
+    assert await Scene().run(providers={}) == "No provider is mounted."
+
+
+async def test_a_provider_that_returns_nothing_is_reported() -> None:
+    class Empty(MockProvider):
+        async def complete(self, request: ChatRequest, **kwargs: Any) -> Any:
+            return None
+
+    scene = Scene()
+    scene.model = Empty()
+    assert (await scene.run()).startswith("[Stopped early. The provider 'mock' failed: ")
