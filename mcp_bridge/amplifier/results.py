@@ -127,6 +127,13 @@ def render_output(output: Any) -> str:
     return _UNREADABLE.sub("", plain) if isinstance(plain, str) else json.dumps(plain)
 
 
+def render_content(content: Any) -> str:
+    """Return content as text for a model: texts as they are, other blocks by their kind."""
+    blocks = [content] if isinstance(content, str | bytes | Content) else content
+    texts = [block if isinstance(block, str) else getattr(block, "text", None) for block in blocks]
+    return "\n".join(text or f"[{type(block).__name__}]" for text, block in zip(texts, blocks, strict=True))
+
+
 def _read_fields(given: Any) -> Mapping[str, Any] | None:
     """Return the fields of an object or mapping that has the shape of a result, else None."""
     if isinstance(given, Mapping):

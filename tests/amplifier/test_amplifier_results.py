@@ -23,6 +23,9 @@ from mcp_bridge.amplifier import (
     ThinkingBlock,
     ToolResult,
 )
+from mcp_bridge.amplifier.results import render_content
+from mcp_bridge.contracts.content import Image as ImageContent
+from mcp_bridge.contracts.content import Text
 from tests.kits.fuzzing import examples
 
 
@@ -189,3 +192,10 @@ def test_a_result_of_another_package_is_read_by_its_fields() -> None:
         "tool_call_id": "7",
         "is_error": True,
     }
+
+
+def test_content_is_text_for_a_model() -> None:
+    assert render_content("plain") == "plain"
+    assert render_content(["plain", Text("a block"), ImageContent(b"png", "image/png"), b"bytes"]) == (
+        "plain\na block\n[Image]\n[bytes]"
+    )

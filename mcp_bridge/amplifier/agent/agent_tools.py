@@ -12,9 +12,10 @@ from urllib.parse import quote
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.models import HookResult, ToolResult
+from mcp_bridge.amplifier.results import render_content
 from mcp_bridge.amplifier.source.sessions import AGENT_KEYS
 from mcp_bridge.contracts import tool as contracts
-from mcp_bridge.contracts.content import Content, InjectedText
+from mcp_bridge.contracts.content import InjectedText
 from mcp_bridge.contracts.context import CallContext, NestedContext
 
 _EMITTED_BY_PIPELINE = frozenset({events.TOOL_PRE, events.TOOL_POST, events.TOOL_ERROR})
@@ -99,9 +100,3 @@ class AgentHooks:
         for name in _COUNTED:
             count = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
             self.usage[name] += count if isinstance(count, int) else 0
-
-
-def render_content(content: Any) -> str:
-    """Return content as text for a model: texts as they are, other blocks by their kind."""
-    blocks = [content] if isinstance(content, str | bytes | Content) else content
-    return "\n".join(getattr(block, "text", None) or f"[{type(block).__name__}]" for block in blocks)

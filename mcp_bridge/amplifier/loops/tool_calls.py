@@ -16,7 +16,7 @@ from mcp_bridge.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.message_models import ToolCall
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
-from mcp_bridge.amplifier.results import from_hook_data, to_hook_data, to_result
+from mcp_bridge.amplifier.results import from_hook_data, render_content, to_hook_data, to_result
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.wire import values
@@ -161,6 +161,6 @@ def render_result(result: ToolResult) -> str:
     if result.output is not None:
         output = values.get_output_text(replace(result, content=None))
         parts += [output] if output != result.error_text else []
-    blocks = result.content if isinstance(result.content, list | tuple) else [result.content]
-    parts += [str(getattr(block, "text", "") or f"[{type(block).__name__}]") for block in blocks if block is not None]
+    if result.content:
+        parts.append(render_content(result.content))
     return "\n".join(parts) or "Success"
