@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-frameworks test-clients conformance modules check docs site bench clean
+.PHONY: demo test test-frameworks test-clients conformance gateway modules check docs site bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
@@ -14,14 +14,18 @@ test: .venv/.test       ## all tests, with coverage
 test-frameworks: .venv/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
 
-test-clients: .venv/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these)
+test-clients: .venv/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these; CLIENTS=--gateway: through a gateway)
 	$(BIN)/python -m tests.kits.clients.real_clients $(CLIENTS)
 
 conformance: .venv/.test ## the official conformance suite, one line per protocol version
 	$(BIN)/python -m tests.kits.conformance.referee
 
+gateway: .venv/.test    ## official servers from npm and PyPI behind a bridge, in both eras
+	$(BIN)/python -m tests.kits.upstream.official_servers
+
 modules: .venv/.test    ## public Amplifier modules from git, unmodified, with the official client (CLONES=folder: use these clones)
 	$(BIN)/python -m tests.kits.amplifier.public_modules $(if $(CLONES),--clones $(CLONES))
+	$(if $(CLONES),$(BIN)/python -m tests.kits.amplifier.public_suites $(CLONES))
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
 	$(BIN)/ruff check .

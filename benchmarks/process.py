@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {"PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": ""}
+"""Empty means that compiled files are written: installed packages have them, but this one is run from its source."""
 PROCESS_CPU_CLOCK = 2
 """CPUCLOCK_SCHED of the kernel; with a process id it makes the clock id that clock_getcpuclockid(3) returns."""
 URL = re.compile(rb"http://127\.0\.0\.1:(\d+)(/\S*)?")
@@ -51,7 +53,7 @@ class ServerProcess:
             stdout=pipe,
             stderr=self._stderr,
             cwd=ROOT,
-            env={**os.environ, "BENCH_TOOLS": str(command.tools), "PYTHONWARNINGS": "ignore", **command.env},
+            env={**os.environ, **ENVIRONMENT, "BENCH_TOOLS": str(command.tools), **command.env},
             start_new_session=True,
         )
         self._handle = psutil.Process(self.popen.pid)

@@ -76,8 +76,10 @@ def settings_page() -> str:
         ("http", sections.HttpSettings),
         ("http.jwt", sections.JwtSettings),
         ("state", sections.StateSettings),
+        ("shared", sections.SharedSettings),
         ("approvals", sections.ApprovalSettings),
         ("dialect", sections.DialectSettings),
+        ("tool_search", sections.ToolSearchSettings),
     ):
         parts += [f"## {key}\n", _table(part, f"{key}.")]
     parts.append(EVENT_LOOP)

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from mcp_bridge.contracts.extension import Middleware, Stage, ToolSource
     from mcp_bridge.contracts.handlers import NeedsInput
     from mcp_bridge.contracts.header import Header
+    from mcp_bridge.contracts.message import Message
     from mcp_bridge.contracts.offer import Offer
-    from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
+    from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
     from mcp_bridge.contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
     from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
     from mcp_bridge.contracts.server_info import ServerInfo
     from mcp_bridge.contracts.state import State
     from mcp_bridge.contracts.store import Store
+    from mcp_bridge.contracts.tasks import TaskOptions, ToolTasks
     from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge.pipeline.pipeline import Pipeline
     from mcp_bridge.registry.registry import ToolRegistry
@@ -55,12 +57,14 @@ _EXPORTS = {
     "mcp_bridge.contracts.handlers": "NeedsInput",
     "mcp_bridge.contracts.header": "Header",
     "mcp_bridge.contracts.offer": "Offer",
-    "mcp_bridge.contracts.prompt": "Message PromptArgument PromptEntry",
+    "mcp_bridge.contracts.message": "Message",
+    "mcp_bridge.contracts.prompt": "PromptArgument PromptEntry",
     "mcp_bridge.contracts.question": "Answer Form Link Root Roots Sampled Sampling",
     "mcp_bridge.contracts.resource": "ResourceEntry ResourceTemplate",
     "mcp_bridge.contracts.server_info": "ServerInfo",
     "mcp_bridge.contracts.state": "State",
     "mcp_bridge.contracts.store": "Store",
+    "mcp_bridge.contracts.tasks": "TaskOptions ToolTasks",
     "mcp_bridge.contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
     "mcp_bridge.pipeline.pipeline": "Pipeline",
     "mcp_bridge.registry.registry": "ToolRegistry",
@@ -74,9 +78,9 @@ __all__ = [
     "Depends", "DuplicateTool", "EmbeddedResource", "Form", "Header", "Image", "Link", "Message", "Middleware",
     "MissingCapability", "NeedsInput", "Offer", "Pipeline", "PromptArgument", "PromptEntry", "ResourceEntry",
     "ResourceLink", "ResourceNotFound", "ResourceTemplate", "Root", "Roots", "Sampled", "Sampling", "ServerInfo",
-    "Stage", "State", "Store", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry", "ToolError",
-    "ToolRegistry", "ToolResult", "ToolSource", "__version__", "asgi_app", "open_bridge", "prompt", "resource",
-    "serve", "tool",
+    "Stage", "State", "Store", "TaskOptions", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry",
+    "ToolError", "ToolRegistry", "ToolResult", "ToolSource", "ToolTasks", "__version__", "asgi_app", "open_bridge",
+    "prompt", "resource", "serve", "tool",
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ class Floor:
 
     def reply(self, message):
         """Return the response to `message`, or None for a notification."""
-        method, params = message["method"], message.get("params")
+        method, params = message["method"], message.get("params") or {}
         if method == "tools/call" and params["name"] == ECHO:
             result = {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
         elif "id" not in message:

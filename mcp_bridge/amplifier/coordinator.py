@@ -85,6 +85,23 @@ class Completed:
         yield from ()
 
 
+class SessionObject:
+    """The `session` of a coordinator that modules read, with what it has on both hosts.
+
+    `config` is the plan with its orchestrator and context as mappings.
+    """
+
+    def __init__(self, config: dict[str, Any], session_id: str | None = None, parent_id: str | None = None) -> None:
+        self.session_id = session_id or uuid4().hex
+        self.parent_id = parent_id
+        self.config = config
+        self.get_coordinator: Callable[[], Any] = lambda: None
+
+    @property
+    def coordinator(self) -> Any:
+        return self.get_coordinator()
+
+
 class BaseCoordinator:
     """What the native coordinator and that of amplifier-core share.
 

@@ -16,13 +16,12 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import amplifier_core
 from amplifier_core import module_sources
 from amplifier_core.loader import ModuleValidationError
 
-from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, BaseCoordinator, MountPoints
+from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, BaseCoordinator, MountPoints, SessionObject
 from mcp_bridge.amplifier.errors import ModuleNotFoundError
 from mcp_bridge.amplifier.hook_decisions import apply_decision, get_injections, parse_hook_result
 from mcp_bridge.amplifier.hooks import Handler, HookRegistry
@@ -68,14 +67,26 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
     are amplifier-core's own. `config` and `changed` are those of the native coordinator.
     """
 
-    def __new__(cls, config: dict[str, Any], hooks: CoreHooks, changed: Callable[[], None] = lambda: None) -> Any:
+    def __new__(
+        cls,
+        config: dict[str, Any],
+        hooks: CoreHooks,
+        changed: Callable[[], None] = lambda: None,
+        session: SessionObject | None = None,
+    ) -> Any:
         """amplifier-core reads the configuration from a session object."""
-        session = _CoreSession(config)
+        session = session or SessionObject(config)
         coordinator = super().__new__(cls, session)
         session.get_coordinator = weakref.ref(coordinator)
         return coordinator
 
-    def __init__(self, config: dict[str, Any], hooks: CoreHooks, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        hooks: CoreHooks,
+        changed: Callable[[], None] = lambda: None,
+        session: SessionObject | None = None,
+    ) -> None:
         hooks.set_default_fields(session_id=self.session_id, parent_id=self.parent_id)
         hooks.relay_from(super().hooks)
         self._hooks = hooks
@@ -135,20 +146,6 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
             logger.warning("hook %r injects more than %s tokens in one turn", hook_name, budget)
 
 
-class _CoreSession:
-    """The session object that a coordinator of amplifier-core reads."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        self.session_id = uuid4().hex
-        self.parent_id = None
-        self.config = config
-        self.get_coordinator: Callable[[], Any] = lambda: None
-
-    @property
-    def coordinator(self) -> Any:
-        return self.get_coordinator()
-
-
 class _CoreMountPoints(MountPoints):
     """Mount points that are mirrored into amplifier-core's own dict."""
 
@@ -206,7 +203,9 @@ class CoreLoader(ModuleLoader):
             with _hide_load_errors():
                 await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
         except ModuleValidationError as error:
-            logger.warning("mounting module %r, which fails the validation of amplifier-core: %s", module_id, error)
+            level = logging.DEBUG if module_id in self.reported else logging.WARNING
+            self.reported.add(module_id)
+            logger.log(level, "mounting module %r, which fails the validation of amplifier-core: %s", module_id, error)
         return await resolve_awaitable(mount(coordinator, config))
 
 
@@ -227,7 +226,7 @@ class _ResolverAdapter:
             where = await self._loader.locate(module_id, source_hint, self._coordinator)
         except ModuleNotFoundError as error:
             raise module_sources.ModuleNotFoundError(str(error)) from error
-        if isinstance(where, EntryPoint):
+        if not isinstance(where, Path):
             raise module_sources.ModuleNotFoundError(f"module '{module_id}' is an installed entry point")
         return SimpleNamespace(resolve=lambda: where)
 

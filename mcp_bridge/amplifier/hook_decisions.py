@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import anyio
 
 from mcp_bridge.amplifier.errors import ApprovalTimeoutError, log_errors
 from mcp_bridge.amplifier.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
+from mcp_bridge.approvals.decisions import ApprovalDecision
 from mcp_bridge.runtime.third_party import copy_value, is_own_cancellation, resolve_awaitable
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ class DecisionTarget(Protocol):
     display_system: Any
 
     def get(self, mount_point: str, name: str | None = None) -> Any: ...
+
+
+@runtime_checkable
+class EventApprover(Protocol):
+    """An approval system that applies the time limit and the default of a hook itself."""
+
+    async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
+        """Ask the user about an event, as the hooks' combined decision `asked` requires."""
 
 
 class HookDecision:
@@ -153,7 +162,7 @@ async def apply_decision(target: DecisionTarget, result: HookResult, event: str,
     prompt = result.approval_prompt or "Allow this?"
     options = result.approval_options or list(DEFAULT_OPTIONS)
     await target.hooks.emit(APPROVAL_REQUIRED, {"prompt": prompt, "event": event, "options": options})
-    choice, reason = await _ask_user(target.approval_system, result, prompt, options)
+    choice, reason = await _ask_user(target.approval_system, result, event, prompt, options)
     granted = is_grant(choice)
     outcome = APPROVAL_GRANTED if granted else APPROVAL_DENIED
     await target.hooks.emit(outcome, {"prompt": prompt, "choice": choice})
@@ -174,7 +183,7 @@ async def _show_message(target: DecisionTarget, result: HookResult, hook_name: s
         await resolve_awaitable(show(result.user_message, result.user_message_level, source))
 
 
-async def _ask_user(system: Any, result: HookResult, prompt: str, options: list[str]) -> tuple[str, str]:
+async def _ask_user(system: Any, result: HookResult, event: str, prompt: str, options: list[str]) -> tuple[str, str]:
     """Return the user's choice, and the reason to report if that choice denies.
 
     The hook's default applies on a timeout; without a working approval system the choice is always `deny`.
@@ -183,6 +192,9 @@ async def _ask_user(system: Any, result: HookResult, prompt: str, options: list[
         logger.warning("a hook asks for approval, but there is no approval system: %s", prompt)
         return "deny", "This needs the user's approval, and no approval system is available."
     try:
+        if isinstance(system, EventApprover):
+            decision = await system.approve_event(result, event)
+            return DEFAULT_OPTIONS[not decision.is_allowed], decision.reason or "The user declined."
         with anyio.fail_after(result.approval_timeout):
             request = system.request_approval(prompt, options, result.approval_timeout, result.approval_default)
             choice = await resolve_awaitable(request)

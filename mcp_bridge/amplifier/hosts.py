@@ -6,18 +6,19 @@ import ast
 import importlib.util
 import logging
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_bridge.amplifier.coordinator import ModuleCoordinator
+from mcp_bridge.amplifier.coordinator import ModuleCoordinator, SessionObject
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.loader import RESOLVER_POINT, ModuleLoader
 from mcp_bridge.amplifier.module_import import CORE_EXTRA, CORE_PACKAGE, find_import_target, is_foreign
 from mcp_bridge.amplifier.module_sources import PackageSource
-from mcp_bridge.amplifier.mount_plan import MountPlan
+from mcp_bridge.amplifier.mount_plan import MountPlan, PlanProblem, normalize_config, read_plan
 from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.event_loop import is_on_asyncio
@@ -61,17 +62,21 @@ def create_session(
     resolver: Any,
     folders: Sequence[Path],
     changed: Callable[[], None],
+    ids: tuple[str | None, str | None] = (None, None),
     **hooks: Any,
 ) -> ModuleSession:
-    """Build a session on a host; `hooks` are options of its hook registry."""
+    """Build a session on a host; `ids` are its own and its parent's, `hooks` are options of its hook registry."""
+    session = SessionObject(config, *ids)
     if host == "core":
         from mcp_bridge.amplifier.core import CoreCoordinator, CoreHooks, CoreLoader
 
-        coordinator: Any = CoreCoordinator(config, CoreHooks(**hooks), changed)
+        coordinator: Any = CoreCoordinator(config, CoreHooks(**hooks), changed, session)
         loader: ModuleLoader = CoreLoader(coordinator, folders)
     else:
-        coordinator = ModuleCoordinator(config=config, hooks=HookRegistry(**hooks), changed=changed)
+        coordinator = ModuleCoordinator(session, config=config, hooks=HookRegistry(**hooks), changed=changed)
+        session.get_coordinator = weakref.ref(coordinator)
         loader = ModuleLoader(coordinator, folders)
+    session.config = normalize_config(config, read_plan(config)[0])
     coordinator.mount(RESOLVER_POINT, resolver)
     return ModuleSession(coordinator, loader)
 
@@ -100,7 +105,7 @@ async def _find_core_modules(plan: MountPlan, resolver: Any, folders: Sequence[P
     coordinator = ModuleCoordinator()
     coordinator.mount(RESOLVER_POINT, resolver)
     loader, found = ModuleLoader(coordinator, folders), []
-    for spec in plan.list_modules():
+    for spec in (*plan.list_modules(), *plan.list_agent_modules()):
         try:
             where = await loader.locate(spec.module, spec.source, coordinator)
         except (ModuleNotFoundError, ModuleLoadError):
@@ -110,8 +115,21 @@ async def _find_core_modules(plan: MountPlan, resolver: Any, folders: Sequence[P
     return found
 
 
+async def find_missing_modules(plan: MountPlan, resolver: Any, folders: Sequence[Path]) -> list[str]:
+    """Return a line for each module of the plan's agents that cannot be found. Nothing is imported or mounted."""
+    coordinator = ModuleCoordinator()
+    coordinator.mount(RESOLVER_POINT, resolver)
+    loader, problems = ModuleLoader(coordinator, folders), []
+    for spec in plan.list_agent_modules():
+        try:
+            await loader.locate(spec.module, spec.source, coordinator)
+        except (ModuleNotFoundError, ModuleLoadError) as error:
+            problems.append(f"{PlanProblem(place=spec.place, problem='').path}: {error}")
+    return problems
+
+
 def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
-    if isinstance(where, EntryPoint):
+    if not isinstance(where, Path):
         return PackageSource(where.module.partition(".")[0]).resolve()
     if is_foreign(where):
         return where

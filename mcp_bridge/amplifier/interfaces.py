@@ -69,6 +69,14 @@ class ContextManager(Protocol):
 
 
 @runtime_checkable
+class ResumableContext(Protocol):
+    """A context that stores its history, so that another process can continue the session."""
+
+    async def has_history(self, session_id: str) -> bool:
+        """Whether a history of this session is stored."""
+
+
+@runtime_checkable
 class HookHandler(Protocol):
     """A hook: receives an event and returns a decision."""
 

@@ -33,6 +33,7 @@ OWN_MODULES = {
     "provider-openai": "providers.openai_provider",
     "provider-sampling": "providers.sampling_provider",
     "provider-scripted": "providers.scripted_provider",
+    "tool-task": "agent.task_tool",
 }
 """The modules of this package by their ids. A module of the same id that is installed or has a source comes first."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
@@ -48,7 +49,8 @@ class ModuleLoader:
     `installed` has the modules that were found without a source. Loaders that share it look for each one once, which
     takes milliseconds. `step_timeout` limits, in seconds, each step that is awaited: the resolver, `mount` and
     `on_session_ready` (None: no limit). A blocking step, such as an import, cannot be interrupted. `failed_modules` has
-    the modules whose `on_session_ready` failed, in the order of the lines that `run_session_ready` returns.
+    the modules whose `on_session_ready` failed, in the order of the lines that `run_session_ready` returns. `reported`
+    has the modules whose failed validation was logged; loaders that share it log each one once.
     """
 
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
@@ -57,6 +59,7 @@ class ModuleLoader:
         self.installed: dict[str, Path | EntryPoint] = {}
         self.step_timeout: float | None = None
         self.failed_modules: list[str] = []
+        self.reported: set[str] = set()
         self._ready: list[tuple[str, Callable[[Any], Any]]] = []
 
     async def load(
@@ -203,7 +206,7 @@ async def _wait_for_mount(mounting: Any, module_id: str) -> Any:
 
 def import_mount(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
     """Import a module; return its `mount`, and its `on_session_ready` or None. Raises ModuleLoadError."""
-    if isinstance(where, EntryPoint):
+    if not isinstance(where, Path):  # the class of entry points is another one once importlib_metadata is imported
         with wrap_load_errors(where.name):
             module, loaded = importlib.import_module(where.module), where.load()
         mount = loaded if where.attr else getattr(loaded, "mount", None)

@@ -99,6 +99,10 @@ class ToolCall(BaseModel):
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field as if from a mapping, which is how Amplifier's `loop-basic` reads empty arguments."""
+        return getattr(self, name, default)
+
 
 class Usage(Envelope):
     """The tokens of one completion, and its cost in US dollars if that is known."""

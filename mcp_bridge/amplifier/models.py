@@ -60,6 +60,9 @@ class ToolResult(BaseModel):
             self.output = self.error["message"]
         return self
 
+    def __str__(self) -> str:
+        return self.get_serialized_output()
+
     def get_serialized_output(self) -> str:
         """Return the output as text for a model: text verbatim, anything else as JSON. Never raises."""
         if self.output is None:

@@ -21,6 +21,8 @@ from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 CORE_PACKAGE = "amplifier_core"
 CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
+_ADDRESSES = {"amplifier_foundation": "git+https://github.com/microsoft/amplifier-foundation"}
+"""Where to install packages from that no package index has. Someone else might register their names there."""
 _MANIFEST = "amplifier.toml"  # declares the language of a module (amplifier-core, `resolve_module`)
 
 
@@ -112,7 +114,7 @@ def _suggest_package(error: BaseException) -> str:
     name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if not name or "." in name:
         return ""
-    return f". Install the package that provides it: {sys.executable} -m pip install {name}"
+    return f". Install the package that provides it: {sys.executable} -m pip install {_ADDRESSES.get(name, name)}"
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:

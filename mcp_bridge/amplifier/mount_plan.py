@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 MODULE_SECTIONS = ("providers", "tools", "hooks")  # sections that are lists of modules
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
 _AGENT_KINDS = ("orchestrator", "context")
 _SPEC_KEYS = ("module", "source", "config")
+_INSTRUCTIONS = ("instructions", "instruction", "system")  # keys of the same text; bundles write the last two
+_INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
+AGENT_KEYS = (
+    "description", *_INSTRUCTIONS, "session", *_AGENT_KINDS, *MODULE_SECTIONS, "agents", "provider_preferences",
+    *(key for pair in _INHERITANCE for key in pair),
+)  # fmt: skip
 
 KeyPath = tuple[str | int, ...]
 
@@ -59,36 +66,163 @@ class MountPlan:
         single = [spec for spec in (self.orchestrator, self.context) if spec is not None]
         return [*single, *self.modules]
 
+    def list_agent_modules(self) -> list[PlannedModule]:
+        """Return the modules of the plan's agents, for a search that mounts nothing."""
+        agents = [read_agent(str(name), config, self.agents)[0] for name, config in self.agents.items()]
+        return [spec for agent in agents for spec in agent.plan.list_modules()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAgent:
+    """An agent of a plan's `agents` section: a partial plan, which is laid over that of the agent that starts it.
+
+    `configs` change the configuration of an orchestrator or context that it does not replace. `agents` are the names of
+    the agents that it may start itself; None for all. Of each pair of `exclude_tools` and `inherit_tools`, and of the
+    same for hooks, `inheritance` has at most one.
+    """
+
+    name: str
+    description: str = ""
+    instructions: str = ""
+    plan: MountPlan = field(default_factory=MountPlan)
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    agents: tuple[str, ...] | None = None
+    inheritance: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    provider_preferences: Sequence[Mapping[str, Any]] = ()
+
 
 def read_plan(given: Any) -> tuple[MountPlan, list[PlanProblem]]:
     """Read a plan; return it without its invalid parts, and the problems."""
     if not isinstance(given, Mapping):
         return MountPlan(), [_build_problem((), given, "a mapping")]
     problems: list[PlanProblem] = []
-    session = _read_mapping(given, "session", problems)
     agents = _read_mapping(given, "agents", problems)
     problems += _check_spelling((), given, (*PLAN_SECTIONS, *_AGENT_KINDS))
-    problems += _check_spelling(("session",), session, (*_AGENT_KINDS, *(f"{kind}_source" for kind in _AGENT_KINDS)))
-    agent = {kind: _read_agent_module(session, kind, given, problems) for kind in _AGENT_KINDS}
-    modules = [spec for kind in MODULE_SECTIONS for spec in _read_modules(given, kind, problems)]
-    plan = MountPlan(
-        orchestrator=agent["orchestrator"], context=agent["context"], modules=modules, agents=agents, session=session
-    )
+    plan = replace(_read_modules_of_plan(given, problems), agents=agents)
+    for name, config in agents.items():
+        problems += read_agent(str(name), config, agents)[1]
     return plan, problems
 
 
-def _read_mapping(given: Mapping[str, Any], section: str, problems: list[PlanProblem]) -> Mapping[str, Any]:
+def read_agent(name: str, given: Any, known: Collection[str]) -> tuple[PlannedAgent, list[PlanProblem]]:
+    """Read an agent of a plan with these agents; return it without its invalid parts, and the problems."""
+    place: KeyPath = ("agents", name)
+    if not isinstance(given, Mapping):
+        return PlannedAgent(name=name), [_build_problem(place, given, "a mapping")]
+    problems = _check_spelling(place, given, AGENT_KEYS)
+    agent = PlannedAgent(
+        name=name,
+        description=_read_text(given, "description", problems, place),
+        instructions="\n\n".join(filter(None, (_read_text(given, key, problems, place) for key in _INSTRUCTIONS))),
+        plan=_read_modules_of_plan(given, problems, place),
+        configs={kind: _read_config(given, kind, problems, place) for kind in _AGENT_KINDS},
+        agents=_read_agent_names(given.get("agents"), known, problems, (*place, "agents")),
+        inheritance=_read_inheritance(given, problems, place),
+        provider_preferences=_read_preferences(given.get("provider_preferences"), problems, place),
+    )
+    return agent, problems
+
+
+def normalize_config(config: Mapping[str, Any], plan: MountPlan) -> dict[str, Any]:
+    """Return a plan as written, with its orchestrator and its context as mappings, which some modules require."""
+    single = {kind: spec for kind in _AGENT_KINDS if (spec := getattr(plan, kind)) is not None}
+    return {**config, "session": {**plan.session, **{kind: dump_module(spec) for kind, spec in single.items()}}}
+
+
+def dump_module(spec: PlannedModule) -> dict[str, Any]:
+    """Return a module in the form of a plan."""
+    source = {} if spec.source is None else {"source": spec.source}
+    return {"module": spec.module, **source, "config": deepcopy(dict(spec.config))}
+
+
+def _read_modules_of_plan(given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath = ()) -> MountPlan:
+    session = _read_mapping(given, "session", problems, place)
+    keys = (*_AGENT_KINDS, *(f"{kind}_source" for kind in _AGENT_KINDS))
+    problems += _check_spelling((*place, "session"), session, keys)
+    agent = {kind: _read_agent_module(session, kind, given, problems, place) for kind in _AGENT_KINDS}
+    modules = [spec for kind in MODULE_SECTIONS for spec in _read_modules(given, kind, problems, place)]
+    return MountPlan(orchestrator=agent["orchestrator"], context=agent["context"], modules=modules, session=session)
+
+
+def _read_config(given: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath) -> Mapping[str, Any]:
+    section, session = given.get(kind), given.get("session")
+    if not isinstance(section, Mapping) or (isinstance(session, Mapping) and session.get(kind) is not None):
+        return {}  # it belongs to the module of the session, which is read with it
+    return _read_mapping(section, "config", problems, (*place, kind))
+
+
+def _read_text(given: Mapping[str, Any], key: str, problems: list[PlanProblem], place: KeyPath) -> str:
+    """The text of a key; `system` may be a mapping with `instruction`."""
+    value = given.get(key)
+    if key == "system" and isinstance(value, Mapping):
+        return _read_text(value, "instruction", problems, (*place, key))
+    if value is None or isinstance(value, str):
+        return value or ""
+    problems.append(_build_problem((*place, key), value, "a string"))
+    return ""
+
+
+def _read_agent_names(
+    value: Any, known: Collection[str], problems: list[PlanProblem], place: KeyPath
+) -> tuple[str, ...] | None:
+    if value is None or value == "all":
+        return None
+    if value == "none":
+        return ()
+    if not isinstance(value, list):
+        problems.append(_build_problem(place, value, "'all', 'none' or a list of names"))
+        return ()
+    for index, name in enumerate(value):
+        if name not in known:
+            match = difflib.get_close_matches(str(name)[:100], map(str, known), n=1)
+            hint = f"did you mean '{match[0]}'?" if match else f"the plan has: {', '.join(map(str, known))}"
+            problems.append(PlanProblem(place=(*place, index), problem=f"no agent '{name}', {hint}", found=name))
+    return tuple(name for name in value if name in known)
+
+
+def _read_inheritance(
+    given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath
+) -> dict[str, Sequence[str]]:
+    found: dict[str, Sequence[str]] = {}
+    for pair in _INHERITANCE:
+        present = {key: given[key] for key in pair if given.get(key) is not None}
+        if len(present) > 1:
+            problem = f"'{pair[0]}' and '{pair[1]}' cannot be combined. Give only one of them"
+            problems.append(PlanProblem(place=(*place, pair[1]), problem=problem, found=present[pair[1]]))
+        for key, value in present.items():
+            if isinstance(value, list) and all(isinstance(one, str) for one in value):
+                found[key] = value
+            else:
+                problems.append(_build_problem((*place, key), value, "a list of names"))
+    return found
+
+
+def _read_preferences(value: Any, problems: list[PlanProblem], place: KeyPath) -> list[Mapping[str, Any]]:
+    if value is None:
+        return []
+    place = (*place, "provider_preferences")
+    if not isinstance(value, list):
+        problems.append(_build_problem(place, value, "a list of mappings with 'provider' and 'model'"))
+        return []
+    wrong = [one for one in enumerate(value) if not isinstance(one[1], Mapping) or not one[1].get("provider")]
+    problems += [_build_problem((*place, index), one, "a mapping with 'provider' and 'model'") for index, one in wrong]
+    return [one for one in value if isinstance(one, Mapping) and one.get("provider")]
+
+
+def _read_mapping(
+    given: Mapping[str, Any], section: str, problems: list[PlanProblem], place: KeyPath = ()
+) -> Mapping[str, Any]:
     value = given.get(section)
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        problems.append(_build_problem((section,), value, "a mapping"))
+        problems.append(_build_problem((*place, section), value, "a mapping"))
         return {}
     return value
 
 
 def _read_agent_module(
-    session: Mapping[str, Any], kind: str, given: Mapping[str, Any], problems: list[PlanProblem]
+    session: Mapping[str, Any], kind: str, given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath
 ) -> PlannedModule | None:
     """The source and the config of an orchestrator or context are in keys of their own, or in its mapping."""
     value = session.get(kind)
@@ -97,22 +231,24 @@ def _read_agent_module(
     if isinstance(value, str):
         value = {"module": value}
     if isinstance(value, Mapping):
-        section = _read_mapping(given, kind, problems)
+        section = _read_mapping(given, kind, problems, place)
         if (config := section.get("config")) is not None and not isinstance(config, Mapping):
-            problems.append(_build_problem((kind, "config"), config, "a mapping"))
+            problems.append(_build_problem((*place, kind, "config"), config, "a mapping"))
             return None
         value = {"source": session.get(f"{kind}_source"), "config": config, **value}
-    return _read_module(value, kind, ("session", kind), problems)
+    return _read_module(value, kind, (*place, "session", kind), problems)
 
 
-def _read_modules(given: Mapping[str, Any], kind: str, problems: list[PlanProblem]) -> list[PlannedModule]:
+def _read_modules(
+    given: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath
+) -> list[PlannedModule]:
     value = given.get(kind)
     if value is None:
         return []
     if not isinstance(value, list):
-        problems.append(_build_problem((kind,), value, "a list of modules"))
+        problems.append(_build_problem((*place, kind), value, "a list of modules"))
         return []
-    found = [_read_module(one, kind, (kind, index), problems) for index, one in enumerate(value)]
+    found = [_read_module(one, kind, (*place, kind, index), problems) for index, one in enumerate(value)]
     return [spec for spec in found if spec is not None]
 
 

@@ -71,8 +71,8 @@ def to_hook_data(result: ToolResult) -> dict[str, Any]:
 def from_hook_data(changed: Any, before: ToolResult, seen: Mapping[str, Any]) -> ToolResult:
     """Apply the change of a hook to the result that it has `seen`. The hook returns a whole result or only its output.
 
-    Content is dropped when the output changes: it may repeat what the hook has redacted. Raises Unreadable for data
-    that cannot be sent to a client.
+    Content is dropped when the output or the error changes: it may repeat what the hook has redacted. Raises
+    Unreadable for data that cannot be sent to a client.
     """
     if hasattr(changed, "model_dump"):
         changed = changed.model_dump()
@@ -87,7 +87,8 @@ def from_hook_data(changed: Any, before: ToolResult, seen: Mapping[str, Any]) ->
         kept: Sequence[Content] | None = _read_changed_blocks(content, before, seen)
     else:
         unchanged = result.output == before.output and (content is not None or "content" not in fields)
-        kept = before.content if unchanged else None
+        same_error = not before.is_error or result.error_text == before.error_text  # content may repeat it
+        kept = before.content if unchanged and same_error else None
     code = before.code if result.is_error else None
     return values.to_result(
         replace(result, content=kept, code=code, tool_call_id=before.tool_call_id, meta=before.meta)

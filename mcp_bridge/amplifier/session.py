@@ -96,6 +96,14 @@ class ModuleSession:
     def get_tool(self, key: str) -> Any:
         return self.coordinator.get("tools", key)
 
+    def find_owner(self, point: str, name: str) -> str:
+        """Return the module that has mounted a tool or a provider; empty if none did while it was mounted."""
+        return self._owners.get((point, name), "")
+
+    def list_unmounted(self) -> list[str]:
+        """Return the modules that are not mounted, or have mounted nothing."""
+        return [state.spec.module for state in self.states if state.problem]
+
     @property
     def hooks(self) -> HookRegistry:
         return self.coordinator.hooks

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from mcp_bridge.amplifier.coordinator import Completed, ModuleCoordinator
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall, Usage
 from mcp_bridge.amplifier.models import HookResult, ModelInfo, ProviderInfo, ToolResult
+from mcp_bridge.runtime.lazy_import import make_lazy_getattr
 from mcp_bridge.runtime.third_party import resolve_awaitable
+
+if TYPE_CHECKING:  # isort: off
+    from mcp_bridge.amplifier.behavior import ContextBehaviorTests as ContextBehaviorTests  # noqa: PLC0414
+    from mcp_bridge.amplifier.behavior import OrchestratorBehaviorTests as OrchestratorBehaviorTests  # noqa: PLC0414
+    from mcp_bridge.amplifier.behavior import ProviderBehaviorTests as ProviderBehaviorTests  # noqa: PLC0414
+    from mcp_bridge.amplifier.behavior import find_violations as find_violations  # noqa: PLC0414
+# isort: on
+
+_SUITES = ("ContextBehaviorTests", "OrchestratorBehaviorTests", "ProviderBehaviorTests", "find_violations")
+__getattr__ = make_lazy_getattr(__name__, {"mcp_bridge.amplifier.behavior": _SUITES})  # they need pytest
 
 
 class RecordedMethod:
@@ -132,6 +143,9 @@ class MockContextManager:
         self.messages = list(messages)
 
     async def add_message(self, message: dict[str, Any]) -> None:
+        """Add a message. Raises ValueError for one without a role, as every context does."""
+        if "role" not in message:
+            raise ValueError("Message must have 'role' field")
         self.messages.append(message)
 
     async def get_messages_for_request(

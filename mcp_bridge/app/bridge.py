@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
 
+from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
-from mcp_bridge.contracts.extension import NotifyingSource, SecretSource, ToolSource
+from mcp_bridge.contracts.extension import (
+    ConnectingSource,
+    CredentialSource,
+    NotifyingSource,
+    PinningSource,
+    ReportingSource,
+    SecretSource,
+    SubscribingSource,
+    ToolSource,
+)
 from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import Lifespan, ServerInfo
+from mcp_bridge.contracts.source_status import SourceState
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
-from mcp_bridge.runtime.secret_forms import MIN_LENGTH
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.validator import check_schema
+from mcp_bridge.schema.plain_schemas import is_plain
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -35,15 +44,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.bridge")
 
 T = TypeVar("T")
+MAX_INSTRUCTIONS = 16 * 1024
+"""The most characters of the instructions of several sources together."""
+_STATE_INTERVAL = 0.05
+MISSING_PATIENCE = 5.0
+"""Seconds that a call of an unknown tool waits for a server that is still starting."""
 _INFO = ("name", "version", "title", "instructions")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttachedSource:
+class AttachedSource(NamedTuple):
     """A source, and the selection of its tools that is published, with their names."""
 
     source: ToolSource
-    selection: Selection = field(default_factory=Selection)
+    selection: Selection = Selection()
 
 
 class Bridge:
@@ -51,7 +64,7 @@ class Bridge:
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
     clients. `background` are tasks that run while the bridge serves and never raise. `lifespan` is entered around
-    serving. `problems` lists for each source what could not be published.
+    serving. `problems` lists for each source what could not be published, and `status` has the state of each.
     """
 
     def __init__(
@@ -74,17 +87,33 @@ class Bridge:
         self.lifespan = lifespan
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
+        self._infos: dict[str, ServerInfo] = {}
         self._secrets: set[str] = set()
         self._redactor = Redactor()
+        self._secret_listeners: list[Callable[[Iterable[str]], object]] = []
         self._sources = tuple(sources)
         self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
         self._running = {attached.source.name for attached in sources}
         self._pending = {attached.source.name for attached in sources}
         self._started = anyio.Event()
+        self.status = BridgeStatus(
+            self.registry, [attached.source for attached in sources], self.problems, self._pending
+        )
         for attached in self._sources:
             if isinstance(attached.source, NotifyingSource):
                 attached.source.set_update_listener(self.registry.resource_updated)
+            if isinstance(attached.source, SubscribingSource):
+                self.registry.subscriptions.attach(attached.source)
+            if isinstance(attached.source, CredentialSource):
+                attached.source.set_secret_listener(self.hide_secrets)
+            if isinstance(attached.source, ConnectingSource):
+                self.registry.add_list_listener(attached.source.request_attempt)
+
+    @property
+    def sources(self) -> Sequence[ToolSource]:
+        """The sources that fill the registry."""
+        return [attached.source for attached in self._sources]
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -109,11 +138,19 @@ class Bridge:
         for attached in self._sources:
             if isinstance(attached.source, SecretSource):
                 attached.source.hide(secrets)
+        for listener in self._secret_listeners:
+            listener(secrets)
         if "endpoint" in vars(self):
             self.endpoint.hide(secrets)
 
+    def add_secret_listener(self, listener: Callable[[Iterable[str]], object]) -> None:
+        """Call `listener` with secrets that become known from now on."""
+        self._secret_listeners.append(listener)
+
     def _warn_about_short_secrets(self) -> None:
         if short := sum(len(secret) < GUESSABLE for secret in self._secrets):
+            from mcp_bridge.runtime.secret_forms import MIN_LENGTH
+
             logger.warning(
                 "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
                 "and those with fewer than %d are not redacted. Use longer ones",
@@ -127,6 +164,12 @@ class Bridge:
             for problem in find_handler_problems(entry.handler):
                 logger.warning("tool '%s': every call will fail: %s", entry.name, problem)
 
+    def disable_recording(self) -> None:
+        """Write nothing about other servers, for commands that only look at what is published."""
+        for source in self.sources:
+            if isinstance(source, PinningSource):
+                source.disable_recording()
+
     @contextlib.asynccontextmanager
     async def run_sources(self, *, serving: bool = True) -> AsyncIterator[None]:
         """Run the sources during the block, and the background tasks if `serving`.
@@ -137,6 +180,11 @@ class Bridge:
         if serving:
             self._warn_about_short_secrets()
             self._warn_about_failing_tools()
+        else:
+            self.disable_recording()
+        if self.status.is_needed:
+            self.registry.publish(STATUS_URI, (), resources=[self.status.entry])
+            self.registry.explain_missing = self._explain_missing
         async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
@@ -166,8 +214,8 @@ class Bridge:
 
     def describe_server(self, info: ServerInfo) -> None:
         """Replace how the server presents itself, and its lifespan."""
-        self._own_identity = self.identity.with_info(info)
-        self._identify(self._own_identity)
+        self._own_identity = self._own_identity.with_info(info)
+        self._apply_infos()
         self.lifespan = info.lifespan or self.lifespan
 
     def _identify(self, identity: Identity) -> None:
@@ -184,8 +232,36 @@ class Bridge:
         if self._rejection is not None:
             raise self._rejection
         lines = [line for problems in self.problems.values() for line in problems]
-        if lines and self.registry.is_empty and not self._running:
+        if lines and not self._running and not self._has_entries():
             raise SourceError("\n".join(lines))
+
+    def list_states(self) -> Mapping[str, str]:
+        """Return the states of the sources by name; none if no source has a state that can change."""
+        return self.status.states if self.status.is_needed else {}
+
+    async def wait_until_connected(self) -> None:
+        """Wait until each source has tried to connect to its server, also the slow ones."""
+        while SourceState.STARTING in self.status.states.values():  # noqa: ASYNC110 - states have no event
+            await anyio.sleep(_STATE_INTERVAL)
+
+    async def _explain_missing(self, name: str) -> str:
+        """Wait until the source that may have a tool has tried to connect. Return why it has no tools at all."""
+        for source, selection in self._sources:
+            if not isinstance(source, ReportingSource) or not selection.may_publish(name):
+                continue
+            if isinstance(source, ConnectingSource):
+                source.request_attempt()
+            with anyio.move_on_after(MISSING_PATIENCE):
+                await source.wait_for_attempt()
+            has_tools = any(entry.owner == source.name for entry in self.registry.list_with_unlisted())
+            if source.status.state is not SourceState.READY and not has_tools:
+                return source.status.describe_absence(source.name)
+        return ""
+
+    def _has_entries(self) -> bool:
+        """Whether something besides the status is published."""
+        resources = [entry for entry in self.registry.resources if entry is not self.status.entry]
+        return bool(resources or len(self.registry) or self.registry.templates or self.registry.prompts)
 
     async def _run_source(self, attached: AttachedSource) -> None:
         # An error of a source removes its own tools and affects nothing else.
@@ -205,35 +281,71 @@ class Bridge:
 
     def _publish(self, attached: AttachedSource, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
-        problems = [*offer.problems, *selection.find_unknown_aliases(offer.tools)]
-        tools = _select_valid(selection.select_tools(offer.tools, name), _check_schemas, problems)
+        problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
+        tools = _select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
         resources = _select_valid(offer.resources, _check_uri, problems)
         templates = _select_valid(offer.templates, _check_template, problems)
         prompts = selection.select_prompts(offer.prompts)
+        left_out = problems if offer.partial else None
         try:
-            self.registry.publish(name, tools, resources=resources, templates=templates, prompts=prompts)
+            self.registry.publish(
+                name, tools, resources=resources, templates=templates, prompts=prompts, left_out=left_out
+            )
         except DuplicateTool as error:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
-        if offer.server is not None:
-            self._adopt_info(offer.server)
+        if offer.server != self._infos.get(name):
+            self._adopt_info(name, offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
+        # A slow server is not an error yet: if it cannot be reached, its next problem says so.
+        source = attached.source
+        is_starting = isinstance(source, ReportingSource) and source.status.state == SourceState.STARTING
+        level = logging.INFO if is_starting else logging.ERROR
         for problem in problems:
-            logger.error("source %r: %s", name, problem)
+            logger.log(level, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
         self._finish_start(name)
+        if self.status.is_needed:
+            self.registry.resource_updated(STATUS_URI)
 
-    def _adopt_info(self, info: ServerInfo) -> None:
+    def _check_tool(self, entry: ToolEntry) -> list[str]:
+        if entry.name in self.identity.listing.built_in:
+            advice = "Give the source a prefix, or the tool an alias"
+            return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
+        return _check_schemas(entry)
+
+    def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
         """Apply what a source declares about the server; the settings take precedence."""
-        default, own = Identity(), self._own_identity
-        free = {name: getattr(info, name) for name in _INFO if getattr(own, name) == getattr(default, name)}
-        self._identify(own.with_info(ServerInfo(**free)))
+        self._infos.pop(source, None)  # the last one counts
+        if info is not None:
+            self._infos[source] = info
+        self._apply_infos()
+
+    def _apply_infos(self) -> None:
+        default, identity = Identity(), self._own_identity
+        order = [attached.source.name for attached in self._sources]
+        free = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
+        for info in self._infos.values():
+            identity = identity.with_info(ServerInfo(**{name: getattr(info, name) for name in free}))
+        if "instructions" in free:
+            declared = sorted(self._infos.items(), key=lambda item: order.index(item[0]))
+            texts = [info.instructions for _, info in declared if info.instructions]
+            identity = identity._replace(instructions=_join_instructions(texts))
+        self._identify(identity)
 
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
         if not self._pending:
             self._started.set()
+
+
+def _join_instructions(texts: Sequence[str]) -> str | None:
+    """Join the instructions of several sources. If they are too long together, each is truncated to an equal share."""
+    if len(texts) > 1 and sum(map(len, texts)) > MAX_INSTRUCTIONS:
+        share = MAX_INSTRUCTIONS // len(texts)
+        texts = [text if len(text) <= share else f"{text[:share]} [truncated]" for text in texts]
+    return "\n\n".join(texts) or None
 
 
 def _select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
@@ -250,9 +362,17 @@ def _select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problem
 def _check_schemas(entry: ToolEntry) -> list[str]:
     # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
     sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    problems = [f"{side} schema {problem}" for side, schema in sides for problem in check_schema(schema)]
+    problems = [f"{side} schema {problem}" for side, schema in sides for problem in _check_schema(schema)]
     problems = problems or [f"input schema {problem}" for problem in check_headers(entry.input_schema)]
     return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
+
+
+def _check_schema(schema: Any) -> list[str]:
+    if is_plain(schema):
+        return []
+    from mcp_bridge.schema.validator import check_schema  # plain schemas need no validator
+
+    return check_schema(schema)
 
 
 def _check_uri(entry: ResourceEntry) -> list[str]:

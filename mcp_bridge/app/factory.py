@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,16 @@ from mcp_bridge.contracts.extension import (
     ApprovalSource,
     GoverningSource,
     OptionalMiddlewareSource,
+    PinningSource,
+    PrefixingOptions,
     ToolSource,
     WorkingDirSource,
 )
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.contracts.tasks import TaskOptions, ToolTasks
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.registry.plugins import FILE_STORES, load_source_type, make_store
@@ -29,13 +32,17 @@ from mcp_bridge.registry.selection import Selection
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
-    from mcp_bridge.isolation.order import SandboxOptions
+    from mcp_bridge.registry.overrides import ToolOverride
+    from mcp_bridge.runtime.sandbox import SandboxOptions
     from mcp_bridge.settings import Settings, SourceSettings
+    from mcp_bridge.settings.model import ToolOverrideSettings
 
 UpdateListener = Callable[[str], None]
 """Receives the URI of a resource that has changed."""
-_DESCRIBING = frozenset({"python", "framework"})
+_DESCRIBING = frozenset({"python", "framework", "mcp"})
 """The types of sources that may declare a ServerInfo."""
+_CHANGING = frozenset({"mcp"})
+"""The types of sources whose offers can change at any time, for example because a server starts late."""
 
 
 def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
@@ -99,11 +106,18 @@ def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identi
         page=limits.page,
         result=limits.result,
         content=limits.content,
-        ttl_ms=_choose_ttl(watch),
+        ttl_ms=_choose_ttl(watch or any(source.type in _CHANGING for source in settings.sources)),
         private=private,
+        listing=_build_listing(settings),
         # Clients do not wait for other sources, which may take long and declare no ServerInfo.
         is_open=all(source.type in _DESCRIBING and source.isolation is None for source in settings.sources),
     )
+
+
+def _build_listing(settings: Settings) -> ToolListing:
+    options = settings.tool_search
+    search = SearchPolicy(above=options.above, keep=options.keep) if options is not None else None
+    return ToolListing(search=search, resources=settings.resources_as_tools, prompts=settings.prompts_as_tools)
 
 
 def build_dialect(settings: Settings) -> SchemaDialect:
@@ -116,14 +130,21 @@ def build_dialect(settings: Settings) -> SchemaDialect:
     dialect = NO_DIALECT
     for client in options.clients:
         dialect |= PROFILES[client].dialect
-    return replace(dialect, **options.model_dump(exclude={"clients"}, exclude_none=True))
+    return dialect._replace(**options.model_dump(exclude={"clients"}, exclude_none=True))
 
 
 def _build_state(settings: Settings) -> State:
     state = settings.state
     keys = tuple(key.get_secret_value() for key in state.keys)
     store = open_store(settings, "state", state.store, state.path)
-    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=store)
+    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=store, tasks=_build_task_options(settings))
+
+
+def _build_task_options(settings: Settings) -> TaskOptions | None:
+    if settings.tasks is None:
+        return None
+    tools = {pattern: ToolTasks(**one.model_dump()) for pattern, one in settings.tasks.tools.items()}
+    return TaskOptions(**settings.tasks.model_dump(exclude={"tools"}), tools=tools)
 
 
 def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
@@ -158,9 +179,9 @@ def _connect_approvals(
     return [policy.server.run] if policy.server is not None else []
 
 
-def _choose_ttl(watch: bool) -> int:
-    """Choose how long clients may cache lists, in milliseconds; while files are watched they may not."""
-    return 0 if watch else 60_000
+def _choose_ttl(changing: bool) -> int:
+    """Choose how long clients may cache lists, in milliseconds; if they can change at any time, they may not."""
+    return 0 if changing else 60_000
 
 
 def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool) -> list[AttachedSource]:
@@ -184,30 +205,65 @@ def _attach_source(
         model = load_source_type(source.type)
     except ConfigError as error:
         raise _locate_error(source, error, "type") from None  # the cause may have what the text redacts
-    chosen = parse_options(model, source)
+    origin = source.origin
+    if origin is not None and origin.problem is not None:
+        return _attach_unusable(source, origin.problem)
+    try:
+        chosen = parse_options(model, source)
+    except ConfigError as error:
+        if origin is None or not origin.is_alone:
+            raise
+        return _attach_unusable(source, error)
+    name, prefix = source.name or chosen.default_name(), source.prefix
+    if prefix is None and isinstance(chosen, PrefixingOptions):
+        prefix = chosen.default_prefix(name)
     selection = Selection(
         include=source.include,
         exclude=source.exclude,
         tags=source.tags,
         match_all_tags=source.match_all_tags,
-        prefix=source.prefix or "",
+        prefix=prefix or "",
         alias=source.alias,
+        overrides={tool: _build_override(one) for tool, one in source.overrides.items()},
     )
-    built: ToolSource = chosen.build(source.name or chosen.default_name(), settings.directory, watch=watch)
+    built: ToolSource = chosen.build(name, settings.directory, watch=watch)
     if isinstance(built, WorkingDirSource):
         built.work_in(settings.working_directory, roots=settings.uses_roots)
+    if isinstance(built, PinningSource) and settings.path.is_file():
+        built.pin_definitions(settings.path)
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, watch=watch)
     return AttachedSource(source=built, selection=selection)
+
+
+def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:
+    from mcp_bridge.sources.unusable import UnusableSource
+
+    name = source.name or source.type
+    selection = Selection(prefix=name if source.prefix is None else source.prefix)
+    return AttachedSource(source=UnusableSource(name, str(problem)), selection=selection)
+
+
+def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
+    from mcp_bridge.registry.overrides import ToolOverride
+
+    arguments = settings.arguments
+    return ToolOverride(
+        title=settings.title,
+        description=settings.description,
+        hidden=frozenset(name for name, one in arguments.items() if one.hidden),
+        fixed={name: one.value for name, one in arguments.items() if "value" in one.model_fields_set},
+        descriptions={name: one.description for name, one in arguments.items() if one.description is not None},
+    )
 
 
 def _isolate(
     built: ToolSource, source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool
 ) -> ToolSource:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
-    from mcp_bridge.isolation import sandbox
     from mcp_bridge.isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
     from mcp_bridge.isolation.source import IsolatedSource
+    from mcp_bridge.runtime import sandbox
 
     options, directory = source.isolation, settings.directory
     assert options is not None
@@ -242,8 +298,8 @@ def _isolate(
 
 def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> SandboxOptions:
     """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
-    from mcp_bridge.isolation import sandbox
-    from mcp_bridge.isolation.order import SandboxOptions
+    from mcp_bridge.runtime import sandbox
+    from mcp_bridge.runtime.sandbox import SandboxOptions
 
     options = source.isolation
     assert options is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -21,6 +22,7 @@ from mcp_bridge.transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+    from mcp_bridge.transports.local_socket import LocalListener
 
 
 def serve(
@@ -110,22 +112,30 @@ def asgi_app(
     info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
     bridge = to_bridge(tools, token=token, state=state, info=info)
     access = Access.for_host(host, hosts=hosts, origins=origins, token=token)
-    return BridgeApp(bridge.endpoint, HttpOptions(access=access), around=bridge.run_sources)
+    options = HttpOptions(access=access, list_states=bridge.list_states)
+    return BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
 
 
 async def serve_stdio(
-    bridge: Bridge, pipes: StdioPipes, ending: ShutdownSignals | None = None, ready: Callable[[], None] = lambda: None
+    bridge: Bridge,
+    pipes: StdioPipes,
+    ending: ShutdownSignals | None = None,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    loaded: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve one client over private pipes; `ending` handles the signals, if the caller has set it up.
 
-    `ready` is called once the sources have started.
+    `loaded` is called when the server is imported, before the sources start, and `ready` once they have started.
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge.transports import stdio
 
+    endpoint = bridge.endpoint
+    loaded()
     async with _run_cancellable(bridge, ending, ready):
-        await stdio.serve(bridge.endpoint, pipes, drain=bridge.drain, ending=ending)
+        await stdio.serve(endpoint, pipes, drain=bridge.drain, ending=ending)
 
 
 async def serve_http(
@@ -145,7 +155,33 @@ async def serve_http(
 
     bound = http_server.listen(host, port, token=options.access.authenticator)
     async with _run_cancellable(bridge, ending, lambda: announce(http_server.format_address(bound))):
-        await http_server.serve(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
+        app = BridgeApp(bridge.endpoint, replace(options, list_states=bridge.list_states))
+        await http_server.serve(app, bound, drain=bridge.drain, ending=ending)
+
+
+async def serve_local_socket(
+    bridge: Bridge,
+    listener: LocalListener,
+    ending: ShutdownSignals | None = None,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    idle: float,
+) -> None:
+    """Serve many clients over a Unix socket, until none has been connected for `idle` seconds.
+
+    Clients are accepted once the sources have started. Raises ConfigError or SourceError if there is nothing to serve.
+    """
+    from mcp_bridge.transports import local_socket
+
+    started = anyio.Event()
+
+    def accept_clients() -> None:
+        ready()
+        started.set()
+
+    async with _run_cancellable(bridge, ending, accept_clients):
+        await started.wait()
+        await local_socket.serve(bridge.endpoint, listener, idle=idle, drain=bridge.drain, ending=ending)
 
 
 @contextlib.asynccontextmanager

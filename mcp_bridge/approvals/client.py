@@ -14,6 +14,7 @@ from anyio.abc import SocketStream, TaskGroup
 
 from mcp_bridge.approvals import connection
 from mcp_bridge.approvals.decisions import Scope
+from mcp_bridge.runtime.unix_sockets import create_private_folder
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
@@ -69,7 +70,7 @@ class ApprovalClient:
         async with anyio.create_task_group() as tasks:
             while True:
                 if self._folder.exists():
-                    connection.create_private_folder(self._folder)
+                    create_private_folder(self._folder)
                     for path in sorted(self._folder.glob(f"*{connection.SUFFIX}")):
                         await self._connect(path, tasks)
                 await anyio.sleep(SEARCH_INTERVAL)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import stat
-import struct
-import sys
-from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
+
+from mcp_bridge.runtime.unix_sockets import is_same_user
 
 Json = dict[str, Any]
 SUFFIX = ".sock"
@@ -22,21 +19,6 @@ SEND_TIMEOUT = 5.0
 """Seconds in which the other end must read a message."""
 CONNECTION_ERRORS = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 """Raised when the connection is lost."""
-_MACOS_PEER = 1
-"""LOCAL_PEERCRED, at level 0: a version, then the user (sys/un.h)."""
-
-
-def has_unix_sockets() -> bool:
-    return sys.platform != "win32" and hasattr(socket, "AF_UNIX")
-
-
-def create_private_folder(folder: Path) -> Path:
-    """Create a folder that only its owner can use. Raises PermissionError if other users can write to it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = os.stat(folder, follow_symlinks=False)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise PermissionError(f"other users can use the folder {folder}. Remove it, or run chmod 700 on it")
-    return folder
 
 
 class JsonConnection:
@@ -53,14 +35,7 @@ class JsonConnection:
     @property
     def is_same_user(self) -> bool:
         """Whether the other end is a process of this user or of root; true if the system does not provide that."""
-        if hasattr(socket, "SO_PEERCRED"):
-            size = struct.calcsize("3i")
-            _, user, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-        elif sys.platform == "darwin":
-            _, user = struct.unpack_from("2I", self._socket.getsockopt(0, _MACOS_PEER, 76))
-        else:
-            return True
-        return user in {os.geteuid(), 0}
+        return is_same_user(self._socket)
 
     async def __aenter__(self) -> JsonConnection:
         return self

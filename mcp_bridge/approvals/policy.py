@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from mcp_bridge.approvals.audit import AuditLog
 from mcp_bridge.approvals.grants import GrantStore
 from mcp_bridge.approvals.server import ApprovalServer
+from mcp_bridge.runtime.state_folder import get_state_folder, hash_path
 
 RUNTIME_FOLDER = Path("/run/user")
 """Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
@@ -43,21 +43,10 @@ def get_socket_folder(settings: Path) -> Path:
     """Return the folder with the sockets of all servers that run with a settings file."""
     runtime = RUNTIME_FOLDER / str(os.getuid()) if hasattr(os, "getuid") else None
     if runtime is not None and os.access(runtime, os.W_OK | os.X_OK) and runtime.stat().st_uid == os.getuid():
-        return runtime / "mcp-bridge" / _hash_path(settings)
-    return _get_state_folder() / "sockets" / _hash_path(settings)
+        return runtime / "mcp-bridge" / hash_path(settings)
+    return get_state_folder() / "sockets" / hash_path(settings)
 
 
 def get_store_file(settings: Path) -> Path:
     """Return the file of the default store for a settings file."""
-    return _get_state_folder() / f"{_hash_path(settings)}.sqlite3"
-
-
-def _get_state_folder() -> Path:
-    from platformdirs import user_state_path
-
-    return user_state_path("mcp-bridge", appauthor=False)
-
-
-def _hash_path(settings: Path) -> str:
-    """Return a short name, because the length of a socket's path is limited."""
-    return hashlib.sha256(str(settings).encode(errors="surrogateescape")).hexdigest()[:16]
+    return get_state_folder() / f"{hash_path(settings)}.sqlite3"

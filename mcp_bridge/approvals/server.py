@@ -20,6 +20,7 @@ from anyio.abc import SocketListener, SocketStream
 from mcp_bridge.approvals import connection
 from mcp_bridge.approvals.decisions import Scope
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.unix_sockets import create_private_folder, has_unix_sockets
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
@@ -100,7 +101,7 @@ class ApprovalServer:
 
     async def run(self) -> None:
         """Serve the socket until cancelled. If that is not possible it is logged, and no user is asked."""
-        if not connection.has_unix_sockets():
+        if not has_unix_sockets():
             logger.info("approvals at a terminal are not available: this system has no Unix sockets")
             return
         path = self._folder / f"{os.getpid()}-{token_hex(4)}{connection.SUFFIX}"
@@ -118,7 +119,7 @@ class ApprovalServer:
 
     def _listen(self, path: Path) -> socket.socket:
         for _ in range(MAX_TRIES):
-            connection.create_private_folder(self._folder)
+            create_private_folder(self._folder)
             _remove_stale_sockets(self._folder)
             with suppress(FileNotFoundError):  # another server has just ended, and removed the folder
                 return _open_socket(path)

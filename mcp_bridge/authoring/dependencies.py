@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.depends import Depends
@@ -23,8 +22,7 @@ Call = Callable[[Any, Mapping[str, Any]], Any]
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-@dataclass(frozen=True, slots=True)
-class DependencyStep:
+class DependencyStep(NamedTuple):
     """One dependency: its function and the parameters that it gets from earlier steps.
 
     `open` returns a context manager if the function yields its value, else the value or an awaitable.
@@ -42,12 +40,14 @@ class DependencyStep:
         return self.open(**arguments, **({self.context: ctx} if self.context is not None else {}))
 
 
-@dataclass(slots=True)
 class DependencyPlan:
     """The dependencies of a function in the order in which they are resolved, and the parameters that get them."""
 
-    steps: list[DependencyStep] = field(default_factory=list)
-    parameters: dict[str, int] = field(default_factory=dict)
+    __slots__ = ("parameters", "steps")
+
+    def __init__(self) -> None:
+        self.steps: list[DependencyStep] = []
+        self.parameters: dict[str, int] = {}
 
     @property
     def takes_context(self) -> bool:

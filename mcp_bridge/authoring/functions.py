@@ -7,15 +7,14 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mcp_bridge.authoring.dependencies import find_dependencies, make_injecting_handler, plan_dependencies
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.schema.callables import find_context_parameter, get_callable_name
-from mcp_bridge.schema.text_arguments import Bind, list_choices
 
 if TYPE_CHECKING:
     from mcp_bridge.schema.inference import Signature
+    from mcp_bridge.schema.text_arguments import Bind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +38,8 @@ def make_typed_handler(
     It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
     `bind` makes the keyword arguments; `signature.bind` by default.
     """
+
+    from mcp_bridge.authoring.dependencies import make_injecting_handler, plan_dependencies
 
     call, context = signature.call, signature.context
     bind = bind or signature.bind
@@ -69,6 +70,7 @@ def make_typed_handler(
 
 def infer_visible_signature(function: Callable[..., Any], *, text: bool = False) -> Signature:
     """Read a signature without the parameters that the server fills in. Raises TypeError as `infer_signature`."""
+    from mcp_bridge.authoring.dependencies import find_dependencies
     from mcp_bridge.schema.inference import infer_signature
 
     return infer_signature(function, skip=find_dependencies(function), text=text)
@@ -76,11 +78,24 @@ def infer_visible_signature(function: Callable[..., Any], *, text: bool = False)
 
 def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a handler of a function that takes the data as its one argument: the function, or with its dependencies."""
+    if not _may_have_marks(function):
+        return function
+    from mcp_bridge.authoring.dependencies import make_injecting_handler, plan_dependencies
+
     plan = plan_dependencies(function)
     if plan is None:
         return function
     context = find_context_parameter(function)
     return make_injecting_handler(function, plan, lambda data, values: function(data, **values), context)
+
+
+def _may_have_marks(function: Callable[..., Any]) -> bool:
+    """Whether a parameter has an annotation or a default, one of which may be a `Depends`."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+    return any(item.annotation is not item.empty or item.default is not item.empty for item in parameters)
 
 
 def collect_completions(
@@ -97,6 +112,8 @@ def collect_completions(
         raise TypeError(
             f"{get_callable_name(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}"
         )
+    from mcp_bridge.schema.text_arguments import list_choices  # tools do not need it
+
     for name, values in (given or {}).items():
         if isinstance(values, str):
             raise TypeError(

@@ -21,10 +21,10 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name, read_annotation, read_signature
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.text_arguments import Bind
 
 if TYPE_CHECKING:
     from mcp_bridge.schema.inference import Signature
+    from mcp_bridge.schema.text_arguments import Bind
 
 _SCALARS = str | int | float | bool
 Convert = Callable[[Any], Any]

@@ -8,10 +8,14 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
-    from mcp_bridge.runtime.supervisor import start_supervisor
-
-    gc.disable()  # collections during the imports take a tenth of a start; `run_command_line` enables them
+    gc.disable()  # collections during the imports take a tenth of a start; `enable_collections` ends that
     try:
+        if sys.argv[1:2] == ["serve"] and "--shared" in sys.argv:
+            from mcp_bridge.cli.shared.command_line import run_relay_command
+
+            run_relay_command(sys.argv[2:])
+        from mcp_bridge.runtime.supervisor import start_supervisor
+
         guard = start_supervisor(sys.argv[1:])  # before other imports, which would enlarge that process
         from mcp_bridge.cli.command_line import run_command_line
 
@@ -20,3 +24,9 @@ def main() -> None:
         from mcp_bridge.cli.exits import INTERRUPTED
 
         raise SystemExit(INTERRUPTED) from None
+
+
+def enable_collections() -> None:
+    """Enable the garbage collection that `main` has disabled. It does not visit what was imported until now."""
+    gc.freeze()
+    gc.enable()

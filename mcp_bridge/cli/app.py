@@ -42,8 +42,11 @@ COMMANDS: Mapping[str, Command] = {
     "validate": Command(options.ValidateOptions, "listing:validate_target"),
     "lint": Command(options.LintOptions, "lint:lint_tools"),
     "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
+    "approve": Command(options.ApproveOptions, "approve:approve_definitions"),
+    "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
+    "import": Command(options.ImportOptions, "importing:import_servers"),
     "install": Command(options.InstallOptions, "install:install_server"),
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
@@ -66,6 +69,10 @@ APPROVAL_COMMANDS: Mapping[str, Command] = {
     "list": Command(options.GrantListOptions, "approvals:show_grants"),
     "revoke": Command(options.RevokeOptions, "approvals:revoke_grants"),
 }
+SHARED_COMMANDS: Mapping[str, Command] = {
+    "list": Command(options.SharedListOptions, "shared.command:list_shared_servers"),
+    "stop": Command(options.SharedStopOptions, "shared.command:stop_shared_servers"),
+}
 
 
 _FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list", "dev": "doctor"}
@@ -76,7 +83,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "serve", "approvals"),
+        "Serve": ("init", "import", "serve", "shared", "approvals", "approve", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),
@@ -202,7 +209,7 @@ def _make_callback(command: Command) -> Callable[..., None]:
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
     fields = [context, *inspect.signature(command.options).parameters.values()]
     run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [field.replace(annotation=hints[field.name]) for field in fields]
+        [field.replace(kind=field.KEYWORD_ONLY, annotation=hints[field.name]) for field in fields]
     )
     run_command.__annotations__ = hints
     return run_command
@@ -224,6 +231,7 @@ _GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
         "bundle, Dockerfile, registry entry, client file or links.",
     ),
     ("module", MODULE_COMMANDS, PlainGroup, "Check Amplifier modules, and lock those that come from git."),
+    ("shared", SHARED_COMMANDS, PlainGroup, "List and stop the servers that clients share (`serve --shared`)."),
     (
         "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
         "Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",

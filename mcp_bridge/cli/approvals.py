@@ -16,7 +16,6 @@ from typing import cast
 import anyio
 
 from mcp_bridge.app.approval_policy import find_sockets_folder, open_approval_store
-from mcp_bridge.approvals import connection
 from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
 from mcp_bridge.approvals.decisions import MIN_READING_TIME, Scope
 from mcp_bridge.approvals.grants import Grant, GrantStore
@@ -28,6 +27,7 @@ from mcp_bridge.cli.output import escape, format_count, print_lines, report, sho
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.thread_pool import make_call_soon
+from mcp_bridge.runtime.unix_sockets import has_unix_sockets
 from mcp_bridge.settings import Settings, load
 
 CHOICES = (
@@ -48,7 +48,7 @@ _OUTCOMES = {
 def answer_bridges(options: AnswerOptions) -> None:
     """Answer the requests of the bridges that use these settings, until Ctrl-C or end of input. Raises ConfigError."""
     settings = _load_settings(options.file)
-    if not connection.has_unix_sockets():
+    if not has_unix_sockets():
         problem = "approvals in a terminal need Unix sockets, which this system lacks"
         raise ConfigError(problem, hint="Use a client that supports elicitation")
     if not settings.approvals.local:

@@ -149,8 +149,11 @@ async def _dispatch_call(
     async with bridge.run_sources():
         await bridge.wait_until_started()
         ready()
+        if name not in bridge.registry:
+            await bridge.wait_until_connected()
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
+            _check_not_built_in(bridge, name)
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
         data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema)
         call, result = ToolCall(id="cli", name=name, arguments=data), None
@@ -161,6 +164,13 @@ async def _dispatch_call(
                 result = await bridge.registry.dispatch(call, ctx)
                 tasks.cancel_scope.cancel()
         return result
+
+
+def _check_not_built_in(bridge: Bridge, name: str) -> None:
+    """Raise ConfigError for a tool of the server itself."""
+    if name in bridge.identity.listing.built_in:
+        hint = "Call the tool itself by its name, see mcp-bridge list"
+        raise ConfigError(f"'{name}' exists only for MCP clients of a running server", where="tool", hint=hint)
 
 
 def _start_bar() -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
-from mcp_bridge.isolation import worker_system
+from mcp_bridge.runtime import process_group
 
 GRACE = 1.0
 """Seconds that a process has to exit by itself, and its pipes to end."""
@@ -73,7 +73,7 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill the process and its children."""
-        worker_system.kill_group(self.process.pid)
+        process_group.kill_group(self.process.pid)
         self.process.wait()
 
     def read_stderr_tail(self, length: int, timeout: float) -> str:

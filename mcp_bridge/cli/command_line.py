@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
+from mcp_bridge.cli import enable_collections
 from mcp_bridge.cli.exits import INTERRUPTED, ExitCode, LastExitHandler, exit_process, report_errors
 from mcp_bridge.cli.parameters import parse_arguments
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -41,15 +41,9 @@ def _run_command(words: Sequence[str], guard: Supervisor | None) -> None:
     if options is not None:
         from mcp_bridge.cli.serve import serve_target
 
-        _enable_collections()
         serve_target(options, guard)
     else:
         from mcp_bridge.cli.app import app
 
-        _enable_collections()
+        enable_collections()
         app(obj=guard)
-
-
-def _enable_collections() -> None:
-    gc.freeze()  # collections need not visit what was imported
-    gc.enable()

@@ -102,7 +102,9 @@ def install_server(options: InstallOptions) -> None:
         entry, notes = _build_remote_entry(options, options.file), ["the server at the URL was not contacted"]
         source = options.file
     else:
-        entry, served = build_entry(Path(options.file) if options.file is not None else None, options.name)
+        entry, served = build_entry(
+            Path(options.file) if options.file is not None else None, options.name, shared=options.shared
+        )
         entry, source, notes = _add_variables(entry, options), str(served.path), [*served.notes]
     task = Installation(
         client=client,
@@ -121,15 +123,17 @@ def install_server(options: InstallOptions) -> None:
         _install(task)
 
 
-def build_entry(file: Path | None, name: str | None) -> tuple[ServerEntry, ServedFile]:
+def build_entry(file: Path | None, name: str | None, *, shared: bool = False) -> tuple[ServerEntry, ServedFile]:
     """Build the entry that serves a file under the given name, or the name in its settings.
+
+    If it is `shared`, the client uses one server together with others.
 
     Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
     """
     name = _check_server_name(name)
     served = check_file(find_file(file))
     command, *arguments = find_program()
-    args = (*arguments, "serve", str(served.path))
+    args = (*arguments, "serve", *(["--shared"] if shared else []), str(served.path))
     return ServerEntry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
 
 
@@ -144,6 +148,8 @@ def _build_remote_entry(options: InstallOptions, url: str) -> ServerEntry:
     """Build the entry for a URL. Raises ConfigError for options that only a server that is started can have."""
     if options.env:
         raise ConfigError("cannot be used with a URL", where="--env", hint="Set variables where that server runs.")
+    if options.shared:
+        raise ConfigError("cannot be used with a URL", where="--shared", hint="All clients share that server anyway.")
     if options.token_env is not None:
         _check_variable(options.token_env, "--token-env")
     parts = urlsplit(url)

@@ -41,11 +41,15 @@ def lint_tools(options: LintOptions) -> None:
         bridge = load_target(options.file).bridge
         anyio.run(run_until_started, bridge)
     tools = _list_wire_tools(bridge)
+    listing = bridge.identity.listing
+    count = len(listing.select_listed(bridge.registry.list_names())) + len(listing.built_in)
     server = options.server_name or check_file(find_file(options.file)).name
     findings = [
         finding
         for profile in profiles
-        for finding in lint(tools, profile, server_name=server, dialect=bridge.dialect, result=bridge.identity.result)
+        for finding in lint(
+            tools, profile, server_name=server, dialect=bridge.dialect, result=bridge.identity.result, count=count
+        )
     ]
     problems = {name: lines for name, lines in bridge.problems.items() if lines}
     ok = not problems and not any(finding.level == "error" for finding in findings)

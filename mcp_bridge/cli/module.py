@@ -23,6 +23,7 @@ from mcp_bridge.cli.options import ModuleOptions, check_timeout
 from mcp_bridge.cli.output import escape, format_count, print_lines, show_table, write_json
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.isolation import worker_system
+from mcp_bridge.runtime import process_group
 from mcp_bridge.runtime.redaction import Redactor
 
 START_TIMEOUT = 60.0
@@ -148,7 +149,7 @@ class Probe(ChildProcess):
 
     def __init__(self, order: Json, folder: str) -> None:
         self._is_garbled = False
-        super().__init__(worker_system.wrap_command(COMMAND), folder)
+        super().__init__(process_group.wrap_command(COMMAND), folder)
         self.send(order)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -178,7 +179,7 @@ class Probe(ChildProcess):
     def end(self) -> None:
         """End the process now: its supervisor does that, or if that takes too long the whole group is killed."""
         if self.process.poll() is None:
-            worker_system.terminate_worker(self.process.pid)
+            process_group.terminate_supervisor(self.process.pid)
             if sys.platform != "win32":
                 self.process.send_signal(signal.SIGCONT)  # the module may have stopped the supervisor
             self.wait_for_exit(KILL_TIMEOUT)

@@ -67,7 +67,7 @@ def _find_git_modules(settings: Settings) -> list[RequestedModule]:
 
 def _list_git_sources(amplifier: AmplifierOptions) -> Iterator[tuple[tuple[str | int, ...], str]]:
     plan, _ = read_plan(amplifier.plan)
-    for spec in plan.list_modules():
+    for spec in (*plan.list_modules(), *plan.list_agent_modules()):
         if is_git_source(spec.source):
             yield (*spec.place, "source"), spec.source
 

@@ -226,6 +226,9 @@ class InstallOptions:
         str | None,
         Option(metavar="NAME", help="The variable with the bearer token for a URL. Only a reference is written."),
     ] = None
+    shared: Annotated[
+        bool, Option("--shared", help="Let this client share one server with the others that install it so.")
+    ] = False
     dry_run: DryRunOption = False
     only_print: Annotated[
         bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
@@ -238,6 +241,21 @@ class InstallOptions:
     check: Annotated[
         bool, Option("--check/--no-check", help="Start the server once, and install it only if it works.")
     ] = True
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """Make a settings file from the servers in the files of your MCP clients. Secrets are not copied."""
+
+    sources: Annotated[
+        list[str] | None,
+        Option("--from", metavar="CLIENT|FILE", help="Take servers only from this client or file. Repeatable."),
+    ] = None
+    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The file to write; `-` prints it.")] = Path(
+        "mcp-bridge.yaml"
+    )
+    force: Annotated[bool, Option("--force", help="Replace the file if it exists.")] = False
     as_json: JsonOption = False
 
 
@@ -278,6 +296,49 @@ class LockOptions:
     ] = None
     update: Annotated[bool, Option("--update", help="Also update modules that are already locked.")] = False
     as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveOptions:
+    """Show how tools of other servers have changed, and accept them. Exits with 1 if any is not accepted."""
+
+    file: SettingsArgument = None
+    tool: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Only this tool, as TOOL or SERVER/TOOL, with the wildcards * and ?; repeatable."),
+    ] = None
+    yes: Annotated[bool, Option("--yes", "-y", help="Accept without asking.")] = False
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "critical"  # problems are reported at every level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginOptions:
+    """Sign in to a server with `auth: oauth`, in the browser."""
+
+    server: Annotated[str, Argument(help="The name of the server in the settings.")]
+    file: SettingsArgument = None
+    keyring: Annotated[
+        bool,
+        Option(
+            "--keyring/--no-keyring",
+            help="Keep the tokens in the keyring of the system if it has one, or always in a file.",
+        ),
+    ] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedListOptions:
+    """List the shared servers that are running."""
+
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedStopOptions:
+    """Stop shared servers. Running calls may finish, and clients start a new server when they need one."""
+
+    file: Annotated[Path | None, Argument(help="The file that is served. Default: all shared servers.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

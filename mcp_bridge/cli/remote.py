@@ -42,6 +42,7 @@ async def use_server(target: ServerAddress | Path | None, use: Callable[[Any], A
     errors: list[BridgeError] = []
     async with bridge.run_sources(), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
+        await bridge.wait_until_connected()
         await tasks.start(bridge.endpoint.run)
         try:
             results.append(await run_with_client(connect(bridge.endpoint), use, **options))

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp_bridge.app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
-from mcp_bridge.cli import logs
+from mcp_bridge.cli import enable_collections, logs
 from mcp_bridge.cli.output import format_entry_counts, report
 from mcp_bridge.cli.serve_options import ServeOptions
-from mcp_bridge.cli.target import BridgeTarget, hide_secrets, load_target
+from mcp_bridge.cli.target import NO_RECORD, BridgeTarget, hide_secrets, load_target
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.registry.plugins import FILE_STORES, make_store
 from mcp_bridge.runtime.process_tree import end_descendants
@@ -33,6 +33,10 @@ DEFAULT_ADDRESS = ("127.0.0.1", 8808)
 
 def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
     """Serve a file; `guard` is the process guard, if one is running. Raises ConfigError."""
+    if options.shared:
+        from mcp_bridge.cli.shared.command_line import run_relay
+
+        run_relay(options)
     logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
@@ -40,17 +44,24 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
     with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised:
         if options.http is None:
             with reserve_stdio() as pipes:  # before any tool is imported: what tools print must not reach the client
-                target = load_target(options.file, watch=options.reload, token_env=options.token_env)
+                target = _load_bridge(options)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
                 with logs.hold_start_errors() as release:
-                    run_on_event_loop(
-                        serve_stdio, target.bridge, pipes, ending, release, loop_factory=target.loop_factory
-                    )
+                    serve = partial(serve_stdio, loaded=enable_collections)
+                    run_on_event_loop(serve, target.bridge, pipes, ending, release, loop_factory=target.loop_factory)
         else:
             with detach_stdin():
-                target = load_target(options.file, watch=options.reload, token_env=options.token_env)
+                target = _load_bridge(options)
+                enable_collections()
                 _serve_http(target, options.http, options.token_env, ending)
+
+
+def _load_bridge(options: ServeOptions) -> BridgeTarget:
+    target = load_target(options.file, watch=options.reload, token_env=options.token_env)
+    if os.environ.get(NO_RECORD):
+        target.bridge.disable_recording()
+    return target
 
 
 def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: ShutdownSignals) -> None:

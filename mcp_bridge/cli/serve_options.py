@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from mcp_bridge.cli.parameters import Argument, Option
 
@@ -18,8 +17,7 @@ FileArgument = Annotated[Path | None, Argument(help=FILE_HELP)]
 LogLevelOption = Annotated[str, Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(NamedTuple):
     """Serve tools to MCP clients over stdio or HTTP."""
 
     file: FileArgument = None
@@ -36,6 +34,14 @@ class ServeOptions:
             metavar="NAME", help="Require HTTP clients to send a bearer token: the value of this environment variable."
         ),
     ] = None
+    shared: Annotated[
+        bool,
+        Option(
+            "--shared",
+            help="Use one server for all clients that serve this file over stdio. It starts with the first client, and "
+            "ends some time after the last one (not on Windows).",
+        ),
+    ] = False
     reload: Annotated[bool, Option("--reload", help="Reload changed Python files, and notify clients.")] = False
     guard: Annotated[
         bool | None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
@@ -17,16 +16,17 @@ if TYPE_CHECKING:
     from mcp_bridge.app.bridge import Bridge
     from mcp_bridge.settings import Settings
 
-SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".jsonc")
 DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
 _PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
 """Names that every project may have: such a file is named after its folder."""
-_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+(/|$)")
+NO_RECORD = "MCP_BRIDGE_NO_RECORD"
+"""The variable with which `doctor` starts servers, so that a bridge only reads what it knows about other servers."""
+_HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BridgeTarget:
+class BridgeTarget(NamedTuple):
     """A bridge that is not running yet, with its settings and event loop where it comes from a settings file."""
 
     path: Path
@@ -35,8 +35,7 @@ class BridgeTarget:
     loop_factory: LoopFactory | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedFile:
+class ServedFile(NamedTuple):
     """A file to serve: its absolute path, its default server name, the variables it needs, and notes for the user."""
 
     path: Path
@@ -63,7 +62,7 @@ def is_settings(path: Path) -> bool:
 def check_servable(path: Path) -> None:
     """Check that a path which is no settings file can be served. Raises ConfigError."""
     if not os.path.exists(path):  # Path.exists raises for a name that is too long
-        hint = "The URL of a server begins with http://" if _HOST_AND_PORT.match(str(path)) else "Check the path"
+        hint = "The URL of a server begins with http://" if re.match(_HOST_AND_PORT, str(path)) else "Check the path"
         raise ConfigError("no such file or folder", path=str(path), hint=hint)
     if path.suffix != ".py" and not path.is_dir():
         raise ConfigError("this file cannot be served", path=str(path), hint=_HINT)
@@ -82,6 +81,7 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
         token_env = token_env or settings.http.token_env
         needs_token = token_env is not None or bool(settings.http.tokens) or settings.http.jwt is not None
         bridge = build_from_settings(settings, watch=watch, private=needs_token)
+        bridge.add_secret_listener(logs.hide_secrets)
         if settings.http.tokens:
             from mcp_bridge.app.http_access import list_known_tokens
 
@@ -103,9 +103,10 @@ def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
 
 
 async def run_until_started(bridge: Bridge) -> None:
-    """Run the sources until each has published its entries. Raises ConfigError and SourceError as serving would."""
+    """Run the sources until each has published or tried to connect. Raises ConfigError and SourceError."""
     async with bridge.run_sources(serving=False):
         await bridge.wait_until_started()
+        await bridge.wait_until_connected()
 
 
 def _choose_loop_factory(settings: Settings) -> LoopFactory:
@@ -127,10 +128,10 @@ def check_file(path: Path) -> ServedFile:
 
 
 def _check_settings(path: Path) -> ServedFile:
-    from mcp_bridge.settings import parse, read_document
+    from mcp_bridge.settings import parse, prepare, read_document
     from mcp_bridge.settings.environment import list_variables
 
-    document = read_document(path)
+    document = prepare(read_document(path))
     secrets = [variable.name for variable in list_variables(document) if variable.default is None]
     unset = [name for name in secrets if name not in os.environ]
     try:

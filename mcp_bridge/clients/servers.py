@@ -83,7 +83,11 @@ def raise_as_unsafe(path: Path) -> Iterator[None]:
 
 def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
     """Whether an entry starts a bridge: by the command or the module, directly or through another command."""
-    argv = parse_entry_command(client, value).argv
+    return starts_bridge(parse_entry_command(client, value).argv)
+
+
+def starts_bridge(argv: Sequence[str]) -> bool:
+    """Whether a command starts a bridge, directly or through another command."""
     if argv and _get_program_name(argv[0]) == PROGRAM:
         return True
     pairs = tuple(itertools.pairwise(argv))

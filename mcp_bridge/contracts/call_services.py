@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.contracts.content import EmbeddedResource
 from mcp_bridge.contracts.errors import ToolError
 from mcp_bridge.contracts.log_levels import Level
 from mcp_bridge.contracts.session_state import StateValues
 from mcp_bridge.contracts.tool import ToolResult
+
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.content import EmbeddedResource
 
 
 class CallServices:
@@ -68,6 +70,8 @@ class CallServices:
             ToolError: The resource could not be read; with the text and code of the failure.
             RuntimeError: This call runs outside a registry.
         """
+        from mcp_bridge.contracts.content import EmbeddedResource
+
         result = await self.fetch_resource(uri)
         if result.is_error:
             raise ToolError(result.error_text, code=result.code or ToolError.code)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -22,9 +22,10 @@ class Text(Content):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class InjectedText(Text):
     """Text for the model that a policy adds to a result."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,12 @@ class Audio(Content):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Content):
-    """A resource inside the result: its URI, and its text or bytes."""
+    """A resource inside the result: its URI, and its text or bytes. `resource_meta` is its own `_meta`."""
 
     uri: str
     content: str | bytes
     mime_type: str | None = None
+    resource_meta: Mapping[str, Any] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +64,4 @@ class ResourceLink(Content):
     description: str | None = None
     mime_type: str | None = None
     size: int | None = None
+    icons: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)

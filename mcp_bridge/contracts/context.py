@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.call_services import CallServices
 from mcp_bridge.contracts.caller import Caller, Hold
-from mcp_bridge.contracts.content import InjectedText
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
-if TYPE_CHECKING:  # questions are imported when the first one is asked
+if TYPE_CHECKING:  # questions are imported when the first one is asked, content for the first call
+    from mcp_bridge.contracts.content import InjectedText
     from mcp_bridge.contracts.handlers import NeedsInput
     from mcp_bridge.contracts.question import Answer, PendingAnswer, Question, Root, Sampled
 

@@ -12,7 +12,7 @@ BridgeError
     ├── Denied             ├── ToolTimeout        ├── ToolError (raised by a tool's author)
     ├── ApprovalDeclined   ├── ResourceNotFound   ├── PromptNotFound
     ├── MissingCapability  ├── InvalidAnswer      ├── QuestionExpired
-    └── ToolCrashed
+    ├── ToolCrashed        └── DefinitionChanged
 """
 
 from __future__ import annotations
@@ -186,6 +186,12 @@ class ToolUnavailable(CallError):
     """The tool exists, but something that it depends on does not respond."""
 
     code = "tool_unavailable"
+
+
+class DefinitionChanged(CallError):
+    """The definition of the tool is not the one that the user has accepted."""
+
+    code = "definition_changed"
 
 
 class ToolFailed(CallError):

@@ -1,8 +1,9 @@
 """The extension points, as protocols: a class implements one by having its members, without inheriting from it.
 
 A source needs `name` and `run`. Everything else that the core uses is declared in the optional protocols below:
-`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource`, `WorkingDirSource` and `FileListingSource`. A
-middleware that adds texts to results is an `InjectingMiddleware`.
+`GoverningSource`, `ApprovalSource`, `SecretSource`, `CredentialSource`, `NotifyingSource`, `SubscribingSource`,
+`PinningSource`, `ConnectingSource`, `ReportingSource`, `WorkingDirSource` and `FileListingSource`. A middleware that
+adds texts to results is an `InjectingMiddleware`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.source_status import SourceStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
@@ -35,11 +37,46 @@ class ToolSource(Protocol):
 
 
 @runtime_checkable
+class PrefixingOptions(Protocol):
+    """The options of a source whose tools have a prefix if the settings give none."""
+
+    def default_prefix(self, name: str) -> str:
+        """Return the prefix for a source of this name."""
+
+
+@runtime_checkable
 class WorkingDirSource(Protocol):
     """A source whose tools work in the folder of the setting `working_dir`."""
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
         """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
+
+
+@runtime_checkable
+class PinningSource(Protocol):
+    """A source that publishes definitions of a third party, and keeps those that the user has accepted in a file."""
+
+    def pin_definitions(self, settings_file: Path) -> None:
+        """Use the lock file of these settings; called before `run`."""
+
+    def disable_recording(self) -> None:
+        """Only read the files of these settings; called before `run`."""
+
+
+@runtime_checkable
+class ConnectingSource(Protocol):
+    """A source that connects to a server, again and again if that fails."""
+
+    def request_attempt(self) -> None:
+        """Try to connect soon, if there is no connection: a client wants to know what is published."""
+
+
+@runtime_checkable
+class CredentialSource(Protocol):
+    """A source that reads secrets while it runs."""
+
+    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
+        """Call `add_secrets` with each secret before it is used."""
 
 
 @runtime_checkable
@@ -129,3 +166,26 @@ class NotifyingSource(Protocol):
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
         """Call `updated` with the URI of each resource that changes, from any thread."""
+
+
+@runtime_checkable
+class ReportingSource(Protocol):
+    """A source that depends on a connection, and reports its state."""
+
+    @property
+    def status(self) -> SourceStatus:
+        """The state at this moment."""
+
+    async def wait_for_attempt(self) -> None:
+        """Wait until the first attempt to connect has succeeded or failed."""
+
+
+@runtime_checkable
+class SubscribingSource(Protocol):
+    """A source that has to know which resources clients are subscribed to, in order to receive their changes."""
+
+    def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
+        """Report the changes of this resource from now on, or no longer. It may be a resource of another source."""
+
+    async def wait_until_followed(self) -> None:
+        """Wait until no change of these resources can be missed, if that is possible now."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-X_MCP_HEADER = "x-mcp-header"
-"""The keyword in a property's schema that names the header."""
+from mcp_bridge.contracts.tool import X_MCP_HEADER
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
+from typing import NamedTuple
 
 from mcp_bridge._version import __version__
+from mcp_bridge.contracts.listing import LIST_ALL, ToolListing
 from mcp_bridge.contracts.server_info import ServerInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(NamedTuple):
     """How a server presents itself to clients, and the limits of its lists and results.
 
     Attributes:
@@ -18,6 +19,7 @@ class Identity:
         content: The most bytes of everything else in it.
         ttl_ms: How many milliseconds clients of the stateless era may cache a list.
         private: Whether only the client that asked may use a cached list (MCP 2026-07-28, server/utilities/caching).
+        listing: What tools/list has besides, or instead of, the tools of the sources.
         is_open: Whether a source may still declare a `ServerInfo`, so that clients wait for the sources.
     """
 
@@ -30,9 +32,10 @@ class Identity:
     content: int = 16 * 1024 * 1024
     ttl_ms: int = 60_000
     private: bool = False
+    listing: ToolListing = LIST_ALL
     is_open: bool = False
 
     def with_info(self, info: ServerInfo) -> Identity:
         """Return a copy with the values that `info` sets."""
         given = {item.name: getattr(info, item.name) for item in fields(info) if item.name != "lifespan"}
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        return self._replace(**{name: value for name, value in given.items() if value is not None})

@@ -16,7 +16,8 @@ class Offer:
     """Everything that a source publishes. Publishing a new offer replaces the old one.
 
     `problems` has a line for each entry that the source could not publish. `server` is how the source
-    describes the server; the settings take precedence.
+    describes the server; the settings take precedence. With `partial`, entries whose names other sources have are left
+    out; without it, one such name rejects the whole offer.
     """
 
     tools: Sequence[ToolEntry] = ()
@@ -25,6 +26,7 @@ class Offer:
     prompts: Sequence[PromptEntry] = ()
     problems: Sequence[str] = ()
     server: ServerInfo | None = None
+    partial: bool = False
 
     @property
     def entries(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:

@@ -1,13 +1,12 @@
-"""Prompts as data: entry, arguments, messages (MCP 2025-11-25 and 2026-07-28, server/prompts)."""
+"""Prompts as data: entry and arguments (MCP 2025-11-25 and 2026-07-28, server/prompts)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from mcp_bridge.contracts.completion import Completions
-from mcp_bridge.contracts.content import Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +17,6 @@ class PromptArgument:
     description: str = ""
     required: bool = False
     title: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Message(Content):
-    """One message of a prompt or of a sampling request. `content` is a block, text or bytes."""
-
-    content: Content | str | bytes
-    role: Literal["user", "assistant"] = "user"
 
 
 @dataclass

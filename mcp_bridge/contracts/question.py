@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.handlers import NeedsInput
-from mcp_bridge.contracts.prompt import Message
+from mcp_bridge.contracts.message import Message
 
 __all__ = ["Answer", "Form", "Link", "NeedsInput", "PendingAnswer", "Question", "Root", "Roots", "Sampled", "Sampling"]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.contracts.tasks import TaskOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +20,11 @@ class State:
         ttl: The most seconds that a question waits for its answer.
         parked: The most calls that may wait at once.
         store: Records which states have been used; None for the memory of this process.
+        tasks: Which calls may continue as tasks; None for none.
     """
 
     keys: Sequence[str] = ()
     ttl: float = 600.0
     parked: int = 256
     store: Store | None = None
+    tasks: TaskOptions | None = None

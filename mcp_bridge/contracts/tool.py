@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mcp_bridge.contracts.content import Content
+if TYPE_CHECKING:  # content is imported for the first call
+    from mcp_bridge.contracts.content import Content
+
+X_MCP_HEADER = "x-mcp-header"
+"""The keyword in an argument's schema that names the header which HTTP clients copy it into, see `Header`."""
 
 
 @dataclass
@@ -40,7 +44,9 @@ class ToolEntry:
 
     `handler` takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
     also receives the context of the call, by that parameter's name. It may be async. `owner` is the name of the source
-    that published the entry; the registry sets it.
+    that published the entry; the registry sets it. `affinity` names the argument and the output field with the id of
+    state that the handler keeps in its process for later calls; isolated calls with the same id run in that process.
+    If not `is_listed`, the tool is in no list, and can be called by its name.
     """
 
     name: str
@@ -55,6 +61,8 @@ class ToolEntry:
     icons: list[dict[str, Any]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
     owner: str = ""
+    affinity: str = ""
+    is_listed: bool = True
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
         """Return this entry as a definition. Schemas are shared with the entry, tags are copied.

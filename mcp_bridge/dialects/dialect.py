@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaDialect:
+class SchemaDialect(NamedTuple):
     """What is rewritten; by default nothing."""
 
     inline_references: bool = False
@@ -28,9 +27,7 @@ class SchemaDialect:
 
     def __or__(self, other: SchemaDialect) -> SchemaDialect:
         """A dialect that rewrites what either of the two rewrites."""
-        return SchemaDialect(
-            **{item.name: getattr(self, item.name) or getattr(other, item.name) for item in fields(self)}
-        )
+        return SchemaDialect(*(own or added for own, added in zip(self, other, strict=True)))
 
 
 NO_DIALECT = SchemaDialect()

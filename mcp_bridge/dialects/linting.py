@@ -61,6 +61,7 @@ class ListedTools:
     server: str
     dialect: SchemaDialect
     result: int | None
+    count: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,7 @@ def lint(
     server_name: str = "mcp-bridge",
     dialect: SchemaDialect = NO_DIALECT,
     result: int | None = None,
+    count: int | None = None,
 ) -> Sequence[LintFinding]:
     """What the client would do with these tools, worst first. Never raises.
 
@@ -91,9 +93,10 @@ def lint(
         server_name: The server's name in the client. Some clients put it before the names of tools.
         dialect: The dialect that was applied to the list already.
         result: The server's limit for the text of one result in characters, if it is known.
+        count: How many tools the client sees, if it searches for the others.
     """
     valid = [tool for tool in tools if isinstance(tool, Mapping)]
-    listed = ListedTools(tools=valid, server=server_name, dialect=dialect, result=result)
+    listed = ListedTools(tools=valid, server=server_name, dialect=dialect, result=result, count=count)
     originals = {_get_name(tool): _get_original_name(tool) for tool in valid}
     findings = [
         LintFinding(
@@ -139,8 +142,8 @@ def _check_name_characters(fact: NameCharacters, listed: ListedTools, _: Profile
 
 
 def _check_tool_count(fact: ToolCount, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    if (count := len(listed.tools)) > fact.most:
-        cure = "Publish fewer (`include`, `exclude` or `tags` of a source), or split them over several servers"
+    if (count := len(listed.tools) if listed.count is None else listed.count) > fact.most:
+        cure = "Publish fewer (`include`, `exclude` or `tags` of a source), set `tool_search`, or use several servers"
         yield _Violation(text=f"there are {count} tools, and {profile.title} accepts {fact.most}", cure=cure)
 
 

@@ -31,7 +31,7 @@ from mcp_bridge.documents.syntax import index_lines
 from mcp_bridge.documents.value_text import SHORTEST_SECRET, describe_kind, is_encodable, redact_values
 
 MAX_BYTES = 1024 * 1024
-_FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
+_FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "jsonc", ".toml": "toml", ".jsonc": "jsonc"}
 SUFFIXES = tuple(_FORMATS)
 
 _LARGEST = 2**64
@@ -43,7 +43,8 @@ class Document:
     """Plain data with the file it came from (`path`, empty when there is none).
 
     `hidden_places` are the key paths whose text came from the environment, `secrets` the values: no message shows
-    either. `visible_secrets` are those of the secrets that clients may see.
+    either. `visible_secrets` are those of the secrets that clients may see. `entry_problems` are the problems that
+    concern one entry each, by its place.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Document:
     hidden_places: frozenset[KeyPath] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     visible_secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    entry_problems: Mapping[KeyPath, ConfigError] = field(default_factory=dict, repr=False)
 
     def get_line(self, where: Sequence[PathStep]) -> int | None:
         """Return the line, from 1, of a key path or of its nearest ancestor that has one."""

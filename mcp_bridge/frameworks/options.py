@@ -7,6 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.settings import Duration, SettingsModel
 
@@ -33,7 +34,7 @@ class FrameworkOptions(SettingsModel):
             raise ValueError("give objects, utcp, or both")
         return self
 
-    def build(self, name: str, directory: Path, *, watch: bool) -> FrameworkSource:
+    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
         """Build the source. Relative paths start at `directory`. `watch` has no effect: objects are imported once."""
         return FrameworkSource(
             name,

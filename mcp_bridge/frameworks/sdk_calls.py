@@ -8,28 +8,21 @@ function wait for an answer. The bridge carries them to clients of both eras.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
-from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.handlers import NeedsInput
-from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.frameworks.common import Json, is_a
-from mcp_bridge.wire.content import render_block
+from mcp_bridge.wire import questions
 
 VERSION = "2025-11-25"
 """The protocol version that servers see."""
 TOKEN = "bridge"  # noqa: S105  # the server reports progress only if there is one
 _LIST_CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
-_SAMPLING = {
-    "systemPrompt": "system_prompt", "temperature": "temperature", "stopSequences": "stop_sequences",
-    "modelPreferences": "model_preferences", "includeContext": "include_context", "metadata": "metadata",
-    "tools": "tools", "toolChoice": "tool_choice",
-}  # fmt: skip
 
 
 class BackChannel:
@@ -53,8 +46,8 @@ class BackChannel:
         if method == "ping":
             return {}
         try:
-            question = read_question(method, params or {})
-            return render_answer((await self._ctx.put({"": question}))[""])
+            question = questions.read_question(method, params or {})
+            return questions.render_answer((await self._ctx.put({"": question}))[""])
         except (CallError, ValueError) as error:
             raise import_module("mcp.shared.exceptions").MCPError(code=-32600, message=str(error)) from error
 
@@ -101,7 +94,7 @@ class RequestFactory:
             lifespan_context=lifespan,
             protocol_version=VERSION,
             method=method,
-            params={**params, **render_continuation(ctx), "_meta": dict(ctx.meta)},
+            params={**params, **questions.render_continuation(ctx.answers, ctx.state), "_meta": dict(ctx.meta)},
             request_id=ctx.request_id or "0",
             meta={"progress_token": ctx.meta.get("progressToken", TOKEN)},
             close_sse_stream=ctx.close_stream,
@@ -115,44 +108,10 @@ def find_session(ctx: CallContext) -> str:
     return uuid4().hex if ctx.client is not None else "process"
 
 
-def read_question(method: str, params: Mapping[str, Any]) -> Question:
-    """Return a request of the server as a question. Raises ValueError for an unknown method."""
-    if method == "elicitation/create":
-        if params.get("mode") == "url":
-            return Link(params["message"], str(params["url"]))
-        return Form(params["message"], params["requestedSchema"])
-    if method == "sampling/createMessage":
-        options = {name: params[key] for key, name in _SAMPLING.items() if params.get(key) is not None}
-        return Sampling(params["messages"], params["maxTokens"], **options)
-    if method == "roots/list":
-        return Roots()
-    raise ValueError(f"Method not found: {method}")
-
-
-def render_answer(answer: Answer | Sampled | Sequence[Root]) -> Json:
-    """Return an answer as the client's result of the request."""
-    if isinstance(answer, Answer):
-        return {"action": answer.action, **({"content": dict(answer.content)} if answer.accepted else {})}
-    if isinstance(answer, Sampled):
-        blocks = [render_block(one, VERSION) if isinstance(one, Content) else dict(one) for one in answer.content]
-        content = blocks[0] if len(blocks) == 1 else blocks
-        reason = {"stopReason": answer.stop_reason} if answer.stop_reason else {}
-        return {"role": answer.role, "content": content, "model": answer.model, **reason}
-    return {"roots": [{"uri": root.uri, **({"name": root.name} if root.name else {})} for root in answer]}
-
-
 def read_needs(result: Any) -> NeedsInput:
     """Return the SDK's InputRequiredResult as a NeedsInput. Raises ValueError if it asks nothing."""
     requests = {key: dump_json(request) for key, request in (result.input_requests or {}).items()}
-    questions = {key: read_question(one["method"], one.get("params") or {}) for key, one in requests.items()}
-    return NeedsInput(questions, result.request_state)
-
-
-def render_continuation(ctx: CallContext) -> Json:
-    """Return the answers to a NeedsInput, and its state, as the parameters that the SDK reads them from."""
-    answers = {key: render_answer(answer) for key, answer in ctx.answers.items()}
-    state = {"requestState": ctx.state} if ctx.state is not None else {}
-    return {**({"inputResponses": answers} if answers else {}), **state}
+    return questions.read_needs(requests, result.request_state)
 
 
 def find_call_error(error: BaseException | None) -> CallError | None:

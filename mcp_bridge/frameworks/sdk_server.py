@@ -14,8 +14,9 @@ import anyio
 from mcp_bridge.contracts.content import Content, EmbeddedResource, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.handlers import NeedsInput
+from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
+from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult

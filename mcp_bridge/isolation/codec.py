@@ -13,7 +13,7 @@ from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.handlers import NeedsInput
-from mcp_bridge.contracts.prompt import Message
+from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.isolation.order import CONTEXT_FIELDS

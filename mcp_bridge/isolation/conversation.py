@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Denied, InvalidOutput, Overloaded
@@ -37,6 +38,7 @@ logger = logging.getLogger("mcp_bridge.isolation")
 
 MAX_REQUESTS = 100
 """Questions, and calls of other tools, that a call in a worker can have at once."""
+_RESULTS = ("result", "too long")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class WorkerCall:
 
     `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
     for the entry in messages. `check_name` decides under which names the worker may run tools inside the call. `source`
-    is the name of the entry's source.
+    is the name of the entry's source, `affinity` the entry's own.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class WorkerCall:
     what: str
     check_name: CheckName = reject_name
     source: str = ""
+    affinity: str = ""
 
 
 class WorkerCrash(Exception):
@@ -76,24 +79,40 @@ async def run_worker_call(
     """
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
     messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": encode_context(ctx)})
-    result: Json | None = None
+    async with messages:
+        message = await anext(messages, None)
+        if message is not None and message["say"] not in _RESULTS:
+            message = await _serve_until_result(worker, request, ctx, isolation, message, messages)
+    if message is None:
+        raise WorkerCrash
+    return _decode_outcome(worker, message, request)
+
+
+async def _serve_until_result(
+    worker: WorkerProcess,
+    request: WorkerCall,
+    ctx: CallContext,
+    isolation: IsolationOptions,
+    message: Json,
+    messages: MemoryObjectReceiveStream[Json],
+) -> Json | None:
+    """Handle the messages of a call from the first one on, and return its result; None if the worker ends before.
+
+    Most calls send nothing but a result, and so do not need the task groups.
+    """
     runs = NestedRuns(ctx, request.check_name)
     requests = _WorkerRequests(worker, runs, isolation, request.source)
-    async with messages, runs, anyio.create_task_group() as tasks:
+    received: Json | None = message
+    async with runs, anyio.create_task_group() as tasks:
         runs.tasks = tasks
-        async for message in messages:
-            event = message["say"]
-            if event in ("result", "too long"):
-                result = message
-                break
+        while received is not None and (event := received["say"]) not in _RESULTS:
             if event == "ask":
-                await requests.start_request(message, tasks)
+                await requests.start_request(received, tasks)
             else:
-                await _forward_notification(event, message, ctx)
+                await _forward_notification(event, received, ctx)
+            received = await anext(messages, None)
         tasks.cancel_scope.cancel()
-    if result is None:
-        raise WorkerCrash
-    return _decode_outcome(worker, result, request)
+    return received
 
 
 def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -> ToolResult | NeedsInput | Exception:

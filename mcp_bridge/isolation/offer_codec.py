@@ -65,6 +65,8 @@ _FIELDS: dict[EntryKind, tuple[str, ...]] = {
 def _encode_entry(kind: EntryKind, entry: Any) -> Json:
     values = {name: to_plain(getattr(entry, name)) for name in _FIELDS[kind]}
     values["context"] = find_context_parameter(entry.handler) is not None
+    if kind == "tools":
+        values["affinity"] = entry.affinity
     if kind == "prompts":
         values["arguments"] = to_plain([asdict(argument) for argument in entry.arguments])
     return values | _encode_completions(entry) if hasattr(entry, "completions") else values
@@ -74,6 +76,8 @@ def _decode_entry(kind: EntryKind, given: Json, remote: HandlerFactory) -> Json:
     values = {name: given[name] for name in _FIELDS[kind]}
     name = str(given[_NAMES[kind]])
     values["handler"] = remote(kind, name, "", bool(given["context"]))
+    if kind == "tools":
+        values["affinity"] = str(given.get("affinity", ""))
     if kind == "prompts":
         values["arguments"] = [PromptArgument(**argument) for argument in given["arguments"]]
     if kind in ("prompts", "templates"):

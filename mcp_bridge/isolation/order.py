@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ResultTooLarge
+
+if TYPE_CHECKING:
+    from mcp_bridge.runtime.sandbox import SandboxOptions
 
 MAX_WORKER_LINE = 64 * 1024 * 1024
 """The longest line that a worker may send, in bytes."""
@@ -30,21 +33,6 @@ class WorkerLimits:
     cpu: float | None = None
     files: int = FILES
     file_size: int = FILE_SIZE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxOptions:
-    """What a sandboxed worker can access besides the system: paths, and the network.
-
-    `files` are those of its source. `namespaces`: whether it can create user namespaces, because bubblewrap cannot
-    forbid that here.
-    """
-
-    network: bool = False
-    files: tuple[str, ...] = ()
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-    namespaces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

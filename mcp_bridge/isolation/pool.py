@@ -15,6 +15,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Overloaded, SourceError, ToolCrashed, ToolUnavailable
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.isolation.affinity import WorkerAffinity
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.conversation import WorkerCall, WorkerCrash, run_worker_call
 from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
@@ -66,6 +67,7 @@ class WorkerPool:
         self.current: Json | None = None
         self._free: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
+        self._affinity = WorkerAffinity()
         self._starts: list[WorkerStart] = []
         self._slots = Limiter(isolation.workers)
         self._inner = Limiter(isolation.workers)
@@ -82,8 +84,8 @@ class WorkerPool:
                 task_status.started()
                 while True:
                     await anyio.sleep(IDLE_TIMEOUT)
-                    idle, self._free = self._free[:-1], self._free[-1:]
-                    for worker in idle:
+                    for worker in [each for each in self._free[:-1] if not self._affinity.keeps_state(each)]:
+                        self._free.remove(worker)
                         self._start_task(worker.close)
         finally:
             self._tasks = None
@@ -99,7 +101,7 @@ class WorkerPool:
         """
         slot = await self._acquire_slot(request, ctx)
         try:
-            worker = await self._acquire_worker()
+            worker = await self._acquire_worker(request)
         except BaseException:
             slot.release()
             raise
@@ -118,6 +120,8 @@ class WorkerPool:
             raise
         finally:
             self._within.reset(within)
+        if worker.is_alive:
+            self._affinity.remember_worker(request, result, worker)
         self._release_worker(worker, slot)
         if isinstance(result, Exception):
             raise result
@@ -132,10 +136,19 @@ class WorkerPool:
             raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
         return slot
 
-    async def _acquire_worker(self) -> WorkerProcess:
+    async def _acquire_worker(self, request: WorkerCall) -> WorkerProcess:
+        kept = self._affinity.find_worker(request)
+        if kept is not None and kept not in self._free:
+            await self._wait_for_worker(kept)
+        elif kept is not None:
+            self._free.remove(kept)
+        if kept is not None and self._is_usable(kept):
+            return kept
+        if kept is not None and kept.is_alive:  # its offer is out of date
+            self._start_task(kept.close)
         while self._free:
             worker = self._free.pop()
-            if worker.is_alive and self.current in (None, worker.offer):
+            if self._is_usable(worker):
                 return worker
             self._start_task(worker.close)
         start = next((start for start in self._starts if not start.is_claimed), None)
@@ -154,6 +167,27 @@ class WorkerPool:
         if start.worker is None:
             raise ToolUnavailable(UNAVAILABLE)
         return start.worker
+
+    def _is_usable(self, worker: WorkerProcess) -> bool:
+        return worker.is_alive and self.current in (None, worker.offer)
+
+    async def _wait_for_worker(self, worker: WorkerProcess) -> None:
+        """Wait for a busy worker that keeps the state of a call, until it is free or has ended. Raises Overloaded."""
+        if self._within.get():  # its call may wait for this one
+            raise Overloaded("The worker that keeps the state of this call is in use. Retry later.")
+        turn = self._affinity.start_waiting(worker)
+        try:
+            await turn.wait()
+        except BaseException:
+            if turn.is_set():
+                self._free_worker(worker)
+            else:
+                self._affinity.stop_waiting(worker, turn)
+            raise
+
+    def _free_worker(self, worker: WorkerProcess) -> None:
+        if worker.is_alive and not self._affinity.hand_over(worker):
+            self._free.append(worker)
 
     def _schedule_start(self) -> WorkerStart:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
@@ -197,6 +231,7 @@ class WorkerPool:
         """When a worker has ended, start another if it was the last."""
         await worker.ended.wait()
         self._all.discard(worker)
+        self._affinity.forget_worker(worker)
         if worker in self._free:
             self._free.remove(worker)
             logger.warning("a worker of source %r %s between two calls", self._order.name, worker.describe_exit())
@@ -236,7 +271,7 @@ class WorkerPool:
     def _release_worker(self, worker: WorkerProcess, slot: Slot) -> None:
         if worker.is_alive:
             self._pause = 0.0
-            self._free.append(worker)
+            self._free_worker(worker)
             slot.release()
         else:
             self._start_task(self._release_slot_at_end, worker, slot)

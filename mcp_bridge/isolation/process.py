@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,9 +18,10 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.isolation import sandbox, worker_output, worker_system
+from mcp_bridge.isolation import worker_system
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
+from mcp_bridge.runtime import child_output, process_group, sandbox
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.token_bucket import TokenBucket
 
@@ -40,7 +42,6 @@ SUPERVISOR_TIMEOUT = 1.0
 """Seconds that its supervisor may take to end it."""
 OUTPUT_TIMEOUT = 1.0
 """Seconds in which its output is still read once it has ended."""
-_USUAL_VARIABLES = ("HOME", "PATH", "LANG", "TERM", "USER", "LC_ALL", "PYTHONPATH", "TMPDIR", "TZ", "SYSTEMROOT")
 _CLOSED_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError)
 """What the streams of a process that has ended raise; RuntimeError is uvloop's."""
 
@@ -63,10 +64,12 @@ class WorkerProcess:
         self._command = [*command] or [sys.executable, "-P", "-m", "mcp_bridge.isolation.worker"]
         self._process: Process | None = None
         self._calls = 0
+        self._called_at = 0.0
+        self._own: frozenset[Any] = frozenset()  # the processes that run between calls
         self._talk: MemoryObjectSendStream[Json] | None = None
         self._sending = anyio.Lock()
         self._budget = TokenBucket(rate=MESSAGE_RATE, burst=MESSAGE_BURST)
-        self._answered = anyio.Event()
+        self._answered, self._has_sent_call = anyio.Event(), False
         self._unwanted = anyio.Event()
         self._relayed = anyio.Event()
         self.offer: Json | None = None
@@ -87,12 +90,12 @@ class WorkerProcess:
         command, boxed = self._command, self._isolation.sandbox
         if boxed is not None:
             command = sandbox.build_command(command, boxed, self._order.directory, self._isolation.limits.memory)
-        environment = _build_environment(os.environ, self._isolation.env)
+        environment = process_group.build_environment("PYTHONPATH", *self._isolation.env)
         try:
             with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
                 self._process = process = await anyio.open_process(
-                    worker_system.wrap_command(command),
-                    stderr=worker_output.STDERR,
+                    process_group.wrap_command(command),
+                    stderr=child_output.STDERR,
                     env=environment,
                     start_new_session=True,
                 )
@@ -108,12 +111,14 @@ class WorkerProcess:
         if self.problem:
             self.kill()
             raise SourceError(self.problem)
+        self._own = await anyio.to_thread.run_sync(worker_system.list_processes, process.pid)
 
     async def start_call(self, request: Json) -> MemoryObjectReceiveStream[Json]:
         """Send a call; return the stream of the worker's messages up to the result. It breaks if the worker ends."""
+        self._called_at = time.time()
         self._close_call_stream()
         self._calls += 1
-        self._answered = anyio.Event()
+        self._answered, self._has_sent_call = anyio.Event(), False
         self._talk, messages = anyio.create_memory_object_stream[Json](MESSAGE_BUFFER)
         if self.ended.is_set():
             self._close_call_stream()
@@ -121,6 +126,8 @@ class WorkerProcess:
             await self._send_message({"do": "call", "id": self._calls, **request})
         except BaseException:
             messages.close()
+            if not self._has_sent_call:
+                self._answered.set()
             raise
         return messages
 
@@ -128,17 +135,23 @@ class WorkerProcess:
         self._budget.charge(await self._send_message({"do": "reply", "id": number, **response}) / 1024)
 
     async def cancel_call(self, patience: float) -> bool:
-        """Cancel the worker's call; return whether it has ended within `patience` seconds."""
+        """Cancel the worker's call; return whether it has ended within `patience` seconds.
+
+        The programs that the call has started are killed: some tools, such as shells, leave them running.
+        """
         with anyio.move_on_after(patience):
             await self._send_message({"do": "cancel", "id": self._calls})
             await self._answered.wait()
+        if self._answered.is_set() and self._process is not None:
+            since, own = self._called_at, self._own
+            await anyio.to_thread.run_sync(worker_system.kill_started_since, self._process.pid, since, own)
         return self._answered.is_set()
 
     def kill(self) -> None:
         """End the process now, with all that it has started."""
         self._unwanted.set()
         if self._process is not None and not self.ended.is_set():
-            worker_system.terminate_worker(self._process.pid)
+            process_group.terminate_supervisor(self._process.pid)
 
     async def close(self) -> None:
         """Close its input, so that it ends by itself; kill it if it does not."""
@@ -165,10 +178,13 @@ class WorkerProcess:
         line = orjson.dumps(message) + b"\n"
         async with self._sending:
             await checkpoint_if_cancelled()
+            self._has_sent_call = self._has_sent_call or message.get("do") == "call"
             try:
                 await self._process.stdin.send(line)
             except _CLOSED_ERRORS:
                 pass  # it has ended, which `_run_until_ended` reports
+            except asyncio.CancelledError:  # streams of asyncio send the whole line nevertheless
+                raise
             except BaseException:  # after half a line the worker cannot read the next one
                 self.kill()
                 raise
@@ -195,14 +211,14 @@ class WorkerProcess:
     async def _relay_output(self, process: Process) -> None:
         with anyio.CancelScope(shield=True):  # it ends with the process, and what that prints last explains why
             if process.stderr is not None:
-                await worker_output.relay_output(process.stderr)
+                await child_output.relay_output(process.stderr)
             self._relayed.set()
 
     async def _kill_when_unwanted(self, process: Process) -> None:
         """Kill the supervisor too: it ends nothing if the worker has stopped it by a signal."""
         await self._unwanted.wait()
         await anyio.sleep(SUPERVISOR_TIMEOUT)
-        worker_system.kill_group(process.pid)
+        process_group.kill_group(process.pid)
 
     async def _read_messages(self, process: Process) -> None:
         lines = LineSplitter(MAX_WORKER_LINE)
@@ -265,7 +281,7 @@ class WorkerProcess:
 async def _stop_reading_after_end(process: Process, reading: anyio.CancelScope) -> None:
     """Stop reading after the process has ended: what it has started may hold its output open."""
     await process.wait()
-    worker_system.kill_group(process.pid)
+    process_group.kill_group(process.pid)
     await anyio.sleep(OUTPUT_TIMEOUT)
     reading.cancel()
 
@@ -276,16 +292,11 @@ async def _end_process(process: Process, patience: float, relayed: anyio.Event) 
         if process.stdin is not None:
             await process.stdin.aclose()
         await process.wait()
-    worker_system.terminate_worker(process.pid)
+    process_group.terminate_supervisor(process.pid)
     with anyio.move_on_after(SUPERVISOR_TIMEOUT):
         await process.wait()
-    worker_system.kill_group(process.pid)
+    process_group.kill_group(process.pid)
     await process.wait()
     with anyio.move_on_after(OUTPUT_TIMEOUT):
         await relayed.wait()
     await process.aclose()
-
-
-def _build_environment(environ: Mapping[str, str], named: tuple[str, ...]) -> dict[str, str]:
-    """Return a worker's environment: the usual variables, and those that the settings name."""
-    return {name: environ[name] for name in (*_USUAL_VARIABLES, *named) if name in environ}

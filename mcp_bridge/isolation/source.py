@@ -23,12 +23,12 @@ from mcp_bridge.contracts.extension import (
 )
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.isolation import sandbox
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.conversation import WorkerCall
 from mcp_bridge.isolation.offer_codec import EntryKind, decode_offer
 from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
 from mcp_bridge.isolation.pool import WorkerPool
+from mcp_bridge.runtime import sandbox
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
@@ -61,6 +61,7 @@ class IsolatedSource:
         self._offer = Offer()
         self._publish: Publish | None = None
         self._tool_handlers: dict[tuple[str, bool], Callable[..., Any]] = {}
+        self._affinities: dict[str, str] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
         if self._isolation.tools and isinstance(self._inner, SecretSource):
@@ -95,6 +96,7 @@ class IsolatedSource:
     def _split_offer(self, offer: Offer) -> Offer:
         """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
         patterns = self._isolation.tools
+        self._affinities = {entry.name: entry.affinity for entry in offer.tools}
         tools = [
             replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
             if any(fnmatchcase(entry.name, pattern) for pattern in patterns)
@@ -126,6 +128,7 @@ class IsolatedSource:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             logger.error("source %r has made an invalid offer: %s", self.name, error)
             return
+        self._affinities = {entry.name: entry.affinity for entry in self._offer.tools}
         self._current = offer
         self._pool.current = offer if self._order.watch else None
         if self._publish is not None:
@@ -145,8 +148,16 @@ class IsolatedSource:
 
         def make_request(data: Any) -> WorkerCall:
             what, check = _KIND_NAMES[kind], self._check_name
+            affinity = self._affinities.get(name, "") if kind == "tools" else ""
             return WorkerCall(
-                kind=kind, name=name, part=part, arguments=data, what=what, check_name=check, source=self.name
+                kind=kind,
+                name=name,
+                part=part,
+                arguments=data,
+                what=what,
+                check_name=check,
+                source=self.name,
+                affinity=affinity,
             )
 
         if part:

@@ -6,7 +6,6 @@ Its standard streams are the connection to the bridge. What tools print goes to 
 from __future__ import annotations
 
 import logging
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 
 import anyio
 import orjson
+from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import OptionalMiddlewareSource, WorkingDirSource
@@ -61,19 +61,20 @@ class SourceRunner:
 
     async def run(self, order: WorkerOrder) -> None:
         soon = make_call_soon()
-        sender, messages = anyio.create_memory_object_stream[Json](math.inf)
-        self._link.listen(
-            lambda message: _run_soon(soon, partial(sender.send_nowait, message)),
-            partial(_run_soon, soon, sender.close),
-        )
         async with anyio.create_task_group() as tasks:
+            self._link.listen(
+                lambda message: _run_soon(soon, partial(self._handle_message, message, tasks)),
+                partial(_run_soon, soon, tasks.cancel_scope.cancel),
+            )
             tasks.start_soon(self._run_source, order)
-            async for message in messages:
-                if message["do"] == "call":
-                    tasks.start_soon(self._run_call, message)
-                elif message["id"] in self._running:
-                    self._running[message["id"]].cancel()
-            tasks.cancel_scope.cancel()
+            await anyio.sleep_forever()
+
+    def _handle_message(self, message: Json, tasks: TaskGroup) -> None:
+        if message["do"] == "call":
+            scope = self._running[message["id"]] = anyio.CancelScope()  # before its task begins
+            tasks.start_soon(self._run_call, message, scope)
+        elif message["id"] in self._running:
+            self._running[message["id"]].cancel()
 
     async def _run_source(self, order: WorkerOrder) -> None:
         try:
@@ -88,14 +89,14 @@ class SourceRunner:
         self._entries, self._prepared = index_entries(offer), {}
         self._link.send_message({"say": "offer", **encode_offer(offer)})
 
-    async def _run_call(self, message: Json) -> None:
+    async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
         """Run a call, and send a result whatever it does."""
         number = message["id"]
         worker_system.allow_cpu(message["cpu"])
         outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
-        with anyio.CancelScope() as scope:
-            self._running[number] = scope
-            outcome = await self._run_safely(message)
+        with scope:
+            if not scope.cancel_called:
+                outcome = await self._run_safely(message)
         while self._threads.stuck:  # noqa: ASYNC110 - the end of a thread is not an event
             await anyio.sleep(_PAUSE)
         del self._running[number]

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, InvalidAnswer
+from mcp_bridge.contracts.errors import CallError, InvalidAnswer, QuestionExpired
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.question import Form, Question
 from mcp_bridge.contracts.session_state import StateValues, encode_value
@@ -141,7 +142,11 @@ class WorkerContext(CallContext):
         request = {"id": self._call, "within": self._run, "what": what, **data}
         if self._scope is not None:
             self._scope.deadline = math.inf  # the bridge knows whether its clock runs meanwhile
-        reply = await asyncio.wrap_future(self._link.send_request(request))
+        try:
+            reply = await asyncio.wrap_future(self._link.send_request(request))
+        except QuestionExpired:
+            await checkpoint()  # if the call is being cancelled, its code receives that and not this error
+            raise
         self._set_time_left(reply["left"])
         return reply
 

@@ -34,6 +34,7 @@ class WorkerLink:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._asked: dict[int, Future[Any]] = {}
+        self._cancelled: Any = None  # the last call that was cancelled
 
     def listen(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
         """Start to receive.
@@ -70,7 +71,10 @@ class WorkerLink:
         """Send a request. The future has the whole response, or raises the error in it."""
         number = next(self._numbers)
         future = self._asked[number] = Future()
-        self.send_message({**message, "say": "ask", "ask": number})
+        if message["id"] == self._cancelled:  # the bridge no longer responds
+            self._fail_request(number)
+        else:
+            self.send_message({**message, "say": "ask", "ask": number})
         return future
 
     def _receive_messages(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
@@ -90,14 +94,18 @@ class WorkerLink:
         if message["do"] == "reply":
             self._finish_request(message)
             return
-        if message["do"] == "cancel":
-            self._fail_requests()
         on_message(message)
+        if message["do"] == "cancel":
+            self._cancelled = message["id"]
+            self._fail_requests()
 
     def _fail_requests(self) -> None:
         """Fail all pending requests, so that threads that wait for them can end."""
         for number in list(self._asked):
-            self._finish_request({"id": number, "error": encode_error(QuestionExpired("The call was cancelled."))})
+            self._fail_request(number)
+
+    def _fail_request(self, number: int) -> None:
+        self._finish_request({"id": number, "error": encode_error(QuestionExpired("The call was cancelled."))})
 
     def _read_pipe(self) -> bytes:
         try:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import time
+from collections.abc import Set
+from typing import TYPE_CHECKING
 
 from mcp_bridge.isolation.order import WorkerLimits
-from mcp_bridge.runtime import supervisor
+
+_CLOCK_ERROR = 1.0
+"""Seconds by which Linux reports the start of a process too early: it counts from a boot time in whole seconds."""
+
+if TYPE_CHECKING:
+    import psutil
 
 
 def apply_limits(limits: WorkerLimits) -> None:
@@ -46,24 +52,23 @@ def allow_cpu(seconds: float | None) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
 
 
-def wrap_command(command: list[str]) -> list[str]:
-    """Return the command below a supervisor, which ends all that it starts when it, or the server, has gone."""
-    if sys.platform == "win32":
-        return command
-    return [sys.executable, "-I", "-S", supervisor.__file__, *command]
+def list_processes(pid: int) -> frozenset[psutil.Process]:
+    """Return the processes below a supervisor."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        return frozenset(psutil.Process(pid).children(recursive=True))
+    return frozenset()
 
 
-def terminate_worker(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGTERM)
+def kill_started_since(pid: int, began: float, kept: Set[psutil.Process]) -> None:
+    """Kill the processes below a supervisor, except `kept`, that were started since `began`, a Unix time."""
+    import psutil
 
-
-def kill_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            os.kill(pid, signal.SIGTERM)
-        else:
-            os.killpg(pid, signal.SIGKILL)
+    for process in list_processes(pid) - kept:
+        with contextlib.suppress(psutil.Error):
+            if process.create_time() >= began - _CLOCK_ERROR:
+                process.kill()
 
 
 def describe_status(code: int | None, *, sandboxed: bool) -> str:

@@ -14,7 +14,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.imports import find_distributions, find_local_files, follow_imports
 from mcp_bridge.packaging.requirements import parse_name, read_requirements
-from mcp_bridge.settings import Document, read_document
+from mcp_bridge.settings import Document, prepare, read_document
 from mcp_bridge.settings.environment import EnvironmentVariable, list_variables
 
 Where = tuple[str | int, ...]
@@ -99,7 +99,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
     if not path.name or (not has_settings and path.suffix != ".py" and not os.path.isdir(path)):
         hint = f"Use a .py file, a folder of .py files, or a settings file ({', '.join(SUFFIXES)})"
         raise ConfigError("this file cannot be served", path=str(path), hint=hint)
-    document = read_document(path) if has_settings else Document(path=str(path), data={})
+    document = prepare(read_document(path)) if has_settings else Document(path=str(path), data={})
     root = path.parent.resolve()
     references = _find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}

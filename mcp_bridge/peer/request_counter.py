@@ -40,3 +40,25 @@ class RequestCounter:
             with anyio.move_on_after(left):
                 await self._news.wait()
         return not self._open
+
+
+class ClientRequests(RequestCounter):
+    """The requests of one client that the counter counts. The shutdown does not wait for a client that has left."""
+
+    def __init__(self, counter: RequestCounter) -> None:
+        super().__init__()
+        self._total = counter
+        self._count = 0
+
+    def add_request(self) -> None:
+        self._count += 1
+        self._total.add_request()
+
+    def remove_request(self) -> None:
+        if self._count:
+            self._count -= 1
+            self._total.remove_request()
+
+    def remove_all(self) -> None:
+        while self._count:
+            self.remove_request()

@@ -7,10 +7,11 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio import get_cancelled_exc_class
 
@@ -28,7 +29,6 @@ from mcp_bridge.contracts.errors import (
 from mcp_bridge.contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.call_log import log_call, logger
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.deadline import DeadlineClock
@@ -43,14 +43,15 @@ from mcp_bridge.wire.values import Unreadable, to_result
 _NULL_FOR_NUMBER = ": expected type number, got null"
 """The end of a problem with an output that may have been NaN, for which JSON has no value."""
 
+logger = logging.getLogger("mcp_bridge.calls")
+
 ROUNDS = 100
 """How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
 
 Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolLimits:
+class ToolLimits(NamedTuple):
     """The limits of one tool. `timeout` is in seconds; None means that the limit of all tools applies."""
 
     timeout: float | None = None
@@ -99,6 +100,13 @@ class Pipeline:
         self.redactor = Redactor()
         self.on_exception: Callable[[BaseException, str], None] | None = None
         self._middleware = tuple(middleware)
+
+    def with_timeout(self, timeout: float) -> Pipeline:
+        """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
+        other = copy(self)
+        other.timeout = timeout
+        other._tools = {pattern: limits._replace(timeout=None) for pattern, limits in self._tools.items()}
+        return other
 
     @property
     def has_middleware(self) -> bool:
@@ -156,7 +164,7 @@ class Pipeline:
 
     def _find_limits(self, name: str) -> ToolLimits:
         own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
-        return own if own.timeout is not None else replace(own, timeout=self.timeout)
+        return own if own.timeout is not None else own._replace(timeout=self.timeout)
 
     async def _map_errors(
         self, call: ToolCall, ctx: CallContext, call_next: CallNext, *, is_outermost: bool = True
@@ -169,7 +177,7 @@ class Pipeline:
         except BaseException as error:
             if watch.is_cancelled_by_others(error):
                 if is_outermost and logger.isEnabledFor(logging.INFO):
-                    log_call(call, ctx, time.monotonic() - started, None, self.redactor)
+                    self._log_call(call, ctx, time.monotonic() - started, None)
                 if (cancellation := _extract_cancellation(error)) is not error:
                     raise cancellation from None
                 raise
@@ -179,8 +187,13 @@ class Pipeline:
         seconds = time.monotonic() - started
         result.duration_ms = seconds * 1000
         if is_outermost and logger.isEnabledFor(logging.INFO):
-            log_call(call, ctx, seconds, result, self.redactor)
+            self._log_call(call, ctx, seconds, result)
         return result
+
+    def _log_call(self, call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None) -> None:
+        from mcp_bridge.pipeline.call_log import log_call  # a start does not need it, nor does the default log level
+
+        log_call(call, ctx, seconds, result, self.redactor)
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidOutput
@@ -16,8 +15,10 @@ from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.callables import find_context_parameter
-from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.values import MAX_ITEMS, check_item_count, to_result
+
+if TYPE_CHECKING:
+    from mcp_bridge.schema.validator import Validator
 
 _PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes, ToolResult})
 """Types whose values are results as they are: nothing has to be awaited or collected."""
@@ -31,7 +32,6 @@ class Entry(Protocol):
         """The function that takes the call's arguments and, if it has a parameter for it, the call context."""
 
 
-@dataclass(frozen=True)
 class PreparedEntry:
     """An entry that is ready to be called.
 
@@ -39,10 +39,17 @@ class PreparedEntry:
     handler returns into a result. `composed` holds the composed layers of each pipeline that has called the entry.
     """
 
-    entry: Entry
-    input_schema: Mapping[str, Any] | None = None
-    read_result: Callable[[Any, ToolCall], ToolResult] = lambda value, _: to_result(value)
-    composed: dict[object, CallNext] = field(default_factory=dict, compare=False)
+    def __init__(
+        self,
+        entry: Entry,
+        *,
+        input_schema: Mapping[str, Any] | None = None,
+        read_result: Callable[[Any, ToolCall], ToolResult] = lambda value, _: to_result(value),
+    ) -> None:
+        self.entry = entry
+        self.input_schema = input_schema
+        self.read_result = read_result
+        self.composed: dict[object, CallNext] = {}
 
     @cached_property
     def name(self) -> str:
@@ -56,11 +63,12 @@ class PreparedEntry:
 
     @cached_property
     def input(self) -> Validator:
-        return Validator(self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {})
+        schema = self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {}
+        return _build_validator(schema)
 
     @cached_property
     def output(self) -> Validator:
-        return Validator(self.output_schema)
+        return _build_validator(self.output_schema)
 
     @cached_property
     def context(self) -> str | None:
@@ -118,3 +126,9 @@ class PreparedEntry:
             return check_item_count(items)
         except ValueError as error:
             raise InvalidOutput([f"$: {error}"], tool=self.name, output=None) from error
+
+
+def _build_validator(schema: Any) -> Validator:
+    from mcp_bridge.schema.validator import Validator  # the first call needs it, a start does not
+
+    return Validator(schema)

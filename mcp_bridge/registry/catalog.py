@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
+from mcp_bridge.registry.look_alikes import RESERVED_NAMES, to_look
 
 
 class OwnedEntry(Protocol):
@@ -29,6 +30,7 @@ class Catalog(Generic[T]):
     def __init__(self, kind: str = "Tool", key: str = "name") -> None:
         self.version = 0
         self._kind = kind
+        self._has_looks = key == "name"  # resources have URIs, which are compared exactly
         self._key: Callable[[T], Any] = attrgetter(key)
         self._entries: dict[str, T] = {}
         self._sorted: tuple[T, ...] | None = ()
@@ -76,13 +78,30 @@ class Catalog(Generic[T]):
         """Replace all entries of an owner. Raises DuplicateTool, naming both owners, and then changes nothing."""
         self.prepare(owner, entries)()
 
+    def select_free(self, owner: str, entries: Iterable[T], problems: list[str]) -> list[T]:
+        """Select the entries of an owner whose names are free, and add the problems of the others to `problems`."""
+        free: dict[str, T] = {}
+        looks = self._list_looks(owner)
+        for entry in entries:
+            name = self._key(entry)
+            if name in free:
+                problems.append(self._format_clash(name, owner, owner))
+            elif self._has_looks and name in RESERVED_NAMES:
+                problems.append(f"{self._kind} '{name}' has a name of the bridge itself. {_HINTS[self._kind]}")
+            elif (other := self._find_other(name, looks, owner)) is not None:
+                problems.append(self._format_clash(name, other.owner, owner, self._key(other)))
+            else:
+                free[name] = entry
+        return list(free.values())
+
     def prepare(self, owner: str, entries: Iterable[T]) -> Callable[[], None]:
         """Check a replacement, and return a function that commits it and cannot fail: for several catalogs at once."""
         replaced = {name: entry for name, entry in self._entries.items() if entry.owner != owner}
+        looks = self._list_looks(owner)
         for entry in entries:
             name = self._key(entry)
-            if (other := replaced.get(name)) is not None:
-                raise DuplicateTool(self._format_clash(name, other.owner, owner))
+            if (other := replaced.get(name) or self._find_other(name, looks, owner)) is not None:
+                raise DuplicateTool(self._format_clash(name, other.owner, owner, self._key(other)))
             replaced[name] = entry if entry.owner == owner else replace(cast("Any", entry), owner=owner)
 
         def commit() -> None:
@@ -104,7 +123,25 @@ class Catalog(Generic[T]):
         for listener in list(self._listeners.values()):
             listener()
 
-    def _format_clash(self, name: str, one: str, other: str) -> str:
+    def _list_looks(self, owner: str) -> dict[str, T]:
+        """Return the entries of other sources by what their names look like; none where users do not choose by name."""
+        if not self._has_looks:
+            return {}
+        return {to_look(name): entry for name, entry in self._entries.items() if entry.owner not in ("", owner)}
+
+    def _find_other(self, name: str, looks: Mapping[str, T], owner: str) -> T | None:
+        """Return the entry of another owner whose name is the same or looks the same."""
+        other = self._entries.get(name)
+        if other is not None and other.owner != owner:
+            return other
+        return looks.get(to_look(name)) if looks else None
+
+    def _format_clash(self, name: str, one: str, other: str, known: str = "") -> str:
+        if known not in ("", name):
+            return (
+                f"{self._kind} '{name}' of {_format_owner(other)} looks like '{known}' of {_format_owner(one)}. "
+                f"{_HINTS[self._kind]}"
+            )
         if one == other:
             return f"Two {self._kind.lower()}s in {_format_owner(one)} are named '{name}'. Rename one of them."
         return (

@@ -12,6 +12,7 @@ from mcp_bridge.contracts.store import Store
 SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
     "framework": "mcp_bridge.frameworks.options:FrameworkOptions",
+    "mcp": "mcp_bridge.sources.upstream.options:UpstreamOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
     "xaibo": "mcp_bridge.xaibo.source.options:XaiboOptions",
 }

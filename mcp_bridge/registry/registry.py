@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import anyio
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import ResourceNotFound, ToolNotFound
+from mcp_bridge.contracts.errors import CallError, Overloaded, ResourceNotFound, ToolNotFound, ToolUnavailable
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -26,10 +26,14 @@ from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.decorators import PromptDecorator, ResourceDecorator, ToolDecorator, load_decorator
 from mcp_bridge.registry.resource_finder import ResourceFinder
 from mcp_bridge.registry.selection import has_tags
+from mcp_bridge.registry.subscriptions import Subscriptions
+from mcp_bridge.runtime.limiter import Limiter, compute_share
 from mcp_bridge.wire.values import to_result
 
 _NAME = 256
 """The most characters of an unknown name that are compared with known names."""
+MAX_WAITING = 256
+"""The most calls of unknown tools that wait for their sources; one client has at most its share of them."""
 
 
 class ToolRegistry:
@@ -37,9 +41,11 @@ class ToolRegistry:
 
     `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
     pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `resources`,
-    `templates` and `prompts` are catalogs of the other entries, and `finder` finds resources by URI. `pipeline` is the
+    `templates` and `prompts` are catalogs of the other entries, and `finder` finds resources by URI. `subscriptions`
+    counts those of clients to resources. `pipeline` is the
     policy of `dispatch`; by default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of
-    the server's lifespan while it runs.
+    the server's lifespan while it runs. `explain_missing` waits until the source that may have an unknown tool has
+    tried to connect, and returns why the tool is missing, or an empty text.
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
@@ -47,14 +53,18 @@ class ToolRegistry:
         self.templates: Catalog[ResourceTemplate] = Catalog("Resource template", "uri_template")
         self.prompts: Catalog[PromptEntry] = Catalog("Prompt")
         self.finder = ResourceFinder(self.resources, self.templates)
+        self.subscriptions = Subscriptions()
         self.lifespan: Any = None
+        self.explain_missing: Callable[[str], Awaitable[str]] | None = None
         self._pipeline = pipeline
         self._catalog: Catalog[ToolEntry] = Catalog()
         self._prepared: dict[str, PreparedEntry] = {}
+        self._waiting = Limiter(MAX_WAITING)
         self._updates: dict[object, Callable[[str], None]] = {}
+        self._list_listeners: builtins.list[Callable[[], None]] = []
 
     def __len__(self) -> int:
-        return len(self._catalog)
+        return len(self.list())
 
     def __contains__(self, name: object) -> bool:
         return name in self._catalog
@@ -110,11 +120,18 @@ class ToolRegistry:
         resources: Iterable[ResourceEntry] = (),
         templates: Iterable[ResourceTemplate] = (),
         prompts: Iterable[PromptEntry] = (),
+        left_out: builtins.list[str] | None = None,
     ) -> None:
         """Replace all tools, resources and prompts of `owner`, in one step.
 
-        Raises DuplicateTool, naming both owners, and then changes nothing.
+        With `left_out`, entries whose names are taken are described there, naming both owners, and not published.
+        Without it, such a name raises DuplicateTool, and nothing is changed.
         """
+        if left_out is not None:
+            entries = self._catalog.select_free(owner, entries, left_out)
+            resources = self.resources.select_free(owner, resources, left_out)
+            templates = self.templates.select_free(owner, templates, left_out)
+            prompts = self.prompts.select_free(owner, prompts, left_out)
         commits = [
             self._catalog.prepare(owner, entries),
             self.resources.prepare(owner, resources),
@@ -134,6 +151,15 @@ class ToolRegistry:
         self._updates[token] = listener
         return lambda: self._updates.pop(token, None) and None
 
+    def add_list_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever a client lists or searches entries."""
+        self._list_listeners.append(listener)
+
+    def report_listing(self) -> None:
+        """Report that a client lists or searches entries."""
+        for listener in self._list_listeners:
+            listener()
+
     def resource_updated(self, uri: str) -> None:
         """Notify subscribed clients that a resource has changed. May be called from any thread."""
         for listener in list(self._updates.values()):
@@ -144,12 +170,16 @@ class ToolRegistry:
         return self._catalog.get(name)
 
     def list(self) -> builtins.list[ToolEntry]:
-        """Return all tools, sorted by name."""
-        return builtins.list(self._catalog.list_all())
+        """Return all tools that are listed, sorted by name."""
+        return [entry for entry in self._catalog.list_all() if entry.is_listed]
+
+    def list_with_unlisted(self) -> Sequence[ToolEntry]:
+        """Return all tools, sorted by name, also those that can only be called by their names."""
+        return self._catalog.list_all()
 
     def list_names(self) -> builtins.list[str]:
         """Return all names, sorted."""
-        return [entry.name for entry in self._catalog.list_all()]
+        return [entry.name for entry in self.list()]
 
     def search(
         self,
@@ -162,7 +192,7 @@ class ToolRegistry:
         part = (name_contains or "").lower()
         return [
             entry
-            for entry in self._catalog.list_all()
+            for entry in self.list()
             if part in entry.name.lower() and has_tags(entry, tags or (), match_all=match_all_tags)
         ]
 
@@ -209,8 +239,28 @@ class ToolRegistry:
         """
         tool = self.get_prepared(call.name)
         if tool is None:
+            absent = await self.find_absent(call.name, ctx.client)
+            tool = self.get_prepared(call.name) or (PreparedEntry(absent) if absent is not None else None)
+        if tool is None:
             raise make_not_found_error(call.name, self.list_names())
         return await self.run_prepared(tool, call, ctx)
+
+    async def find_absent(self, name: str, client: str | None) -> ToolEntry | None:
+        """Wait until the source that may have an unknown tool has tried to connect.
+
+        If it could not, or if too many calls of this client or of all wait, return a tool whose calls fail and say why.
+        """
+        if self.explain_missing is None:
+            return None
+        slot = self._waiting.acquire_nowait(quotas=() if client is None else ((client, compute_share(MAX_WAITING)),))
+        if slot is None:
+            problem = f"The server is at capacity: too many calls wait for tools such as '{name}'. Retry later."
+            return _build_failing_tool(name, Overloaded(problem))
+        try:
+            reason = await self.explain_missing(name)
+        finally:
+            slot.release()
+        return _build_failing_tool(name, ToolUnavailable(reason)) if reason else None
 
     async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run an unpublished tool through the pipeline. Every problem is in the result."""
@@ -259,6 +309,13 @@ class ToolRegistry:
         if validate and not tool.input.is_valid(data):
             return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
         return tool
+
+
+def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
+    async def raise_error(_: Any) -> None:
+        raise error
+
+    return ToolEntry(name, "", raise_error, {})
 
 
 def _measure(started: float) -> float:

@@ -11,15 +11,14 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.catalog import Catalog
-from mcp_bridge.wire.resource_contents import to_contents
 
 if TYPE_CHECKING:
     from mcp_bridge.schema.uri_templates import UriTemplate
 
 logger = logging.getLogger("mcp_bridge.server")
 
-_SEPARATORS = re.compile(r"[/\\]")
-_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")  # on Windows, C:x belongs to drive C wherever it is joined to
+_SEPARATORS = r"[/\\]"
+_ABSOLUTE = r"[/\\]|[A-Za-z]:"  # on Windows, C:x belongs to drive C wherever it is joined to
 
 
 class ResourceFinder:
@@ -76,6 +75,8 @@ class ResourceFinder:
 
 def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
+        from mcp_bridge.wire.resource_contents import to_contents  # a start does not need it
+
         return to_contents(value, call.name, entry.mime_type)
 
     return PreparedEntry(entry, read_result=read_contents)
@@ -93,4 +94,4 @@ def _is_safe(value: str | list[str]) -> bool:
     A `..` that leads down and up again is not safe either: behind a symbolic link it leads somewhere else.
     """
     path = "/".join(value) if isinstance(value, list) else value
-    return "\0" not in path and ".." not in _SEPARATORS.split(path) and not _ABSOLUTE.match(path)
+    return "\0" not in path and ".." not in re.split(_SEPARATORS, path) and not re.match(_ABSOLUTE, path)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
+
+if TYPE_CHECKING:
+    from mcp_bridge.registry.overrides import ToolOverride
 
 SEPARATOR = "__"
 """Joins a prefix and a name, unless the prefix ends with a separator of its own."""
 _SEPARATORS = ("_", "-", ".")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(NamedTuple):
     """Patterns and tags that select tools, and their published names. All names in it are the tools' original ones."""
 
     include: Sequence[str] = ()
@@ -23,12 +27,25 @@ class Selection:
     tags: Sequence[str] = ()
     match_all_tags: bool = False
     prefix: str = ""
-    alias: Mapping[str, str] = field(default_factory=dict)
+    alias: Mapping[str, str] = MappingProxyType({})
+    overrides: Mapping[str, ToolOverride] = MappingProxyType({})
 
-    def select_tools(self, entries: Iterable[ToolEntry], owner: str) -> Iterator[ToolEntry]:
-        """Yield copies of the selected entries with their published names and their owner."""
-        for entry in entries:
-            if self._is_selected(entry):
+    def select_tools(
+        self, entries: Iterable[ToolEntry], owner: str, problems: list[str] | None = None
+    ) -> Iterator[ToolEntry]:
+        """Yield copies of the selected entries with their published names, their overrides and their owner.
+
+        A tool that cannot be changed as the overrides say is left out, and described in `problems`.
+        """
+        for given in entries:
+            if self._is_selected(given):
+                try:
+                    override = self.overrides.get(given.name) if given.is_listed else None
+                    entry = given if override is None else override.apply(given)
+                except ValueError as error:
+                    if problems is not None:
+                        problems.append(f"overrides: tool '{given.name}' is not published: {error}")
+                    continue
                 yield replace(entry, name=self.alias.get(entry.name, self._add_prefix(entry.name)), owner=owner)
 
     def select_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
@@ -36,10 +53,15 @@ class Selection:
         for entry in entries:
             yield replace(entry, name=self._add_prefix(entry.name)) if self.prefix else entry
 
-    def find_unknown_aliases(self, entries: Iterable[ToolEntry]) -> list[str]:
-        """Return a problem for each alias of a tool that does not exist."""
+    def find_unknown_tools(self, entries: Iterable[ToolEntry]) -> list[str]:
+        """Return a problem for each alias and each override of a tool that does not exist."""
         names = {entry.name for entry in entries}
-        return [f"alias: there is no tool '{name}'" for name in self.alias if name not in names]
+        keys = (("alias", self.alias), ("overrides", self.overrides))
+        return [f"{key}: there is no tool '{name}'" for key, given in keys for name in given if name not in names]
+
+    def may_publish(self, name: str) -> bool:
+        """Whether tools of this published name can only be of this selection: it has the prefix, or it is an alias."""
+        return name in self.alias.values() or bool(self.prefix and name.startswith(self._add_prefix("")))
 
     def _add_prefix(self, name: str) -> str:
         has_separator = not self.prefix or self.prefix.endswith(_SEPARATORS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp_bridge.runtime.secret_forms import SecretForm, list_forms, list_parts
+if TYPE_CHECKING:
+    from mcp_bridge.runtime.secret_forms import SecretForm
 
 T = TypeVar("T")
 MARK = "[secret]"
@@ -37,6 +38,11 @@ class Redactor:
 
     def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
         """Redact these secrets too from now on, except words and parts of the vocabulary."""
+        secrets = frozenset(secrets)
+        if not secrets:
+            return
+        from mcp_bridge.runtime.secret_forms import list_forms, list_parts  # most servers have no secrets
+
         parts = {part for secret in secrets for part in list_parts(secret)}
         added = {part for part in parts - self._parts if part not in vocabulary}
         if not added:

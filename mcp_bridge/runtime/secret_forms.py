@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 MIN_LENGTH = 4
@@ -34,8 +34,7 @@ def list_parts(secret: str) -> set[str]:
     return {part for part in parts if len(part) >= MIN_LENGTH}
 
 
-@dataclass(frozen=True, slots=True)
-class SecretForm:
+class SecretForm(NamedTuple):
     """Text that has to be found, as it is or, if `is_base64`, with line breaks in it.
 
     `tail` is the last character of base64 that ends with the secret.

@@ -7,9 +7,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -32,8 +31,7 @@ WRITE_AT_ONCE = 65_536
 BINARY = getattr(os, "O_BINARY", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class StdioPipes:
+class StdioPipes(NamedTuple):
     """Private descriptors: the client writes to `source` and reads from `sink`."""
 
     source: int
@@ -91,9 +89,9 @@ class Descriptor:
         self.fd = fd
         self._polls = sys.platform != "win32"
 
-    async def read(self) -> bytes:
+    async def read(self, most: int = READ_SIZE) -> bytes:
         """Return some bytes, or none at the end."""
-        return await self._run_when_ready(anyio.wait_readable, partial(os.read, self.fd, READ_SIZE))
+        return await self._run_when_ready(anyio.wait_readable, partial(os.read, self.fd, most))
 
     async def read_all(
         self, receive: Callable[[bytes], None], is_full: Callable[[], bool], drain: Callable[[], Awaitable[None]]

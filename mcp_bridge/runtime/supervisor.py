@@ -6,9 +6,9 @@ reaper, leaves the session, so that a SIGKILL of the whole process group spares 
 ends them. The server is the reaper's child, in the group that the client made: terminals, job control and signals to a
 group work as usual. Whichever of the three is killed, another is left to end the rest.
 
-Above each worker (POSIX) there is one, this file run as a script: `python -I -S supervisor.py COMMAND...`. It leads the
-worker's process group, ends what the worker has started when the worker or the server has gone, and ends as the worker
-has ended. On Linux that includes orphans; elsewhere it kills the process group.
+Above each worker, and each server that is started as a child (POSIX), there is one, run by `supervisor_script.py`. It
+leads the process group of the command, ends what the command has started when the command or the server has gone, and
+ends as the command has ended. On Linux that includes orphans; elsewhere it kills the process group.
 """
 
 from __future__ import annotations
@@ -113,9 +113,14 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
 def _is_wanted(arguments: Sequence[str]) -> bool:
     """Whether the arguments are those of `serve` with a guard: nothing that parses options is imported yet.
 
-    A process with threads has none, because it cannot fork safely.
+    A process with threads has none, because it cannot fork safely. With `--shared`, the server is another process.
     """
-    if sys.platform != "linux" or arguments[:1] != ["serve"] or len(os.listdir("/proc/self/task")) > 1:
+    if (
+        sys.platform != "linux"
+        or arguments[:1] != ["serve"]
+        or "--shared" in arguments
+        or len(os.listdir("/proc/self/task")) > 1
+    ):
         return False
     options = [word for word in arguments if word in {"--guard", "--no-guard", "--help", "-h"}]
     return not options or options[-1] == "--guard"
@@ -170,8 +175,10 @@ def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
     os._exit(0)
 
 
-def supervise_worker(command: list[str]) -> NoReturn:
+def supervise_worker(command: list[str], grace: float) -> NoReturn:
     """Run a command until it ends or the server closes standard input; then end all that it has started.
+
+    `grace` is how many seconds these processes have between SIGTERM and SIGKILL.
 
     The input belongs to the worker. It is never read here, but its hang-up is seen.
     """
@@ -189,7 +196,7 @@ def supervise_worker(command: list[str]) -> NoReturn:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     status = _watch_worker(worker, wakeup)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    if not end_descendants(0):
+    if not end_descendants(grace):
         os.killpg(0, signal.SIGKILL)
     _end_like(status)
 
@@ -336,7 +343,3 @@ def _call_prctl(option: int, value: int) -> bool:
     with contextlib.suppress(OSError, AttributeError):
         return not ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     return False
-
-
-if __name__ == "__main__":
-    supervise_worker(sys.argv[1:])

@@ -19,7 +19,7 @@ from anyio import to_thread
 from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.runtime.event_loop import is_being_cancelled
 
-_ADVICE = re.compile(
+_ADVICE = (
     r" Set `arbitrary_types_allowed=.*"
     r"|\s*If you got this error by calling handler.*"
     r"|\s*For further information visit \S+"
@@ -56,7 +56,7 @@ def is_own_cancellation(error: BaseException) -> bool:
 
 def get_error_text(error: BaseException) -> str:
     """Return the text of an error without pydantic's links and its advice to authors of types."""
-    return _ADVICE.sub("", str(error))
+    return re.sub(_ADVICE, "", str(error))
 
 
 def describe_error(error: BaseException) -> str:

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -25,6 +25,13 @@ from mcp_bridge.runtime.limiter import Limiter, Quota, Slot, compute_share
 T = TypeVar("T")
 CallSoon = Callable[[Callable[[], None]], object]
 """Schedules a callback in an event loop."""
+_HANDOVER: ContextVar[_SlotHandover | None] = ContextVar("_HANDOVER", default=None)
+
+
+def is_abandoned() -> bool:
+    """Whether this code runs for a thread of a pool whose call no longer waits. Exact on the event loop only."""
+    handover = _HANDOVER.get()
+    return handover is not None and handover.is_abandoned
 
 
 def make_call_soon() -> CallSoon:
@@ -92,6 +99,7 @@ class ThreadPool:
         mark_stuck = partial(self._stuck.__setitem__, slot, name)
         handover = _SlotHandover(partial(self._release, slot), mark_stuck)
         context = copy_context()
+        context.run(_HANDOVER.set, handover)
 
         def work() -> tuple[T | None, BaseException | None]:
             if not handover.start_thread_work():
@@ -155,12 +163,12 @@ class _SlotHandover:
         self._abandon = abandon
         self._soon: CallSoon | None = None
         self._lock = threading.Lock()
-        self._is_working = self._is_abandoned = False
+        self._is_working = self.is_abandoned = False
 
     def start_thread_work(self) -> bool:
         """Return whether the task still waits: a cancelled call may leave before its thread begins."""
         with self._lock:
-            self._is_working = not self._is_abandoned
+            self._is_working = not self.is_abandoned
             return self._is_working
 
     def end_thread_work(self) -> None:
@@ -173,7 +181,7 @@ class _SlotHandover:
 
     def stop_waiting(self) -> None:
         with self._lock:
-            self._is_abandoned = True
+            self.is_abandoned = True
             is_working = self._is_working
             if is_working:
                 self._soon = make_call_soon()

@@ -30,8 +30,12 @@ class TokenBucket:
         """Take this many tokens, also if there are fewer."""
         self._full_at = max(self._full_at, time.monotonic()) + cost / self._rate
 
+    @property
+    def debt(self) -> float:
+        """Seconds until what was charged beyond the burst has been refilled."""
+        return max(0.0, self._full_at - time.monotonic() - self._burst / self._rate)
+
     async def wait_while_empty(self) -> None:
         """Wait until what was charged beyond the burst has been refilled."""
-        delay = self._full_at - time.monotonic() - self._burst / self._rate
-        if delay > 0:
-            await anyio.sleep(delay)
+        if debt := self.debt:
+            await anyio.sleep(debt)

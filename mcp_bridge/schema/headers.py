@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mcp_bridge.contracts.header import X_MCP_HEADER
+from mcp_bridge.contracts.tool import X_MCP_HEADER
 from mcp_bridge.schema.keywords import Steps, has_any_keyword, walk_schemas
-from mcp_bridge.schema.secret_names import COMPOUND_SECRETS, WORD, is_secret_name
 
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
+_FIELD_NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
 _TYPES = ("string", "integer", "boolean")
 
 
@@ -39,7 +38,7 @@ def check_headers(schema: Any) -> list[str]:
 def _check_name(name: Any) -> str | None:
     if not isinstance(name, str):
         return f"a header's name is text, not {type(name).__name__}"
-    if not _TOKEN.fullmatch(name):
+    if not re.fullmatch(_FIELD_NAME, name):
         return f"{name!r} is not a header name. Use letters, digits and -"
     return None
 
@@ -63,6 +62,8 @@ def _check_secrecy(steps: Steps, part: Mapping[str, Any], header: str) -> str | 
 
 def _has_secret_name(name: str) -> bool:
     """Whether a name is that of a secret or begins with one: `api_key`, `apiKey` and `api-key-of-tenant` alike."""
+    from mcp_bridge.schema.secret_names import COMPOUND_SECRETS, WORD, is_secret_name  # few tools have headers
+
     words = list(WORD.finditer(name))
     return any(is_secret_name(name[: word.end()]) or word[0].lower() in COMPOUND_SECRETS for word in words)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 KEYWORDS = frozenset(
     {
@@ -39,8 +38,7 @@ MAX_DEPTH = 128
 """How deep data is described; parsers reject JSON this deep long before."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationProblem:
+class ValidationProblem(NamedTuple):
     """One problem: its JSON path such as `$.a[0]`, its keyword, and its message."""
 
     path: str

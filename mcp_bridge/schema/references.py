@@ -11,7 +11,7 @@ from urllib.parse import unquote, urljoin
 REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DEFAULT_BASE = "http://-/"
 """The address of a schema without one; relative addresses are joined to it."""
-_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+_PLAIN_KEY = r"[A-Za-z_$][A-Za-z0-9_$-]*"
 _MAX_DIGITS = 10
 """No list has an index this long, and Python refuses to convert numbers of some thousand digits."""
 
@@ -40,7 +40,7 @@ def extend_path(path: str, *keys: str | int) -> str:
     for key in keys:
         if isinstance(key, int):
             path += f"[{key}]"
-        elif _PLAIN_KEY.fullmatch(key):
+        elif re.fullmatch(_PLAIN_KEY, key):
             path += f".{key}"
         else:
             path += '["' + key.replace("\\", "\\\\").replace('"', '\\"') + '"]'

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,8 +15,7 @@ MAX_SUBSCHEMAS = 100_000
 """The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeLimits:
+class SizeLimits(NamedTuple):
     """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
 
     size: int = 4 * 1024 * 1024
@@ -110,16 +108,13 @@ def count_expanded(schema: Any) -> int:
     return counts[id(schema)]
 
 
-@dataclass
 class _PartCount:
     """A part that is being counted: its total so far, and the references in it that have not been followed."""
 
-    located: LocatedSchema
-    references: SchemaReferences
-    total: int = 0
-    targets: Iterator[LocatedSchema] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, located: LocatedSchema, references: SchemaReferences) -> None:
+        self.located = located
+        self.references = references
+        self.total = 0
         self.targets = self._count()
 
     def _count(self) -> Iterator[LocatedSchema]:

@@ -18,7 +18,6 @@ from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.handshake import HandshakeChannel, QuestionTimeouts
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.watchdog import Watchdog
-from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 
 if TYPE_CHECKING:
     from mcp_bridge.server.rounds import CallRounds
@@ -40,6 +39,8 @@ class CallRunner:
     def store(self) -> Store:
         """Where the rest of truncated results is stored."""
         if self._state.store is not None:
+            from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
+
             return FaultTolerantStore(self._state.store)
         from mcp_bridge.stores.memory import MemoryStore  # most servers never need it
 
@@ -53,7 +54,8 @@ class CallRunner:
         is_shared = self._state.store is not None and not isinstance(self._state.store, MemoryStore)
         return self.store if is_shared else MemoryStore()
 
-    def _get_session_store(self) -> Store:
+    def get_session_store(self) -> Store:
+        """Return the store of the state of sessions."""
         return self._session_store
 
     @cached_property
@@ -99,7 +101,7 @@ class CallRunner:
 
         Raises RpcError for an invalid request state.
         """
-        context = ServedContext(request, self._registry, self._get_session_store)
+        context = ServedContext(request, self._registry, self.get_session_store)
         channel: HandshakeChannel | None = None
         self._running.add(request)
         try:

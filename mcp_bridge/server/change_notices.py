@@ -6,15 +6,15 @@ import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Set
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.registry.subscriptions import Subscriptions
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.server.client_text import RequestError, echo
 from mcp_bridge.server.params import is_larger
@@ -45,8 +45,7 @@ _FILTERS = {
 _TOOLS, _PROMPTS, _RESOURCES = _FILTERS.values()
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeEvent:
+class ChangeEvent(NamedTuple):
     """One notification; `uri` is set only for an updated resource."""
 
     method: str
@@ -57,15 +56,17 @@ class ChangeEvent:
         return {"uri": self.uri} if self.uri else {}
 
 
-@dataclass(slots=True, eq=False)
 class ListenStream:
     """One subscriptions/listen stream: what its client wants, and the events that wait to be sent."""
 
-    methods: Set[str]
-    uris: Set[str]
-    events: deque[ChangeEvent] = field(default_factory=deque)
-    is_closed: bool = False
-    _news: anyio.Event | None = None
+    __slots__ = ("_news", "events", "is_closed", "methods", "uris")
+
+    def __init__(self, methods: Set[str], uris: Set[str], *, is_closed: bool = False) -> None:
+        self.methods = methods
+        self.uris = uris
+        self.events: deque[ChangeEvent] = deque()
+        self.is_closed = is_closed
+        self._news: anyio.Event | None = None
 
     def wants(self, event: ChangeEvent) -> bool:
         return event.uri in self.uris if event.uri else event.method in self.methods
@@ -93,10 +94,14 @@ class ListenStream:
 
 
 class ChangeNotifier:
-    """Notifies handshake clients directly, and stateless clients through subscriptions/listen."""
+    """Notifies handshake clients directly, and stateless clients through subscriptions/listen.
 
-    def __init__(self, responses: Responses) -> None:
+    `subscriptions` counts what clients are subscribed to.
+    """
+
+    def __init__(self, responses: Responses, subscriptions: Subscriptions) -> None:
         self._responses = responses
+        self.subscriptions = subscriptions
         self._sessions: set[Session] = set()
         self._uris: dict[Session, set[str]] = {}
         self._waiting: dict[Session, dict[ChangeEvent, None]] = {}  # of clients that have not read the last ones yet
@@ -118,17 +123,22 @@ class ChangeNotifier:
         """Notify this handshake client of updates. Raises RpcError when it has too many subscriptions."""
         if session not in self._uris:
             self._uris[session] = set()
-            session.on_end(partial(self._uris.__delitem__, session))
+            session.on_end(partial(self._remove_session, session))
         uris = self._uris[session]
         is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
         if uri not in uris and is_full:
             raise RequestError(
                 INVALID_PARAMS, "This connection has too many subscriptions", {"uri": truncate_text(uri)}
             )
-        uris.add(uri)
+        if uri not in uris:
+            uris.add(uri)
+            self.subscriptions.add_uris([uri])
 
     def unsubscribe(self, session: Session, uri: str) -> None:
-        self._uris.get(session, set()).discard(uri)
+        uris = self._uris.get(session, set())
+        if uri in uris:
+            uris.remove(uri)
+            self.subscriptions.remove_uris([uri])
 
     async def listen(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a subscriptions/listen stream until `close_streams` (2026-07-28, basic/utilities/subscriptions).
@@ -150,7 +160,10 @@ class ChangeNotifier:
         acknowledged = {**wanted, "resourceSubscriptions": echo(uris)} if uris else wanted
         self._streams.add(stream)
         self._counts[client] += 1
+        self.subscriptions.add_uris(stream.uris)
         try:
+            if stream.uris and self.subscriptions.has_sources:
+                await self.subscriptions.wait_until_followed()
             await request.notify(
                 "notifications/subscriptions/acknowledged", {"notifications": acknowledged, "_meta": meta}
             )
@@ -162,6 +175,7 @@ class ChangeNotifier:
                     await stream.wait()
         finally:
             self._streams.discard(stream)
+            self.subscriptions.remove_uris(stream.uris)
             self._counts[client] -= 1
             if not self._counts[client]:
                 del self._counts[client]
@@ -223,6 +237,9 @@ class ChangeNotifier:
                 await session.drain()
         finally:
             del self._waiting[session]
+
+    def _remove_session(self, session: Session) -> None:
+        self.subscriptions.remove_uris(self._uris.pop(session))
 
     def _record(self, event: ChangeEvent) -> None:
         self._changed.add(event)

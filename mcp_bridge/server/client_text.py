@@ -12,7 +12,6 @@ from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.contracts.tool import Kind, ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.schema.validator import Validator
 
 
 class RequestError(RpcError):
@@ -45,6 +44,8 @@ def find_problems(result: ToolResult, entry: PreparedEntry, call: ToolCall, reda
         return None
     schema: Any = redactor.redact_value(entry.input.schema)
     if schema is not entry.input.schema:
+        from mcp_bridge.schema.validator import Validator
+
         problems = Validator(schema).describe_problems(call.arguments, call.root)
     return describe_problems(problems, entry, redactor, kind=call.kind)
 

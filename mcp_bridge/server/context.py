@@ -16,13 +16,13 @@ from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.server.requests import Request
 from mcp_bridge.wire.meta_keys import LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.question import Answer, Question
+    from mcp_bridge.runtime.token_bucket import TokenBucket
     from mcp_bridge.server.questions import QuestionRequest
 
 SESSION = "mcp-bridge/session"
@@ -102,7 +102,7 @@ class ServedContext(CallContext):
         if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
             return
         if self._progress_throttle is None:
-            self._progress_throttle = TokenBucket(rate=RATE, burst=BURST)
+            self._progress_throttle = _make_throttle()
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
             await self._request.report_progress(progress, total, message)
@@ -118,7 +118,7 @@ class ServedContext(CallContext):
         if request is None or lowest not in LEVELS or severity < LEVELS.index(lowest):
             return
         if self._log_throttle is None:
-            self._log_throttle = TokenBucket(rate=RATE, burst=BURST)
+            self._log_throttle = _make_throttle()
         if not self._log_throttle.take_token():
             return
         params = {"level": level, "data": to_plain(data), **({"logger": logger} if logger is not None else {})}
@@ -181,6 +181,12 @@ class ServedContext(CallContext):
         assert self._request is not None
         session = self._request.session
         return session.log_level if session is not None else self.meta.get(LOG_LEVEL)
+
+
+def _make_throttle() -> TokenBucket:
+    from mcp_bridge.runtime.token_bucket import TokenBucket  # a start does not need it
+
+    return TokenBucket(rate=RATE, burst=BURST)
 
 
 def _find_session(request: Request, principal: str | None) -> str:

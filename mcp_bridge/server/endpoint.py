@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskStatus
 
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
+from mcp_bridge.contracts.listing import ToolListing
 from mcp_bridge.contracts.state import State
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.peer.incoming import IncomingRequest, MessageStream
@@ -22,7 +23,6 @@ from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.client_text import RequestError
-from mcp_bridge.server.completions import CompletionMethod
 from mcp_bridge.server.lifecycle import Lifecycle, set_log_level
 from mcp_bridge.server.params import check_params
 from mcp_bridge.server.prompts import PromptMethods
@@ -35,6 +35,10 @@ from mcp_bridge.server.tracing import MessageTracing, trace_message
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge.wire.protocol_versions import HANDSHAKE
+
+if TYPE_CHECKING:
+    from mcp_bridge.server.completions import CompletionMethod
+    from mcp_bridge.server.task_methods import TaskMethods
 
 Result = Any
 """The result of a request: a mapping, or a fragment of JSON."""
@@ -67,29 +71,38 @@ class Endpoint:
         self.redactor = self._redaction.redactor
         self.hide(secrets)
         self._tracing = MessageTracing()
-        self._responses = responses = Responses(identity, self.redactor, ready=started)
-        self._notifier = ChangeNotifier(responses)
+        self._responses = responses = Responses(
+            identity, self.redactor, ready=started, report_listing=registry.report_listing
+        )
+        self._notifier = ChangeNotifier(responses, registry.subscriptions)
         state, page = state or State(), identity.page
         self._runner = runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
         truncator = ResultTruncator(lambda: runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
-        self.tools = ToolMethods(registry, runner, responses, truncator, page=page, dialect=dialect)
+        listing = identity.listing
+        self.tools = ToolMethods(
+            registry, runner.run_call, responses, truncator, page=page, dialect=dialect, listing=listing
+        )
         resources = ResourceMethods(registry, runner, responses, self._notifier, truncator, page=page)
         prompts = PromptMethods(registry, runner, responses, page=page)
-        lifecycle = Lifecycle(identity, responses)
+        if listing.built_in:
+            self._add_built_in_tools(listing, resources, prompts, truncator)
+        self._tasks = tasks = self._make_tasks(state, identity)
+        lifecycle = Lifecycle(identity, responses, tasks.extensions if tasks is not None else None)
         common: dict[str, Method] = {
             "tools/list": self.tools.list_tools,
-            "tools/call": self.tools.call,
+            "tools/call": self.tools.call if tasks is None else tasks.call_tool,
             "resources/list": resources.list_resources,
             "resources/templates/list": resources.list_templates,
             "resources/read": resources.read_resource,
             "prompts/list": prompts.list_prompts,
             "prompts/get": prompts.get,
-            "completion/complete": CompletionMethod(registry, responses).complete_argument,
+            "completion/complete": self._complete_argument,
         }
         self._stateless_methods: dict[str, Method] = common | {
             "server/discover": lifecycle.discover,
             "subscriptions/listen": self._notifier.listen,
+            **(tasks.methods if tasks is not None else {}),
         }
         self._handshake_methods: dict[str, Method] = common | {
             "initialize": lifecycle.initialize,
@@ -98,6 +111,43 @@ class Endpoint:
             "resources/unsubscribe": resources.unsubscribe,
             "logging/setLevel": set_log_level,
         }
+
+    def _make_tasks(self, state: State, identity: Identity) -> TaskMethods | None:
+        if state.tasks is None:
+            return None
+        from mcp_bridge.server.task_methods import TaskMethods  # most servers do not need it
+
+        return TaskMethods(
+            state.tasks,
+            self.registry,
+            self.tools,
+            self._responses,
+            state,
+            audience=identity.name,
+            get_store=self._runner.get_session_store,
+        )
+
+    def _add_built_in_tools(
+        self, listing: ToolListing, resources: ResourceMethods, prompts: PromptMethods, truncator: ResultTruncator
+    ) -> None:
+        from mcp_bridge.server import entry_tools, tool_search  # most servers do not need them
+
+        index = self.tools.index
+        if listing.search is not None:
+            index.add_built_in(tool_search.ToolSearch(self.registry, index).build_tools())
+        if listing.resources:
+            index.add_built_in(entry_tools.ResourceTools(self.registry, resources, truncator).build_tools())
+        if listing.prompts:
+            index.add_built_in(entry_tools.PromptTools(prompts).build_tools())
+
+    @cached_property
+    def _completions(self) -> CompletionMethod:
+        from mcp_bridge.server.completions import CompletionMethod  # a start does not need it
+
+        return CompletionMethod(self.registry, self._responses)
+
+    def _complete_argument(self, request: Request, params: Mapping[str, Any]) -> Result:
+        return self._completions.complete_argument(request, params)
 
     def describe_server(self, identity: Identity) -> None:
         """Present the server to clients with the name, version, title and instructions of this identity."""
@@ -199,6 +249,8 @@ class Endpoint:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._runner.run)
             await tasks.start(self._notifier.run, self.registry)
+            if self._tasks is not None:
+                await tasks.start(self._tasks.run_tasks)
             task_status.started()
 
     def limit_subscriptions(self, most: int) -> None:

@@ -65,6 +65,8 @@ class QuestionTimeouts:
 class HandshakeChannel:
     """Asks by requests of the server, over the client's open request. `close` must be called at its end."""
 
+    __slots__ = ("_is_closed", "_request", "_scopes", "_timeouts")
+
     def __init__(self, request: Request, timeouts: QuestionTimeouts) -> None:
         self._request = request
         self._timeouts = timeouts

@@ -26,16 +26,24 @@ CAPABILITIES: Mapping[str, Any] = {
 class Lifecycle:
     """The MCP methods by which a client learns what the server is."""
 
-    def __init__(self, identity: Identity, responses: Responses) -> None:
+    def __init__(self, identity: Identity, responses: Responses, extensions: Mapping[str, Any] | None = None) -> None:
         self._responses = responses
+        self._stateless_capabilities = {**CAPABILITIES, **(extensions or {})}
         self._is_open = identity.is_open
 
     def initialize(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle).
 
-        Raises RpcError for capabilities that are too large to keep.
+        Requests that the client sends before it has the result are served. Raises RpcError for capabilities that are
+        too large to keep.
         """
-        return self._when_described(self._initialize, request, params)
+        session, version = request.session, params["protocolVersion"]
+        assert session is not None
+        if is_larger(params["capabilities"], MAX_CAPABILITIES):
+            raise RpcError(INVALID_PARAMS, f"The capabilities of a client may have {MAX_CAPABILITIES} bytes")
+        session.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE
+        session.capabilities = params["capabilities"]
+        return self._when_described(self._describe_session, session.version)
 
     def discover(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve server/discover (2026-07-28, server/discover)."""
@@ -44,15 +52,9 @@ class Lifecycle:
     def _when_described(self, serve: Callable[..., Any], *args: Any) -> Any:
         return self._responses.when_ready(serve, *args) if self._is_open else serve(*args)
 
-    def _initialize(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        session, version = request.session, params["protocolVersion"]
-        assert session is not None
-        if is_larger(params["capabilities"], MAX_CAPABILITIES):
-            raise RpcError(INVALID_PARAMS, f"The capabilities of a client may have {MAX_CAPABILITIES} bytes")
-        session.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE
-        session.capabilities = params["capabilities"]
+    def _describe_session(self, version: str) -> dict[str, Any]:
         return {
-            "protocolVersion": session.version,
+            "protocolVersion": version,
             "capabilities": CAPABILITIES,
             "serverInfo": self._responses.server_info,
             **self._responses.instructions,
@@ -60,7 +62,8 @@ class Lifecycle:
 
     def _discover(self, request: Request) -> dict[str, Any]:
         instructions = self._responses.instructions
-        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": CAPABILITIES, **instructions}
+        capabilities = self._stateless_capabilities
+        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": capabilities, **instructions}
         return self._responses.with_cache_hints(result, request.version, scope=self._responses.choose_scope(request))
 
 

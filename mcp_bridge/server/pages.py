@@ -48,13 +48,20 @@ class Pages:
         """
         if secrets != self._secrets:
             self._encoded, self._secrets = {}, secrets
-        start = 0 if cursor is None else bisect_right(self._names, decode_cursor(cursor))
+        start = self._find_start(cursor)
         encoded = self._encoded.get((version, start, variant))
         if encoded is None:
             encoded = encode(self._render(version, start), version)
             if start % self._size == 0:  # do not keep pages of cursors that a client made up
                 self._encoded[version, start, variant] = encoded
         return encoded
+
+    def render(self, version: str, cursor: str | None) -> dict[str, Any]:
+        """Return one page as a mapping that is not kept. Raises BadCursor."""
+        return self._render(version, self._find_start(cursor))
+
+    def _find_start(self, cursor: str | None) -> int:
+        return 0 if cursor is None else bisect_right(self._names, decode_cursor(cursor))
 
     def _render(self, version: str, start: int) -> dict[str, Any]:
         names = self._names[start : start + self._size]

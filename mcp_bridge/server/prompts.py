@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
@@ -17,7 +17,6 @@ from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.messages import render_messages, to_messages
 
 
 class PromptMethods:
@@ -35,6 +34,16 @@ class PromptMethods:
         """Serve prompts/list. Raises RpcError for an invalid cursor."""
         return self._responses.when_ready(self._render_page, request, params.get("cursor"))
 
+    def render_list(self, version: str, cursor: str | None) -> dict[str, Any]:
+        """Return a page of the prompts. Raises BadCursor."""
+        self._refresh()
+        return self._pages.render(version, cursor)
+
+    def find_prompt(self, name: str) -> PreparedEntry | None:
+        """Return the prompt of this name, ready to be called."""
+        self._refresh()
+        return self._prepared.get(name)
+
     async def get(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve prompts/get. Raises RpcError, with code -32602 for an unknown prompt and for invalid arguments."""
         await self._responses.wait_for_sources()
@@ -50,6 +59,8 @@ class PromptMethods:
             return self._responses.stamp(result)
         if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
+        from mcp_bridge.wire.messages import render_messages
+
         rendered = render_messages(self._responses.check_success(result, version, name=name).content or (), version)
         description = {"description": entry.description} if entry.description else {}
         return self._responses.complete_result({**description, "messages": rendered}, version)
@@ -74,4 +85,10 @@ def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
         "required": [argument.name for argument in entry.arguments if argument.required],
         "additionalProperties": False,
     }
-    return PreparedEntry(entry, input_schema=schema, read_result=lambda value, _: to_messages(value))
+    return PreparedEntry(entry, input_schema=schema, read_result=_read_result)
+
+
+def _read_result(value: Any, _: ToolCall) -> ToolResult:
+    from mcp_bridge.wire.messages import to_messages  # a start does not need it
+
+    return to_messages(value)

@@ -126,7 +126,9 @@ def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
 
     def read_plain(raw: Any) -> Any:
         answer = request.read(raw)
-        return replace(answer, data=answer.content) if isinstance(answer, Answer) else answer
+        return (
+            replace(answer, data=answer.content) if isinstance(answer, Answer) and answer.data is not None else answer
+        )
 
     return replace(request, read=read_plain)
 

@@ -18,7 +18,6 @@ from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.resource_contents import render_contents
 
 
 class ResourceMethods:
@@ -52,6 +51,15 @@ class ResourceMethods:
         pages = self._template_pages
         return self._responses.when_ready(self._render_page, pages, request, params.get("cursor"))
 
+    def render_lists(self, version: str, cursor: str | None) -> dict[str, Any]:
+        """Return a page of the resources, the first one with all templates. Raises BadCursor."""
+        self._refresh()
+        page = self._pages.render(version, cursor)
+        if cursor is None:
+            templates = self._registry.finder.list_templates()
+            page["resourceTemplates"] = [listings.render_template(each, version) for each in templates]
+        return page
+
     async def read_resource(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve resources/read.
 
@@ -66,6 +74,8 @@ class ResourceMethods:
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return self._responses.stamp(result)
+        from mcp_bridge.wire.resource_contents import render_contents  # a start does not need it
+
         contents = render_contents(self._responses.check_success(result, version, uri=uri), version)
         for item in contents:
             if item["uri"] == uri:
@@ -76,13 +86,21 @@ class ResourceMethods:
 
     def subscribe(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve resources/subscribe of the handshake era. Raises RpcError for an unknown resource."""
-        return self._responses.when_ready(self._subscribe, request, params["uri"])
+        if not self._notifier.subscriptions.has_sources:
+            return self._responses.when_ready(self._subscribe, request, params["uri"])
+        return self._subscribe_everywhere(request, params["uri"])
 
     def unsubscribe(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve resources/unsubscribe of the handshake era; the client need not be subscribed."""
         assert request.session is not None
         self._notifier.unsubscribe(request.session, params["uri"])
         return {}
+
+    async def _subscribe_everywhere(self, request: Request, uri: str) -> dict[str, Any]:
+        await self._responses.wait_for_sources()
+        result = self._subscribe(request, uri)
+        await self._notifier.subscriptions.wait_until_followed()
+        return result
 
     def _subscribe(self, request: Request, uri: str) -> dict[str, Any]:
         assert request.session is not None

@@ -33,9 +33,20 @@ _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.c
 
 
 class Responses:
-    """How an endpoint responds. `ready` is set once the sources have published; None means that they have."""
+    """How an endpoint responds. `ready` is set once the sources have published; None means that they have.
 
-    def __init__(self, identity: Identity, redactor: Redactor, *, ready: anyio.Event | None = None) -> None:
+    `report_listing` is called for each page of a list.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        redactor: Redactor,
+        *,
+        ready: anyio.Event | None = None,
+        report_listing: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._report_listing = report_listing
         self._ttl_ms = identity.ttl_ms
         self._scope = "private" if identity.private else "public"
         self._encoders = {scope: partial(self._encode_page, scope) for scope in ("public", "private")}
@@ -70,6 +81,7 @@ class Responses:
 
     def render_page(self, pages: Pages, request: Request, cursor: str | None) -> orjson.Fragment:
         """Return one page of a list as a result in JSON, which is kept. Raises RequestError for an invalid cursor."""
+        self._report_listing()
         scope = self.choose_scope(request)
         try:
             return pages.get_encoded(request.version, cursor, self.redactor.version, self._encoders[scope], scope)

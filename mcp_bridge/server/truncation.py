@@ -7,13 +7,12 @@ from typing import Any
 
 import orjson
 
-from mcp_bridge.contracts.content import ResourceLink
 from mcp_bridge.contracts.errors import ResultTooLarge
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.wire.content import make_text_block, render_block
 from mcp_bridge.wire.protocol_versions import STRUCTURED, has_feature
 from mcp_bridge.wire.tools import META
+from mcp_bridge.wire.values import make_text_block
 
 URI = "mcp-bridge://results/"
 """The beginning of the pages' URIs; what follows cannot be guessed."""
@@ -120,6 +119,9 @@ class ResultTruncator:
             return [make_text_block(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
         first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
         advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."
+        from mcp_bridge.contracts.content import ResourceLink
+        from mcp_bridge.wire.content import render_block
+
         link = ResourceLink(first, "the rest of the result", mime_type="text/plain")
         links = [render_block(link, version)] if has_feature(version, STRUCTURED) else []
         return [make_text_block(f"[{notice} {advice}]"), *links]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mcp_bridge.documents.document import Document, read_document
 from mcp_bridge.runtime.lazy_import import make_lazy_getattr
 from mcp_bridge.settings.environment import expand
-from mcp_bridge.settings.load import load, parse, parse_options
+from mcp_bridge.settings.load import load, parse, parse_options, prepare
 
 if TYPE_CHECKING:
     from mcp_bridge.settings.model import Settings, SourceSettings
@@ -27,7 +27,8 @@ _MODULES = {
 
 __all__ = [
     "Document", "Duration", "HttpSettings", "LimitSettings", "Settings", "SettingsModel", "Size", "SourceSettings",
-    "StateSettings", "Whole", "build_json_schema", "expand", "load", "parse", "parse_options", "read_document",
+    "StateSettings", "Whole", "build_json_schema", "expand", "load", "parse", "parse_options", "prepare",
+    "read_document",
 ]  # fmt: skip
 
 __getattr__ = make_lazy_getattr(__name__, _MODULES)

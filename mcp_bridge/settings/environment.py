@@ -1,4 +1,4 @@
-"""References to environment variables in the settings: `${NAME}` and `${NAME:-default}`.
+"""References to environment variables in the settings: `${NAME}`, `${NAME:-default}`, and `${env:NAME}` as in VS Code.
 
 The default is used if the variable is unset or empty, and ends at the first `}`. `$${` is a literal `${`. References
 are replaced in values, not in keys, and not in the text that replaces another reference.
@@ -7,7 +7,7 @@ are replaced in values, not in keys, and not in the text that replaces another r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,17 @@ from mcp_bridge.documents.document import Document, join_errors
 from mcp_bridge.documents.positions import KeyPath, walk_values
 from mcp_bridge.documents.value_text import SENSITIVE, is_encodable
 
-_REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
+_REFERENCE = re.compile(
+    r"(?P<literal>\$\$\{)|\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{"
+)
 
 _PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
 """Variables that every process has. They are not secrets: redacting them would make logs unreadable."""
 PLAN_KEYS = ("session", "orchestrator", "context", "providers", "tools", "hooks", "agents", "spawn")
 """The keys of a mount plan of Amplifier. Bundles write `spawn`, for the tools of agents."""
-_SECRET_SECTIONS = ("sources", "state", *PLAN_KEYS)
+SERVER_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
+"""The keys under which clients list servers."""
+_SECRET_SECTIONS = ("sources", "state", *SERVER_SECTIONS, *PLAN_KEYS)
 """The sections that may contain secrets. The others describe the server, its limits and its addresses."""
 _COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
 """Keys of a source that all types have. They name and select tools, and contain no secrets."""
@@ -30,23 +34,32 @@ _MAX_WORD, _MAX_NUMBER = 7, 5
 """A value of so many letters, or digits, is an ordinary word or number, such as `user` or `8080`, and not a secret."""
 
 
-def expand(document: Document, environ: Mapping[str, str]) -> Document:
+def expand(document: Document, environ: Mapping[str, str], entries: Iterable[KeyPath] = ()) -> Document:
     """Replace the references of a document.
 
     The new document's `secrets` are the values from `environ`, and `hidden_places` their key paths. `visible_secrets`
     are those of the secrets that clients may see, because the name of their variable is not that of a secret, and the
     value is an ordinary word or appears only in settings that clients see.
 
-    Raises ConfigError that names every variable that is not set, without values.
+    `entries` are the places of parts whose problems do not concern the rest: they are the `entry_problems` of the
+    document. Raises ConfigError for other problems, which names every variable that is not set, without values.
     """
     expansion = _Expansion(document=document, environ=environ)
     data = {key: expansion.replace_all(item, (key,)) for key, item in document.data.items()}
+    problems = dict(expansion.take_entry_problems(entries))
     if expansion.errors:
-        raise join_errors(expansion.errors)
+        raise join_errors([error for _, error in expansion.errors])
     hidden = document.hidden_places | expansion.hidden
     secrets = document.secrets | expansion.secrets
     visible = document.visible_secrets | (expansion.secrets - expansion.redacted)
-    return replace(document, data=data, hidden_places=hidden, secrets=secrets, visible_secrets=visible)
+    return replace(
+        document,
+        data=data,
+        hidden_places=hidden,
+        secrets=secrets,
+        visible_secrets=visible,
+        entry_problems=problems,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +68,7 @@ class _Expansion:
 
     document: Document
     environ: Mapping[str, str]
-    errors: list[ConfigError] = field(default_factory=list)
+    errors: list[tuple[KeyPath, ConfigError]] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     redacted: set[str] = field(default_factory=set)
     hidden: set[KeyPath] = field(default_factory=set)
@@ -73,6 +86,9 @@ class _Expansion:
         name, default = match["name"], match["default"]
         if match["literal"]:
             return "${"
+        if match.string.startswith("${input:", match.start()):
+            hint = "Use an environment variable instead: ${NAME}."
+            return self._fail(place, "'${input:...}' is a question that only an editor can ask its user", hint)
         if name is None:
             hint = "Write ${NAME} or ${NAME:-default}, or '$${' for a literal '${'."
             return self._fail(place, "'${' does not begin a valid reference to a variable", hint)
@@ -92,8 +108,15 @@ class _Expansion:
         return found
 
     def _fail(self, place: KeyPath, problem: str, hint: str) -> str:
-        self.errors.append(self.document.make_error(place, problem, hint))
+        self.errors.append((place, self.document.make_error(place, problem, hint)))
         return ""
+
+    def take_entry_problems(self, entries: Iterable[KeyPath]) -> Iterator[tuple[KeyPath, ConfigError]]:
+        for entry in entries if self.errors else ():
+            own = [(place, error) for place, error in self.errors if place[: len(entry)] == entry]
+            if own:
+                self.errors = [one for one in self.errors if one not in own]
+                yield entry, join_errors([error for _, error in own])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

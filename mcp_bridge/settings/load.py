@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp_bridge.documents.document import Document, read_document
 from mcp_bridge.settings.environment import PLAN_KEYS, expand
 from mcp_bridge.settings.problems import ErrorReport
+from mcp_bridge.settings.servers import has_servers, list_entry_places, prepare_servers, read_servers, remove_servers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -33,14 +34,22 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
     """
     from mcp_bridge.settings.model import Settings, validate
 
-    document = expand(document, environ)
+    document = prepare(document)
+    document = expand(document, environ, list_entry_places(document.data))
     sources = document.data.get("sources")
     data = {key: value for key, value in document.data.items() if key != "$schema"}  # for editors, in JSON
     if _is_mount_plan(data):
         data = _split_plan(data, document)
     elif isinstance(sources, list):
         data["sources"] = [_split_source(source, document, index) for index, source in enumerate(sources)]
+    if has_servers(data):
+        data = _add_servers(data, document)
     return validate(Settings, data, document, ErrorReport(document=document, model=Settings))
+
+
+def prepare(document: Document) -> Document:
+    """Return a document whose servers, if it is a client's file, have the form of the settings."""
+    return document if _is_mount_plan(document.data) else prepare_servers(document, _list_server_keys())
 
 
 def parse_options(model_class: type[M], source: SourceSettings) -> M:
@@ -90,6 +99,13 @@ def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
     return {**server, "sources": [source]}
 
 
+def _add_servers(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
+    """Return the settings with a source for each server in the form of a client."""
+    settings = remove_servers(data)
+    servers = read_servers(data, document, _list_common_keys())
+    return {**settings, "sources": [*settings.get("sources", ()), *servers]}
+
+
 def _split_source(source: Any, document: Document, index: int) -> Any:
     """Move the keys that are not common to all sources to `options`."""
     from mcp_bridge.settings.model import Origin
@@ -99,7 +115,9 @@ def _split_source(source: Any, document: Document, index: int) -> Any:
     known = _list_common_keys()
     common = {key: value for key, value in source.items() if key in known}
     rest = {key: value for key, value in source.items() if key not in known}
-    return {**common, "options": rest, "origin": Origin(document=document, where=("sources", index))}
+    where = ("sources", index)
+    origin = Origin(document=document, where=where, problem=document.entry_problems.get(where))
+    return {**common, "options": rest, "origin": origin}
 
 
 def _list_server_keys() -> set[str]:

@@ -36,7 +36,10 @@ from mcp_bridge.settings.sections import (
     HttpSettings,
     LimitSettings,
     SettingsModel,
+    SharedSettings,
     StateSettings,
+    TaskSettings,
+    ToolSearchSettings,
 )
 from mcp_bridge.settings.values import Duration, Size, Whole
 
@@ -64,12 +67,24 @@ def _add_mode_schema(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [*schema["anyOf"], {"enum": ["none", "process"]}]
 
 
+def _parse_number(value: Any) -> Any:
+    return {"above": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _add_number_schema(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"type": "integer", "minimum": 0}]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The place of a part of the settings in its file, for errors that are found later."""
 
     document: Document
     where: KeyPath
+    problem: ConfigError | None = None
+    """A problem that has been found already, and concerns this part alone."""
+    is_alone: bool = False
+    """Whether all problems of this part concern it alone: the other parts are used."""
 
 
 class IsolationSettings(SettingsModel):
@@ -115,6 +130,24 @@ class IsolationSettings(SettingsModel):
     write: tuple[str, ...] = Field(default=(), description="Paths that sandboxed workers may write to.")
 
 
+class ArgumentOverrideSettings(SettingsModel):
+    """A change to an argument of a tool."""
+
+    value: Any = Field(
+        default=None, description="The value that is sent with every call. Clients neither see nor send the argument."
+    )
+    hidden: bool = Field(default=False, description="Leave the argument out: clients neither see nor send it.")
+    description: str | None = Field(default=None, description="Another description of the argument.")
+
+
+class ToolOverrideSettings(SettingsModel):
+    """Changes to a tool."""
+
+    title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
+    description: str | None = Field(default=None, min_length=1, description="Another description of the tool.")
+    arguments: dict[str, ArgumentOverrideSettings] = Field(default={}, description="Changes to its arguments, by name.")
+
+
 class SourceSettings(SettingsModel):
     """A source of tools."""
 
@@ -127,6 +160,11 @@ class SourceSettings(SettingsModel):
     )
     alias: dict[str, str] = Field(
         default={}, description="New names for tools: a mapping from original names to published names."
+    )
+    overrides: dict[str, ToolOverrideSettings] = Field(
+        default={},
+        description="Changes to tools by their original names: another `title` or `description`, and `arguments` that "
+        "clients do not give, because they are `hidden` or have a fixed `value`.",
     )
     include: tuple[str, ...] = Field(
         default=(), description="Patterns (`*`, `?`) of the names of tools to publish. Default: all tools."
@@ -169,13 +207,30 @@ class Settings(SettingsModel):
     sources: tuple[SourceSettings, ...] = Field(default=(), description="The sources of tools.")
     limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
     http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
+    shared: SharedSettings = Field(default=SharedSettings(), description="The server of `serve --shared`.")
     state: StateSettings = Field(default=StateSettings(), description="State that is kept between calls.")
+    tasks: TaskSettings | None = Field(
+        default=None,
+        description="Calls that continue as tasks for clients that support them; `{}` for the defaults. Default: none.",
+    )
     approvals: ApprovalSettings = Field(default=ApprovalSettings(), description="How users approve calls.")
     dialect: Annotated[DialectSettings, BeforeValidator(_parse_clients)] | None = Field(
         default=None,
         description="Changes to tool definitions for clients that need them: the name of a client, a list of names, "
         "or a mapping that sets details.",
         json_schema_extra=_add_clients_schema,
+    )
+    tool_search: Annotated[ToolSearchSettings, BeforeValidator(_parse_number)] | None = Field(
+        default=None,
+        description="List only some tools if there are many, and let clients search for the others: the maximum number "
+        "of tools that are all listed, or a mapping that sets details. Default: list all tools.",
+        json_schema_extra=_add_number_schema,
+    )
+    resources_as_tools: bool = Field(
+        default=False, description="List `list_resources` and `read_resource`, for clients that use only tools."
+    )
+    prompts_as_tools: bool = Field(
+        default=False, description="List `list_prompts` and `get_prompt`, for clients that use only tools."
     )
     working_dir: str | None = Field(
         default=None,
@@ -208,7 +263,8 @@ class Settings(SettingsModel):
             self._document = context
             self._directory = _get_directory(context)
             self._secrets, self._public = context.secrets, context.visible_secrets
-        named = frozenset(find_secret_values([source.options for source in self.sources]))
+        overrides = [source.model_dump(include={"overrides"}) for source in self.sources if source.overrides]
+        named = frozenset(find_secret_values([*(source.options for source in self.sources), *overrides]))
         self._public -= named
         self._secrets |= named | {key.get_secret_value() for key in self.state.keys}
 

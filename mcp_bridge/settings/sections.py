@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.settings.values import (
+    Delay,
     Duration,
     Keys,
     KeySetLocation,
@@ -94,6 +95,18 @@ class LimitSettings(SettingsModel):
         ge=1,
         le=1000,
         description="The number of entries per page in lists of tools, resources and prompts.",
+    )
+
+
+class ToolSearchSettings(SettingsModel):
+    """Which tools clients see if there are many. They find and call the others with `search_tools` and `call_tool`."""
+
+    above: Whole = Field(
+        default=50, ge=0, description="The maximum number of tools that are all listed. With more, clients search."
+    )
+    keep: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the published names of tools that are always listed. Default: none.",
     )
 
 
@@ -204,6 +217,51 @@ class StateSettings(SettingsModel):
     )
 
 
+class ToolTaskSettings(SettingsModel):
+    """How the calls of a tool become tasks."""
+
+    mode: Literal["forbidden", "optional", "required"] = Field(
+        default="optional",
+        description="`optional`: calls become tasks if the client supports tasks. `required`: only such clients can "
+        "call the tool. `forbidden`: calls never become tasks.",
+    )
+    after: Delay | None = Field(
+        default=None,
+        description="As `tasks.after`, for this tool. Default: `tasks.after`, or 0 if tasks are `required`.",
+    )
+    timeout: Duration | None = Field(default=None, description="As `tasks.timeout`, for this tool.")
+
+
+class TaskSettings(SettingsModel):
+    """Calls that continue as tasks, whose results clients fetch later."""
+
+    after: Delay = Field(
+        default=10.0,
+        description="How long a call may take before it continues as a task; 0 makes each call a task at once.",
+    )
+    timeout: Duration = Field(
+        default=3600.0, description="How long a task may run, in place of the limits for calls. Questions do not count."
+    )
+    ttl: Duration = Field(default=86400.0, description="How long a task and its result are kept, from its creation.")
+    poll: Duration = Field(
+        default=1.0, description="How long the server asks clients to wait before they fetch the state of a task again."
+    )
+    most: Whole = Field(
+        default=1024,
+        ge=1,
+        le=1_000_000,
+        description="The maximum number of tasks that are kept. Over HTTP, one client can have at most three quarters.",
+    )
+    size: Size = Field(
+        default=256 * 1024 * 1024, description="The maximum size of the kept results, above which no task is created."
+    )
+    tools: dict[str, ToolTaskSettings] = Field(
+        default={},
+        description="Options for single tools, by patterns (`*`, `?`) of their names. The first matching pattern "
+        "applies.",
+    )
+
+
 class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
@@ -245,6 +303,12 @@ class ApprovalSettings(SettingsModel):
         min_length=1,
         description="The audit log: a file with one line of JSON for each decision. By default, there is none.",
     )
+
+
+class SharedSettings(SettingsModel):
+    """The server of `serve --shared`, which many clients use."""
+
+    idle: Duration = Field(default=300.0, description="How long the server runs without a client before it ends.")
 
 
 class DialectSettings(SettingsModel):

@@ -101,6 +101,12 @@ Duration = Annotated[
         {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}
     ),
 ]
+Delay = Annotated[
+    float,
+    BeforeValidator(_parse_seconds),
+    Field(ge=0, allow_inf_nan=False),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}),
+]
 Size = Annotated[
     int,
     BeforeValidator(_parse_bytes),

@@ -15,9 +15,9 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import BaseModel
 
 from mcp_bridge.peer.incoming import Message
+from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 
 def make_client(endpoint: Endpoint, **options: Any) -> Client:

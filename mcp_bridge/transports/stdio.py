@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
 import anyio
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED
-from mcp_bridge.peer.incoming import Message
+from mcp_bridge.peer.json_lines import format_error, parse_message
+from mcp_bridge.peer.line_writer import MessageWriter
 from mcp_bridge.peer.request_counter import RequestCounter
-from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, parse_message
 from mcp_bridge.transports.shutdown import (
     CLOSE_TIMEOUT,
     DRAIN_TIMEOUT,
@@ -29,108 +27,12 @@ from mcp_bridge.transports.shutdown import (
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-MAX_BUFFERED_OUTPUT = 1024 * 1024
-"""Bytes that are buffered for a slow reader before senders have to wait, and before no more input is read."""
-
-
-class StdioWriter:
-    """The write side, a message stream. Messages are encoded when they are sent, and writes are coalesced."""
-
-    def __init__(self, sink: Descriptor) -> None:
-        self._sink = sink
-        self._waiting = bytearray()
-        self._filled = anyio.Event()
-        self._flushed: anyio.Event | None = None
-        self._writing = self._gone = self._is_scheduled = False
-        self._loop = asyncio.get_running_loop() if is_on_asyncio() else None
-
-    def send(self, message: Message) -> None:
-        self.put_bytes(dump_message(message))
-
-    def finish(self, response: Message | None) -> None:
-        if response is not None:
-            self.put_bytes(dump_message(response))
-
-    def is_full(self) -> bool:
-        return len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._gone
-
-    async def drain(self) -> None:
-        while self.is_full():
-            await self._wait_until_flushed()
-
-    async def close(self) -> None:
-        """Do nothing: a client cannot resume a pipe."""
-
-    def put_bytes(self, data: bytes) -> None:
-        if self._gone:
-            return
-        self._waiting += data
-        if self._loop is None:
-            self._filled.set()
-        elif not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._write_now)
-
-    async def run(self) -> None:
-        """Write what could not be written at once, until cancelled or until the reader has gone."""
-        while not self._gone:
-            await self._filled.wait()
-            self._filled = anyio.Event()
-            self._writing = True
-            while self._waiting and not self._gone:
-                data, self._waiting = self._waiting, bytearray()
-                try:
-                    await self._sink.write(data)
-                except OSError as error:
-                    self._lose_reader(error)
-                self._notify()
-            self._writing = False
-            self._notify()
-
-    def _write_now(self) -> None:
-        """Write without a task, which costs less, as far as the reader keeps up."""
-        self._is_scheduled = False
-        if self._writing:
-            return
-        try:
-            del self._waiting[: self._sink.write_now(self._waiting)]
-        except OSError as error:
-            self._lose_reader(error)
-        if self._waiting or self._gone:
-            self._filled.set()
-        self._notify()
-
-    def _lose_reader(self, error: OSError) -> None:
-        logger.info("the client has stopped reading: %s", error)
-        self._gone = True
-        self._waiting.clear()
-
-    def _notify(self) -> None:
-        if self._flushed is not None:
-            self._flushed.set()
-            self._flushed = None
-
-    async def _wait_until_flushed(self) -> None:
-        if self._flushed is None:
-            self._flushed = anyio.Event()
-        await self._flushed.wait()
-
-    async def wait_until_closed(self) -> None:
-        """Wait until the client has closed its end, as far as that can be detected without writing."""
-        if not await self._sink.wait_until_broken():
-            await anyio.sleep_forever()
-
-    async def flush(self, patience: float) -> None:
-        with anyio.move_on_after(patience):
-            while self._waiting or self._writing:
-                await self._wait_until_flushed()
-
 
 class StdioReader:
     """The read side. `run` ends after the end of input, once the requests in flight are answered."""
 
     def __init__(
-        self, source: Descriptor, writer: StdioWriter, client: ClientConnection, *, on_end: Callable[[], None]
+        self, source: Descriptor, writer: MessageWriter, client: ClientConnection, *, on_end: Callable[[], None]
     ) -> None:
         self._source = source
         self._writer = writer
@@ -149,7 +51,7 @@ class StdioReader:
             try:
                 await self._source.read_all(self._accept_bytes, self._writer.is_full, self._writer.drain)
             except OSError as error:
-                logger.warning("standard input cannot be read: %s", error)
+                logger.warning("the input of a client cannot be read: %s", error)
             self._on_end()
             for line in self._lines.finish():
                 self._accept_line(line)
@@ -188,7 +90,7 @@ async def serve(
 
 async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:
     counter = RequestCounter()
-    writer = StdioWriter(Descriptor(pipes.sink))
+    writer = MessageWriter(Descriptor(pipes.sink))
     until: float | None = None
 
     async def write() -> None:
@@ -224,7 +126,7 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
 
 
 async def _drain_after_input(
-    drain_requests: Callable[[], Awaitable[None]], writer: StdioWriter, counter: RequestCounter
+    drain_requests: Callable[[], Awaitable[None]], writer: MessageWriter, counter: RequestCounter
 ) -> None:
     """Drain; without patience once the client has closed its other end too."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE = r"[^A-Za-z0-9_-]"
 _HASH = 8
 
 
@@ -16,4 +16,4 @@ def to_client_name(name: str) -> str:
     from hashlib import sha256
 
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
-    return f"{_UNSAFE.sub('_', name)[: 63 - _HASH]}_{digest}"
+    return f"{re.sub(_UNSAFE, '_', name)[: 63 - _HASH]}_{digest}"

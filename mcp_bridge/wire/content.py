@@ -1,17 +1,21 @@
-"""Renders content blocks, annotations and icons in the form that the client's protocol version supports."""
+"""Renders content blocks in the form that the client's protocol version supports."""
 
 from __future__ import annotations
 
 import base64
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge.wire.annotations import render_icons, select_annotations
 from mcp_bridge.wire.protocol_versions import AUDIO, STRUCTURED, has_feature
-from mcp_bridge.wire.values import Unreadable, as_block, as_text, sanitize_text, to_plain, to_plain_mapping
+from mcp_bridge.wire.values import Unreadable, as_block, as_text, make_text_block, to_plain, to_plain_mapping
 
-logger = logging.getLogger("mcp_bridge.wire")
+
+def render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
+    """Render content, which may be a single block, as JSON-ready dicts."""
+    items = [content] if isinstance(content, str | bytes | Content) else content
+    return [render_block(item, version) for item in items]
 
 
 def render_block(item: Any, version: str) -> dict[str, Any]:
@@ -20,7 +24,7 @@ def render_block(item: Any, version: str) -> dict[str, Any]:
     A block whose fields have wrong types becomes text too: clients drop a whole result because of one invalid block.
     """
     try:
-        content = as_block(item)
+        content = item if type(item) in _KINDS else as_block(item)
         block = _render_content(content, version)
     except (TypeError, ValueError) as error:
         why = str(error) if isinstance(error, Unreadable) else type(error).__name__
@@ -33,7 +37,9 @@ def render_block(item: Any, version: str) -> dict[str, Any]:
 
 
 def _render_content(content: Content, version: str) -> dict[str, Any]:
-    kind = next((kind for kind in type(content).__mro__ if kind in _KINDS), None)
+    kind: type | None = type(content)
+    if kind not in _KINDS:
+        kind = next((base for base in type(content).__mro__ if base in _KINDS), None)
     if kind is None:
         return make_text_block(as_text(content))  # a kind that MCP does not define, by its fields
     make, since = _KINDS[kind]
@@ -43,45 +49,6 @@ def _render_content(content: Content, version: str) -> dict[str, Any]:
         return make_text_block(f"[resource {as_text(content.name)}: {as_text(content.uri)}]")
     kind_name = type(content).__name__.lower()
     return make_text_block(f"[{kind_name} content, which this client's protocol version does not support]")
-
-
-def select_annotations(annotations: Any) -> dict[str, Any]:
-    """Return the annotations of content or a resource that MCP defines, if they have the right types."""
-    given = to_plain_mapping(annotations)
-    audience, priority, modified = given.get("audience"), given.get("priority"), given.get("lastModified")
-    kept: dict[str, Any] = {}
-    if isinstance(audience, list) and all(role in ("user", "assistant") for role in audience):
-        kept["audience"] = audience
-    if isinstance(priority, int | float) and 0 <= priority <= 1:
-        kept["priority"] = priority
-    if isinstance(modified, str):
-        kept["lastModified"] = modified
-    return kept
-
-
-def render_icons(given: Iterable[Any]) -> list[dict[str, Any]]:
-    """Render the valid icons. Invalid ones are logged and left out."""
-    return [icon for icon in map(_render_icon, given) if icon]
-
-
-def _render_icon(icon: Any) -> dict[str, Any] | None:
-    source = icon.get("src") if isinstance(icon, Mapping) else None
-    if not isinstance(source, str) or not source.startswith(("https://", "data:")):
-        logger.warning("an icon is left out: src must be an https: or data: URL")
-        return None
-    kept: dict[str, Any] = {"src": sanitize_text(source)}
-    if kind := sanitize_text(icon.get("mimeType")):
-        kept["mimeType"] = kind
-    if (theme := icon.get("theme")) in ("light", "dark"):
-        kept["theme"] = theme
-    sizes = icon.get("sizes")
-    if isinstance(sizes, list | tuple) and all(isinstance(size, str) for size in sizes):
-        kept["sizes"] = [sanitize_text(size) for size in sizes]
-    return kept
-
-
-def make_text_block(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 def _make_binary_renderer(kind: str) -> Callable[[Any], dict[str, Any]]:
@@ -102,6 +69,8 @@ def _render_embedded_resource(content: Any) -> dict[str, Any]:
         resource["blob"] = _encode_base64(content.content)
     else:
         resource["text"] = as_text(content.content)
+    if content.resource_meta and (meta := to_plain_mapping(content.resource_meta)):
+        resource["_meta"] = meta
     return {"type": "resource", "resource": resource}
 
 
@@ -111,6 +80,8 @@ def _render_resource_link(content: Any) -> dict[str, Any]:
     link |= {key: as_text(value) for key, value in extras.items() if value is not None}
     if isinstance(content.size, int):
         link["size"] = content.size
+    if content.icons and (icons := render_icons(content.icons)):
+        link["icons"] = icons
     return link
 
 

@@ -24,7 +24,7 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
                 return _read_embedded_resource(block["resource"], shared)
             case "resource_link":
                 details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
-                return ResourceLink(str(block["uri"]), str(block["name"]), *details, **shared)
+                return ResourceLink(str(block["uri"]), str(block["name"]), *details, icons=block.get("icons"), **shared)
     except (KeyError, TypeError, ValueError):  # ValueError includes binascii.Error and UnicodeEncodeError
         pass
     return block
@@ -32,7 +32,9 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
 
 def _read_embedded_resource(resource: Mapping[str, Any], shared: Mapping[str, Any]) -> EmbeddedResource:
     content = _decode_base64(resource["blob"]) if "blob" in resource else str(resource["text"])
-    return EmbeddedResource(str(resource["uri"]), content, resource.get("mimeType"), **shared)
+    return EmbeddedResource(
+        str(resource["uri"]), content, resource.get("mimeType"), resource_meta=resource.get("_meta"), **shared
+    )
 
 
 def _decode_base64(data: Any) -> bytes:

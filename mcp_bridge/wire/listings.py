@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.wire.content import render_icons, select_annotations
+from mcp_bridge.wire.annotations import render_icons, select_annotations
 from mcp_bridge.wire.protocol_versions import ICONS, STRUCTURED, has_feature
 from mcp_bridge.wire.values import as_text, to_plain_mapping
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcp_bridge.contracts.content import Content
-from mcp_bridge.contracts.prompt import Message
+from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import render_block
 from mcp_bridge.wire.values import Unreadable, as_block, to_plain, to_plain_mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
@@ -12,8 +12,7 @@ REQUIRED = "requiredCapabilities"
 """The key under which a result lists the capabilities that the client would need."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorOutcome:
+class ErrorOutcome(NamedTuple):
     """How an error reaches a client: as a JSON-RPC error with `rpc_code`, or for None as a result with `isError`."""
 
     error: type[errors.CallError]
@@ -59,6 +58,11 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ),
     ErrorOutcome(errors.ToolCrashed, "the worker process of the tool ended unexpectedly", "do not retry the same call"),
     ErrorOutcome(errors.ToolUnavailable, "something that the tool depends on does not respond", "retry later"),
+    ErrorOutcome(
+        errors.DefinitionChanged,
+        "the definition of the tool is not the one that the user has accepted",
+        "ask the user to review it with `mcp-bridge approve`",
+    ),
     ErrorOutcome(errors.Overloaded, "the server is at capacity", "retry later"),
     ErrorOutcome(errors.RateLimited, "the caller made too many calls in too short a time", "wait, then retry"),
     ErrorOutcome(errors.Denied, "a policy denied the call", "do not retry the same call"),

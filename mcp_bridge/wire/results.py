@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge.contracts.content import Content, InjectedText
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.wire.content import make_text_block, render_block
 from mcp_bridge.wire.protocol_versions import STATELESS, STRUCTURED, has_feature
 from mcp_bridge.wire.tools import META, RESULT, WireTool
-from mcp_bridge.wire.values import get_output_text, to_plain, to_plain_mapping, to_text
+from mcp_bridge.wire.values import get_output_text, make_text_block, to_plain, to_plain_mapping, to_text
 
+ERROR_CODE = f"{META}code"
+"""The key of the stable code of a failure in `_meta`."""
 COMPLETE = {"resultType": "complete"}
 """The field that every complete result in the stateless versions needs."""
 
@@ -21,7 +21,12 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
     rendered["content"] = _render_failure(result, version) if result.is_error else _render_success(result, version)
     if result.is_error:
         rendered["isError"] = True
-    elif has_feature(version, STRUCTURED) and not (tool.shows_injections and _has_injections(result.content)):
+    is_structured = not result.is_error or (result.content is not None and result.output is not None)
+    if (
+        is_structured
+        and has_feature(version, STRUCTURED)
+        and not (tool.shows_injections and _has_injections(result.content))
+    ):
         rendered |= _render_structured_content(result.output, tool, version)
     may_have_meta = result.meta is not None or result.is_error
     if may_have_meta and has_feature(version, STRUCTURED) and (meta := _render_result_meta(result)):
@@ -30,6 +35,8 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
 
 
 def _has_injections(content: Any) -> bool:
+    from mcp_bridge.contracts.content import Content, InjectedText
+
     if content is None or isinstance(content, str | bytes | Content):
         return isinstance(content, InjectedText)
     return any(isinstance(item, InjectedText) for item in content)
@@ -46,15 +53,25 @@ def _render_failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
     text = str(to_plain(result.error_text))
     blocks = [make_text_block(text or "The tool failed without an error message.")]
     if result.content is not None:
-        return [*(blocks if text else []), *_render_blocks(result.content, version)] or blocks
+        is_in_content = not text or join_texts(result.content) == text
+        return [*([] if is_in_content else blocks), *_render_blocks(result.content, version)] or blocks
     if result.output is None or (output := get_output_text(result)) == text:
         return blocks
     return [*(blocks if text else []), make_text_block(output)]
 
 
+def join_texts(content: Any) -> str:
+    """Return the texts of blocks, without those that policies have injected."""
+    from mcp_bridge.contracts.content import Content, InjectedText, Text
+
+    items = (content,) if isinstance(content, str | bytes | Content) else content
+    return "\n".join(item.text for item in items if isinstance(item, Text) and not isinstance(item, InjectedText))
+
+
 def _render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
-    items = [content] if isinstance(content, str | bytes | Content) else content
-    return [render_block(item, version) for item in items]
+    from mcp_bridge.wire.content import render_blocks  # a start does not need it, nor do results that are only output
+
+    return render_blocks(content, version)
 
 
 def _render_structured_content(output: Any, tool: WireTool, version: str) -> dict[str, Any]:
@@ -71,5 +88,5 @@ def _render_structured_content(output: Any, tool: WireTool, version: str) -> dic
 def _render_result_meta(result: ToolResult) -> dict[str, Any]:
     meta = to_plain_mapping(result.meta)
     if result.is_error and result.code:
-        meta[f"{META}code"] = to_text(to_plain(result.code))
+        meta[ERROR_CODE] = to_text(to_plain(result.code))
     return meta

@@ -9,8 +9,8 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolDefinition
+from mcp_bridge.wire.annotations import render_icons
 from mcp_bridge.wire.client_names import to_client_name
-from mcp_bridge.wire.content import render_icons
 from mcp_bridge.wire.protocol_versions import AUDIO, ICONS, STATELESS, STRUCTURED, has_feature
 from mcp_bridge.wire.schemas import as_object, can_be_null, can_be_object, is_always_object, sanitize_root, wrap_schema
 from mcp_bridge.wire.values import sanitize_text, to_plain, to_plain_mapping, to_text
@@ -67,17 +67,20 @@ class WireTool:
         """Whether structured content is wrapped: clients take null for none, and older versions accept objects only."""
         return self.wraps_output and (self.may_be_null or not has_feature(version, STATELESS))
 
-    def read_arguments(self, arguments: Mapping[str, Any] | None) -> Any:
-        """Turn a client's arguments into the handler's data. Raises InvalidArguments if a wrapped input is missing."""
+    def read_arguments(self, arguments: Mapping[str, Any] | None, root: str = "$") -> Any:
+        """Turn a client's arguments into the handler's data. `root` is their path in what the client sent.
+
+        Raises InvalidArguments if a wrapped input is missing.
+        """
         given: Any = {} if arguments is None else arguments
         if self.wraps_input:
-            given = self._unwrap_input(given)
+            given = self._unwrap_input(given, root)
         return given if self.repair is None else self.repair(given)
 
-    def _unwrap_input(self, given: Mapping[str, Any]) -> Any:
+    def _unwrap_input(self, given: Mapping[str, Any], root: str) -> Any:
         if set(given) != {INPUT}:
-            extra = [f"$.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
-            missing = [] if INPUT in given else [f"$.{INPUT}: required field missing"]
+            extra = [f"{root}.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
+            missing = [] if INPUT in given else [f"{root}.{INPUT}: required field missing"]
             raise InvalidArguments([*missing, *extra], tool=self.definition.name)
         return given[INPUT]
 

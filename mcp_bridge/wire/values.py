@@ -13,13 +13,15 @@ from datetime import date, datetime, time
 from enum import Enum
 from itertools import islice
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.tool import EncodedOutput, ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
+
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.content import Content
 
 logger = logging.getLogger("mcp_bridge.wire")
 
@@ -29,7 +31,7 @@ MAX_ITEMS = 1_000_000
 """The most items that are read from a generator; an endless one would exhaust the memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _TEXT = (str, type(None))
-_LONE = re.compile("[\ud800-\udfff]")
+_PLAIN = frozenset({dict, list, tuple, int, float, bool})
 _INT64 = range(-(2**63), 2**64)
 _UUID = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-')
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -56,12 +58,14 @@ def to_result(value: Any) -> ToolResult:
     """
     if isinstance(value, str):
         return ToolResult(success=True, output=_replace_surrogates(value))
-    if type(value) is dict and (encoded := _encode_plain(value)) is not None:  # the usual case, found at once
+    if type(value) in _PLAIN and (encoded := _encode_plain(value)) is not None:  # the usual case, found at once
         return ToolResult(success=True, output=value, encoded=encoded)
     if isinstance(value, ToolResult):
         return _normalize_result(value)
     if isinstance(value, Result):
         return _from_result(value)
+    from mcp_bridge.contracts.content import Content  # a start does not need it
+
     if isinstance(value, Content | bytes | bytearray):
         return ToolResult(success=True, content=(as_block(value),))
     if isinstance(value, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in value):
@@ -74,6 +78,8 @@ def to_result(value: Any) -> ToolResult:
 def _normalize_result(value: ToolResult) -> ToolResult:
     """Return a handler's own result with an output that is plain, and an error and code that are text."""
     if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
+        if value.output is None and value.encoded is None:
+            return value
         encoded = _encode_plain(value.output)
         if encoded is None:
             return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
@@ -92,6 +98,10 @@ def get_output_text(result: ToolResult) -> str:
 def to_text(output: Any) -> str:
     """Return an output as text for the model: text unchanged, everything else as compact JSON."""
     return output if isinstance(output, str) else orjson.dumps(output).decode()
+
+
+def make_text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _as_text(value: Any) -> str | None:
@@ -115,6 +125,8 @@ def to_plain(value: Any) -> Any:
     objects text. Raises Unreadable for more than MAX_DEPTH levels, for a generator of more than MAX_ITEMS items, and
     for an object that raises when it is read.
     """
+    if type(value) is str:  # the usual case
+        return _replace_surrogates(value)
     try:
         return _convert(value, 0)
     except Unreadable:
@@ -128,6 +140,8 @@ def to_plain(value: Any) -> Any:
 
 def to_plain_mapping(value: Any) -> dict[str, Any]:
     """Convert a third-party mapping to JSON types; empty if it is not a mapping or, which is logged, cannot be read."""
+    if value is None:
+        return {}
     try:
         converted: dict[str, Any] = to_plain(value) if isinstance(value, Mapping) else {}
     except ValueError as error:
@@ -159,7 +173,13 @@ def _encode_plain(value: Any) -> EncodedOutput | None:
 
 
 def _replace_surrogates(text: str) -> str:
-    return text if text.isascii() else _LONE.sub("\ufffd", text)
+    if text.isascii():  # known without reading the text
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return text
 
 
 def _convert_integer(value: int, _: int) -> int | str:
@@ -219,6 +239,8 @@ def _convert_object(value: Any, depth: int) -> Any:
 
 def as_block(item: Any) -> Content:
     """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `to_plain` does."""
+    from mcp_bridge.contracts.content import Content, Text
+
     kind = type(item)  # not isinstance, which reads the item's __class__
     if issubclass(kind, Content):
         block: Content = item
@@ -230,6 +252,8 @@ def as_block(item: Any) -> Content:
 
 def from_bytes(data: bytes) -> Content:
     """Return bytes as an image, audio or embedded resource, depending on their signature."""
+    from mcp_bridge.contracts.content import Audio, EmbeddedResource, Image
+
     kind = next((mime for start, mime in _SIGNATURES if data.startswith(start)), "application/octet-stream")
     if data[:4] == b"RIFF":
         kind = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], kind)

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_bridge.amplifier import ToolResult
 from mcp_bridge.amplifier.results import from_hook_data, is_second_form, to_hook_data, to_result
-from mcp_bridge.amplifier.source.source import ToolHandler
+from mcp_bridge.amplifier.source.tool_handler import ToolHandler
 from mcp_bridge.contracts import tool as contracts
 from mcp_bridge.contracts.content import Audio, Image, Text
 from mcp_bridge.contracts.errors import ToolError

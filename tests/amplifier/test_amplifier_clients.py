@@ -311,7 +311,7 @@ async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_ho
 async def test_a_session_that_made_room_is_let_go_though_its_client_stays(tmp_path: Path) -> None:
     noting, made = Noting(tmp_path, limit=1), []
     make = noting.source.sessions._create
-    noting.source.sessions._create = lambda folder: made.append(make(folder)) or made[-1]  # type: ignore[func-returns-value]
+    noting.source.sessions._create = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[func-returns-value]
     async with two(noting, "legacy") as (one, other):
         for client in (one, other, one):
             await noted(client, "a")

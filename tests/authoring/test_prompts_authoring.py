@@ -13,7 +13,8 @@ from mcp_bridge import CallContext, DuplicateTool, ToolRegistry
 from mcp_bridge.authoring import prompt
 from mcp_bridge.contracts.content import Image, Text
 from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
+from mcp_bridge.contracts.message import Message
+from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, as_json
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -165,6 +167,8 @@ def test_a_folder_serves_its_files(inside: Inside, tmp_path: Path) -> None:
 def test_every_example_is_sound(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [path for path in sorted((ROOT / "config").iterdir()) if path.suffix in {".yaml", ".toml"}]
     assert examples
+    # One example starts `mcp-bridge`, which has to be the one of this checkout.
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     for path in examples:
         done = inside("validate", path)
         assert done.code == 0, done.err

@@ -23,15 +23,30 @@ if sys.platform == "linux":  # elsewhere there is no supervisor
     NOT_FOR_PLAIN_TOOLS.add("psutil")
 
 
+LATE = {
+    f"mcp_bridge.{name}"
+    for name in (
+        "authoring.dependencies", "contracts.content", "contracts.message", "pipeline.call_log",
+        "runtime.secret_forms", "schema.inference", "schema.messages", "schema.secret_names", "schema.text_arguments",
+        "schema.validator", "server.completions", "wire.content", "wire.messages", "wire.resource_contents",
+    )
+} | {"unicodedata"}  # fmt: skip
+"""What `serve` imports for the first call, for resources and prompts that are used, for logs of calls, for secrets."""
+
+
 def imported(*args: str, cwd: Path, line: str = "") -> set[str]:
     """The top-level packages that a command imports, with a line of input."""
+    return {name.partition(".")[0] for name in list_imports(*args, cwd=cwd, line=line)}
+
+
+def list_imports(*args: str, cwd: Path, line: str = "") -> set[str]:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "mcp_bridge", *args],
         cwd=cwd, input=line, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    return {line.rpartition("|")[2].strip() for line in lines}
 
 
 @pytest.fixture
@@ -71,6 +86,12 @@ def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) 
     names = imported("serve", "tools.py", cwd=tmp_path, line=requests(LIST))
     assert "anyio" in names
     assert names & NOT_FOR_PLAIN_TOOLS == set()
+
+
+def test_listing_tools_imports_nothing_that_only_calls_need(folder: Path) -> None:
+    names = list_imports("serve", "tools.py", cwd=folder, line=requests(LIST))
+    assert "mcp_bridge.server.tools" in names
+    assert names & LATE == set()
 
 
 @pytest.mark.parametrize(("first", "imports"), [("import json", False), ("import amplifier_core", True)])

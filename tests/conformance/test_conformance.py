@@ -1,4 +1,4 @@
-"""The official conformance suite finds nothing to object to, at either revision, in one process and in two."""
+"""The official conformance suite finds nothing to object to, at either revision, in one process, two, and a gateway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kits.conformance.front import Front
-from tests.kits.conformance.referee import Toolchain, Verdict, everything, judge, requirements, several
+from tests.kits.conformance.referee import Toolchain, Verdict, everything, judge, requirements, several, through_gateway
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 
@@ -20,6 +20,14 @@ BEYOND = {
     "2026-07-28": {"http-custom-header-server-validation", "http-header-validation", "json-schema-2020-12"},
 }
 """What the suite runs beyond the required, extensions aside."""
+
+
+TASK_SCENARIOS = {
+    "tasks-capability-negotiation", "tasks-dispatch-and-envelope", "tasks-lifecycle", "tasks-mrtr-composition",
+    "tasks-mrtr-input", "tasks-request-headers", "tasks-request-state-removal", "tasks-required-task-error",
+    "tasks-status-notifications", "tasks-wire-fields",
+}  # fmt: skip
+"""Those of io.modelcontextprotocol/tasks. The suite itself skips tasks-status-notifications."""
 
 
 @pytest.fixture(scope="module", params=sorted(REQUIRED))
@@ -52,6 +60,11 @@ def test_so_does_every_other_scenario_that_is_no_extension(verdict: Verdict) -> 
     assert verdict.beyond == {name: [] for name in BEYOND[verdict.requirements.revision]}, verdict.output
 
 
+def test_so_does_every_scenario_of_the_tasks_extension(verdict: Verdict) -> None:
+    expected = TASK_SCENARIOS if verdict.requirements.revision == "2026-07-28" else set()
+    assert verdict.tasks == {name: [] for name in expected}, verdict.output
+
+
 def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, front: Front, tmp_path: Path) -> None:
     verdict = judge(node, front.url, "2026-07-28", tmp_path)
     assert verdict.problems == [], verdict.output
@@ -59,3 +72,12 @@ def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, f
     first, second = front.answered
     assert abs(first - second) <= 1
     assert min(first, second) > len(verdict.passed)
+
+
+@pytest.mark.parametrize("revision", sorted(REQUIRED))
+def test_every_scenario_passes_through_a_gateway_too(node: Toolchain, revision: str, tmp_path: Path) -> None:
+    with through_gateway(tmp_path) as url:
+        verdict = judge(node, url, revision, tmp_path)
+    assert verdict.problems == [], verdict.output
+    assert len(verdict.passed) == REQUIRED[revision]
+    assert verdict.beyond == {name: [] for name in BEYOND[revision]}, verdict.output

@@ -222,3 +222,16 @@ def test_notes_are_shown_only_for_chosen_clients(tmp_path: Path) -> None:
     chosen = run("lint", "--client", "claude-desktop", cwd=tmp_path)
     assert "note: questions of tools: it cannot ask the user" in chosen.out + chosen.err
     assert "Claude Desktop" in (everything := run("lint", "--client", "all", cwd=tmp_path)).out + everything.err
+
+
+def test_only_tools_that_clients_list_are_counted(folder: Path) -> None:
+    many = "from mcp_bridge import ToolEntry\nTOOLS = [ToolEntry(f'tool_{n}', 'A.', str) for n in range(130)]\n"
+    (folder / "many.py").write_text(many + "globals().update((tool.name, tool) for tool in TOOLS)\n")
+    (folder / "listed.yaml").write_text("sources: [{type: python, path: many.py}]\n")
+    (folder / "searched.yaml").write_text("sources: [{type: python, path: many.py}]\ntool_search: 50\n")
+    listed, searched = (
+        run("lint", name, "--client", "vscode", "--json", cwd=folder).answer["findings"]
+        for name in ("listed.yaml", "searched.yaml")
+    )
+    assert "tool-count" in {finding["rule"] for finding in listed}
+    assert "tool-count" not in {finding["rule"] for finding in searched}

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """A PATH on which `mcp-bridge` is the one of this checkout."""
     script = tmp_path / "bin" / "mcp-bridge"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(forked_command())} mcp_bridge "$@"\n', encoding="utf-8")
+    # A bridge that starts another one ends it by its process group, to which a fork would not belong.
+    alone = f'[ "$1" = serve ] && exec {sys.executable} -m mcp_bridge "$@"'
+    script.write_text(f'#!/bin/sh\n{alone}\nexec {shlex.join(forked_command())} mcp_bridge "$@"\n', encoding="utf-8")
     script.chmod(0o755)
     return {**os.environ, "PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
 

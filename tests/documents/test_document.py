@@ -284,7 +284,7 @@ def test_values_that_only_some_formats_know_are_refused(refuse, suffix, text, pr
         ("yaml", 'a: 1\nb: "\\UFFFFFFFF"\n', None),
         ("yaml", "a: 1\nb: \x07\n", 2),
         ("json", '{"a": 1,\n "b" 2\n}', 2),
-        ("json", '{\n// no\n"a": 1}', 2),
+        ("json", '{\n/ no\n"a": 1}', 2),
         ("toml", 'a = 1\nb = "x', 2),
     ],
 )

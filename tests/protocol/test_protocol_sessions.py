@@ -115,6 +115,9 @@ async def test_a_stream_can_be_resumed_from_its_very_start(connected: Connected)
     async with connected.wire() as wire:
         waiting = await wire.begin("hold", {"name": "1"})
         await wire.call("wait_for", {"kind": "begun", "name": "1"})
+        with anyio.fail_after(PATIENCE):
+            while waiting not in wire.replies or not wire.replies[waiting].events:  # noqa: ASYNC110 - an event without data
+                await anyio.sleep(0.01)
         first = wire.replies[waiting].events[0].id
         wire.hang_up(waiting)
         resumed = await wire.listen("again", last=str(first))

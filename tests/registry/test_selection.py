@@ -46,5 +46,5 @@ def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
 
 def test_an_alias_for_a_tool_that_is_not_there_is_told() -> None:
     selection = Selection(alias={"red": "cat", "read": "dog"})
-    assert selection.find_unknown_aliases(TOOLS) == ["alias: there is no tool 'red'"]
-    assert Selection().find_unknown_aliases([]) == []
+    assert selection.find_unknown_tools(TOOLS) == ["alias: there is no tool 'red'"]
+    assert Selection().find_unknown_tools([]) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,7 +94,7 @@ async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
 async def test_what_is_no_text_and_too_large_is_left_out_and_said() -> None:
     content = [Text("a"), Image(b"\x00" * 300, "image/png"), Image(b"\x00", "image/png")]
     bridge = bridge_of(content)
-    bridge.identity = replace(bridge.identity, result=1000, content=200)
+    bridge.identity = bridge.identity._replace(result=1000, content=200)
     async with connect(bridge) as client:
         result = await client.call_tool("t", {})
         assert [item.type for item in result.content] == ["text", "image", "text"]
@@ -104,7 +103,7 @@ async def test_what_is_no_text_and_too_large_is_left_out_and_said() -> None:
 
 async def test_more_texts_than_anybody_reads_are_joined() -> None:
     bridge = bridge_of([Text("")] * 5000)
-    bridge.identity = replace(bridge.identity, result=10_000)
+    bridge.identity = bridge.identity._replace(result=10_000)
     async with connect(bridge) as client:
         result = await client.call_tool("t", {})
         assert [item.text for item in result.content] == ["\n" * 4999]

@@ -161,7 +161,8 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
 
 
 def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> None:
-    notifier, registry = ChangeNotifier(Responses(Identity(), Redactor())), ToolRegistry()
+    registry = ToolRegistry()
+    notifier = ChangeNotifier(Responses(Identity(), Redactor()), registry.subscriptions)
     seen: list[Any] = []
 
     async def main() -> None:

@@ -269,7 +269,7 @@ def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
     ]
 
 
-@pytest.mark.parametrize("key", ["mcpServers", "directory", "_secrets"])
+@pytest.mark.parametrize("key", ["mcpClients", "directory", "_secrets"])
 def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
     assert f"unknown key '{key}'" in problems(f"{key}: {{}}")[0]
 

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import anyio
-
 from mcp_bridge.amplifier.agent.agent_tools import AgentContext, AgentHooks, AgentTool
-from mcp_bridge.amplifier.agent.running_call import AGENT_CALL
+from mcp_bridge.amplifier.agent.counted_provider import CountedProvider
+from mcp_bridge.amplifier.agent.running_call import AGENT_CALL, AGENT_RUN, AgentRun, bind_value
+from mcp_bridge.amplifier.agent.turns import TurnQueue
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, BoundCall
+from mcp_bridge.amplifier.interfaces import ResumableContext
 from mcp_bridge.amplifier.session import ModuleSession
+from mcp_bridge.amplifier.source.conversations import get_session_id
 from mcp_bridge.amplifier.source.sessions import ModuleSessions
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 _SHOWN = 200
-"""The last characters of a growing response that a progress notification has."""
-_FAILED = frozenset({"error", "incomplete", "denied", "cancelled"})
+"""How many of the last characters of a growing response are in a progress notification."""
+FAILED = frozenset({"error", "incomplete", "denied", "cancelled"})
 """What an orchestrator reports about an execution without a final response."""
+_ENDED = (
+    "There is no such conversation, or it has ended because it was idle or there were too many. Omit 'session' to "
+    "begin a new one, and repeat what the agent must know."
+)
+_UNMOUNTED = (
+    "The agent cannot run in this conversation, because one of its modules is not mounted; the server's log says why. "
+    "Omit 'session' to begin a new one."
+)
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "task": {"type": "string", "minLength": 1, "description": "What the agent has to do, with all it must know."},
+        "task": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What the agent should do, with all it must know.",
+        },
         "session": {
             "type": "string",
             "description": "Continue an earlier conversation with the agent: the `session` of its result.",
@@ -56,30 +71,37 @@ _OUTPUT_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """How the agent is published. Without a description, it says which tools the agent has."""
+    """How the agent is published. Without a `description`, that of the tool lists the tools of the agent.
+
+    Agents start others at most `max_depth` levels deep, and one run starts at most `max_agents` in total.
+    """
 
     name: str = "run_agent"
     description: str = ""
+    max_depth: int = 3
+    max_agents: int = 20
 
 
 class Agent:
     """Runs the orchestrator of a plan.
 
-    Each conversation has a session of the modules for itself, with a context of its own. Its name is unguessable, and
-    belongs to the principal that began it. Executions of one conversation run one after another.
+    Each conversation has its own session of the modules, with its own context. Its handle cannot be guessed, and only
+    the principal that began it can use it. Executions of one conversation run one after another (see `TurnQueue`).
 
     Attributes:
         tools: The tools that the agent has, which run in the session of the conversation.
     """
 
-    def __init__(self, sessions: ModuleSessions, options: AgentOptions) -> None:
+    def __init__(self, sessions: ModuleSessions, options: AgentOptions, approvals: ApprovalGate) -> None:
         self._sessions = sessions
         self._options = options
+        self._approvals = approvals
+        self._name = options.name
         self.tools: Sequence[ToolEntry] = ()
-        self._locks: WeakKeyDictionary[ModuleSession, anyio.Lock] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[ModuleSession, TurnQueue] = WeakKeyDictionary()
 
     def find_problem(self, session: ModuleSession) -> str:
-        """Return why the plan has no agent that could run, or an empty text."""
+        """Return why the agent of the plan cannot run, or an empty string."""
         get = session.coordinator.get
         if get("orchestrator") is None:
             return "its orchestrator is not mounted"
@@ -94,48 +116,100 @@ class Agent:
         name, names = self._options.name, sorted(entry.name for entry in tools)
         while name in names:
             name += "_agent"
+        self._name = name
         listed = ", ".join(names)
         purpose = self._options.description or "Give a task to an agent, which works on it by itself and reports back."
         description = purpose if self._options.description or not names else f"{purpose} Its tools: {listed}."
-        return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA)
+        return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA, affinity="session")
 
     async def run(self, data: dict[str, Any], ctx: CallContext) -> ToolResult:
         """Run a task. Raises ToolError, Overloaded and ToolUnavailable; a run that stops early is a failed result."""
         handle = data.get("session") or token_urlsafe(16)
         agent_ctx = AgentContext(ctx, handle)
-        if data.get("session") and not self._sessions.has_session(agent_ctx):
-            message = "There is no such conversation, or it has ended. Omit 'session' to begin a new one."
-            raise ToolError(message, code="session_not_found")
-        async with self._sessions.lease(agent_ctx) as session, self._locks.setdefault(session, anyio.Lock()):
-            execution = _AgentExecution(session, agent_ctx, self.tools)
-            with _bind_call(agent_ctx):
-                text = await execution.run(data["task"], data.get("provider"))
-        output = {"text": text, "session": handle, "usage": execution.hooks.usage}
+        if data.get("session") and not await self._has_conversation(agent_ctx):
+            raise ToolError(_ENDED, code="session_not_found")
+        call = ToolCall(id=ctx.request_id, name=self._find_name(ctx), arguments=data)
+        try:
+            async with self._sessions.lease(agent_ctx) as session:
+                if self.find_problem(session):
+                    raise ToolError(_UNMOUNTED, code="agent_unavailable")
+                text, hooks = await self.run_orchestrator(
+                    session, agent_ctx, self.tools, data["task"], data.get("provider"), call=call
+                )
+        except BaseException:
+            if not data.get("session"):  # no caller has received the handle
+                self._sessions.end_session(agent_ctx.state_key)
+            raise
+        output = {"text": text, "session": handle, "usage": hooks.usage}
         note = f"[To continue this conversation, call this tool with session={handle!r}.]"
-        if execution.hooks.status in _FAILED:
-            return ToolResult(success=False, error={"message": text, "code": "agent_stopped"}, content=[Text(note)])
+        if hooks.denial or hooks.status in FAILED:
+            error = hooks.denial or text
+            return ToolResult(success=False, output=output, error=error, code="agent_stopped", content=[Text(note)])
         return ToolResult(output=output, content=[Text(text), Text(note)])
 
+    async def run_orchestrator(
+        self,
+        session: ModuleSession,
+        ctx: AgentContext,
+        tools: Sequence[ToolEntry],
+        task: str,
+        provider: str | None = None,
+        *,
+        call: ToolCall,
+        name: str = "",
+    ) -> tuple[str, AgentHooks]:
+        """Run the orchestrator of a leased session; return its response, and the hooks that recorded its events.
 
-class _AgentExecution:
+        `call` is what hooks ask about; `name` is that of an agent that another one has started. Raises ToolError as
+        `run` does.
+        """
+        async with self._turns.setdefault(session, TurnQueue()).take_turn(ctx):
+            execution = _AgentExecution(session, ctx, tools, self._approvals, name)
+            with bind_value(AGENT_CALL, ctx), bind_value(AGENT_RUN, execution), BoundCall(call, ctx):
+                return await execution.run(task, provider), execution.hooks
+
+    def _find_name(self, ctx: CallContext) -> str:
+        """Return the published name, which may have a prefix. In a worker, only the bridge knows the prefix."""
+        published = ctx.tools() if ctx.caller is not None else ()
+        return next((entry.name for entry in published if entry.handler == self.run), self._name)
+
+    async def _has_conversation(self, ctx: CallContext) -> bool:
+        """Whether the conversation exists here, or its context has stored it."""
+        if self._sessions.has_session(ctx):
+            return True
+        first = self._sessions.first
+        context = first.session.coordinator.get("context") if first is not None else None
+        return isinstance(context, ResumableContext) and await context.has_history(get_session_id(ctx.state_key))
+
+
+class _AgentExecution(AgentRun):
     """One execution of the orchestrator of a session."""
 
-    def __init__(self, session: ModuleSession, ctx: CallContext, entries: Sequence[ToolEntry]) -> None:
+    def __init__(
+        self,
+        session: ModuleSession,
+        ctx: CallContext,
+        entries: Sequence[ToolEntry],
+        approvals: ApprovalGate,
+        name: str,
+    ) -> None:
+        super().__init__(ctx, name)
         self._coordinator = session.coordinator
-        self._ctx = ctx
-        self._steps = 0
         self._text = ""
-        self.hooks = AgentHooks(session.hooks, self._report_text)
+        outer: AgentHooks | None = self.outer.hooks if isinstance(self.outer, _AgentExecution) else None
+        self.hooks: AgentHooks = AgentHooks(session.coordinator, self._report_text, approvals, outer)
         self._tools = {entry.name: AgentTool(entry, ctx, self._report_tool) for entry in entries}
 
     async def run(self, task: str, provider: str | None) -> str:
         """Return the response. Raises ToolError for an unknown provider, and if the orchestrator raises."""
         providers = dict(self._coordinator.get("providers"))
         if provider is not None and provider not in providers:
-            raise ToolError(f"There is no provider '{provider}'. Mounted are: {', '.join(providers)}.")
+            raise ToolError(f"There is no provider '{provider}'. The mounted providers are: {', '.join(providers)}.")
         if provider is not None:  # orchestrators take the first one by default
             providers = {provider: providers.pop(provider)}
+        providers = {name: CountedProvider(each, self.hooks.add_usage) for name, each in providers.items()}
         execute: Callable[..., Awaitable[Any]] = self._coordinator.get("orchestrator").execute
+        chosen = {"provider": provider} if provider is not None and _accepts_provider(execute) else {}
         try:
             response = await execute(
                 prompt=task,
@@ -144,6 +218,7 @@ class _AgentExecution:
                 tools=self._tools,
                 hooks=self.hooks,
                 coordinator=self._coordinator,
+                **chosen,
             )
         except BaseException as error:
             if is_own_cancellation(error):
@@ -153,21 +228,17 @@ class _AgentExecution:
 
     async def _report_tool(self, name: str) -> None:
         self._text = ""
-        await self._report(f"The agent runs the tool '{name}'.")
+        await self.report(f"The agent runs the tool '{name}'.")
 
     async def _report_text(self, delta: str) -> None:
         self._text = (self._text + delta)[-_SHOWN:]
-        await self._report(self._text)
-
-    async def _report(self, message: str) -> None:
-        self._steps += 1
-        await self._ctx.progress(self._steps, message=message)
+        await self.report(self._text)
 
 
-@contextmanager
-def _bind_call(ctx: CallContext) -> Iterator[None]:
-    token = AGENT_CALL.set(ctx)
+def _accepts_provider(execute: Callable[..., Any]) -> bool:
+    """Whether an orchestrator accepts the provider to use, which may differ from the default of its settings."""
     try:
-        yield
-    finally:
-        AGENT_CALL.reset(token)
+        parameters = inspect.signature(execute).parameters.values()
+    except (TypeError, ValueError):  # code that is not written in Python
+        return False
+    return any(one.name == "provider" or one.kind is one.VAR_KEYWORD for one in parameters)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import orjson
 
-from mcp_bridge.amplifier.contexts.simple import ContextConfig, SimpleContext, mount_context, read_config
+from mcp_bridge.amplifier.contexts.simple import (
+    ContextConfig,
+    SimpleContext,
+    check_message,
+    mount_context,
+    read_config,
+)
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -26,8 +33,9 @@ class PersistentConfig(ContextConfig):
     """The configuration of `context-persistent`.
 
     Attributes:
-        path: The file, one JSON message a line. `{session_id}` is replaced; without it, all sessions share the history.
-            By default each session has a file in the user's data folder.
+        path: The file, one JSON message a line. `{session_id}` is replaced; without it, all sessions share the history,
+            except those of started agents, whose files have their ids appended to the name. By default, each session
+            has a file in the user's data folder.
     """
 
     path: str | None = None
@@ -38,11 +46,20 @@ class PersistentContext(SimpleContext):
 
     A context that has found its history in the file ignores `set_messages`: transcripts that callers restore usually
     lack the system messages (CONTEXT_CONTRACT, "File-Based Context Managers").
+
+    `find_path` returns the file of another session, if each has one.
     """
 
-    def __init__(self, path: Path, config: ContextConfig | None = None, hooks: Any = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        config: ContextConfig | None = None,
+        hooks: Any = None,
+        find_path: Callable[[str], Path] | None = None,
+    ) -> None:
         super().__init__(config, hooks)
         self._path = path
+        self._find_path = find_path
         self._lock = anyio.Lock()
         self._has_loaded = False
 
@@ -59,41 +76,72 @@ class PersistentContext(SimpleContext):
                 raise ValueError(f"{self._path}, line {number}: not a message ({error})") from error
         self._has_loaded = bool(lines)
 
+    async def has_history(self, session_id: str) -> bool:
+        """Whether a session has a file."""
+        return self._find_path is not None and await anyio.to_thread.run_sync(self._find_path(session_id).is_file)
+
     async def add_message(self, message: dict[str, Any]) -> None:
         """Add a message, and write it before returning. Raises ValueError, or OSError if the file is not writable."""
+        check_message(message)
         async with self._lock:
-            self._append(message)
-            try:
-                await anyio.to_thread.run_sync(_append_line, self._path, _format_message(self._messages[-1]))
-            except BaseException:
-                del self._messages[-1], self._sizes[-1]
-                raise
+            added = dict(message)
+            line = _format_message(added)
+            await _write_to_end(partial(_append_line, self._path, line), partial(self._append, added))
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace the history, unless it was loaded from the file. Raises as `add_message` does."""
         if self._has_loaded:
             logger.info("the history in %s is complete, so the caller's is ignored", self._path)
             return
+        for message in messages:
+            check_message(message)
+        history = [dict(message) for message in messages]
         async with self._lock:
-            await super().set_messages(messages)
-            await anyio.to_thread.run_sync(_replace_file, self._path, [*map(_format_message, self._messages)])
+            lines = [*map(_format_message, history)]
+            await _write_to_end(partial(_replace_file, self._path, lines), partial(self._replace, history))
 
     async def clear(self) -> None:
         """Clear the history, and remove the file. Raises OSError if that is not possible."""
         async with self._lock:
-            await anyio.to_thread.run_sync(_remove_file, self._path)
-            self._forget()
-            self._has_loaded = False
+            await _write_to_end(partial(self._path.unlink, missing_ok=True), self._forget)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._has_loaded = False
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the context with the history of its file. Raises ValueError for an invalid configuration or file."""
     options = PersistentConfig(**read_config(config, PersistentConfig))
-    path = _find_path(options.path, str(coordinator.session_id))
-    context = PersistentContext(path, options, coordinator.hooks)
+    shared = options.path is not None and SESSION not in options.path
+    given = f"{options.path}.{SESSION}" if shared and coordinator.parent_id else options.path
+    path = _find_path(given, str(coordinator.session_id))
+    find_path = None if shared else partial(_find_path, options.path)
+    context = PersistentContext(path, options, coordinator.hooks, find_path)
     await context.load()
     await mount_context(coordinator, context, "context-persistent")
     return context
+
+
+async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -> None:
+    """Run `write` in a thread and then `commit`, also if the task is cancelled meanwhile. Raises what they raise.
+
+    A shielded scope alone does not delay `asyncio.Task.cancel`; a task group does.
+    """
+    failed: list[Exception] = []
+
+    async def run() -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await anyio.to_thread.run_sync(write)
+                commit()
+            except Exception as error:
+                failed.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+    if failed:
+        raise failed[0]
 
 
 def _find_path(given: str | None, session_id: str) -> Path:
@@ -141,7 +189,3 @@ def _replace_file(path: Path, lines: Sequence[bytes]) -> None:
     with os.fdopen(file, "wb") as stream:
         stream.writelines(lines)
     new.replace(path)
-
-
-def _remove_file(path: Path) -> None:
-    path.unlink(missing_ok=True)

@@ -66,6 +66,7 @@ class SimpleContext:
         self._hooks = hooks
         self._messages: list[dict[str, Any]] = []
         self._sizes: list[int] = []
+        self._has_warned = False
         self._left_out: frozenset[int] = frozenset()
         self._summarized: frozenset[int] = frozenset()
         self._summary = ""
@@ -100,19 +101,22 @@ class SimpleContext:
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace the history. Raises ValueError for a message without a role, and then changes nothing."""
         for message in messages:
-            _check_message(message)
-        self._forget()
-        for message in messages:
-            self._append(message)
+            check_message(message)
+        self._replace(messages)
 
     async def clear(self) -> None:
         """Forget everything."""
         self._forget()
 
     def _append(self, message: Mapping[str, Any]) -> None:
-        _check_message(message)
+        check_message(message)
         self._messages.append(dict(message))
         self._sizes.append(estimate_tokens(message))
+
+    def _replace(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        self._forget()
+        for message in messages:
+            self._append(message)
 
     def _forget(self) -> None:
         self._messages, self._sizes = [], []
@@ -126,11 +130,10 @@ class SimpleContext:
             window, longest = defaults.get("context_window"), defaults.get("max_output_tokens")
             budget = int(window - longest - SAFETY_MARGIN) if window and longest else 0
         except Exception as error:
-            logger.warning(
-                "the provider does not describe its model, so the budget is %d tokens: %s",
-                self._config.max_tokens,
-                error,
-            )
+            level = logging.DEBUG if self._has_warned else logging.WARNING  # once, not for each request
+            self._has_warned = True
+            message = "the provider does not describe its model, so the budget is %d tokens: %s"
+            logger.log(level, message, self._config.max_tokens, error)
             budget = 0
         return budget if budget > 0 else self._config.max_tokens
 
@@ -211,6 +214,7 @@ def read_config(config: Mapping[str, Any] | None, model: type[BaseModel]) -> dic
     return {key: value for key, value in given.items() if key in model.model_fields}
 
 
-def _check_message(message: Any) -> None:
+def check_message(message: Any) -> None:
+    """Raise ValueError for a message without a role."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise ValueError("Message must have 'role' field")  # noqa: TRY004 - the contract's error

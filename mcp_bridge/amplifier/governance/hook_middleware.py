@@ -21,7 +21,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.log_levels import Level
-from mcp_bridge.contracts.prompt import Message
+from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.wire.messages import ROLES, render_messages
 from mcp_bridge.wire.outcomes import to_error_result

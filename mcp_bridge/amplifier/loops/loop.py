@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -13,7 +14,8 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.llm_errors import InvalidToolCallError
+from mcp_bridge.amplifier.agent.running_call import pause_while_asking
+from mcp_bridge.amplifier.llm_errors import InvalidToolCallError, LLMError
 from mcp_bridge.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
 from mcp_bridge.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
 from mcp_bridge.runtime.third_party import describe_error
@@ -21,6 +23,7 @@ from mcp_bridge.runtime.third_party import describe_error
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 _TRUNCATED = frozenset({"length", "max_tokens"})
+_INCOMPLETE = "Error: the call was cancelled before it had a result. It may have had effects."
 _CONTINUE = {"role": "user", "content": "Your response was truncated. Continue where it stopped, and repeat nothing."}
 
 
@@ -32,7 +35,7 @@ class LoopConfig(BaseModel):
         max_iterations: The most requests to the model for one prompt.
         max_tokens: The most tokens that these may take together.
         max_cost: The most US dollars, for providers that report a cost.
-        max_seconds: The most seconds.
+        max_seconds: The most seconds, not counting the time in which the user is asked.
         max_repeated_calls: How often a tool may be called with the same arguments.
         max_continuations: How often a truncated response is continued.
     """
@@ -50,26 +53,44 @@ class LoopConfig(BaseModel):
 
 @dataclass
 class Spending:
-    """What one execution has used."""
+    """What one execution has used, including the agents that it has started.
 
+    `outer` is the spending of the agent that has started this one, against whose budgets this execution counts.
+    """
+
+    config: LoopConfig
+    outer: Spending | None = None
     iterations: int = 0
     tokens: int = 0
     cost: Decimal = Decimal(0)
 
     def add(self, usage: Any) -> None:
         self.iterations += 1
-        self.tokens += getattr(usage, "total_tokens", 0) or 0
-        self.cost += Decimal(str(getattr(usage, "cost_usd", None) or 0))
+        spending: Spending | None = self
+        while spending is not None:
+            spending.tokens += getattr(usage, "total_tokens", 0) or 0
+            spending.cost += Decimal(str(getattr(usage, "cost_usd", None) or 0))
+            spending = spending.outer
 
-    def find_exceeded(self, config: LoopConfig) -> str:
+    def find_exceeded(self) -> str:
         """Return which budget is used up, or an empty string."""
+        config = self.config
         if self.iterations >= config.max_iterations:
             return f"{config.max_iterations} requests to the model (max_iterations)"
+        return self._find_spent()
+
+    def _find_spent(self) -> str:
+        config = self.config
         if config.max_tokens is not None and self.tokens >= config.max_tokens:
             return f"{config.max_tokens} tokens (max_tokens)"
         if config.max_cost is not None and self.cost >= config.max_cost:
             return f"{config.max_cost} US dollars (max_cost)"
-        return ""
+        spent = self.outer._find_spent() if self.outer is not None else ""
+        return f"{spent} of the agent that started this one" if spent else ""
+
+
+_SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
+"""The spending of the execution whose tool is running."""
 
 
 class StoppedError(Exception):
@@ -89,7 +110,7 @@ class Execution:
     runner: ToolRunner
     cancellation: Any
     streams: bool
-    spending: Spending = field(default_factory=Spending)
+    spending: Spending
     texts: list[str] = field(default_factory=list)
 
     async def run(self) -> str:
@@ -129,17 +150,20 @@ class Execution:
             except Exception as error:
                 data = {"provider": self.provider_name, "error": {"type": type(error).__name__, "message": str(error)}}
                 await self.emitter.emit(events.PROVIDER_ERROR, data)
-                logger.warning("provider '%s' failed", self.provider_name, exc_info=error)
-                raise StoppedError(f"The provider '{self.provider_name}' failed: {describe_error(error)}") from error
+                text = f"The provider '{self.provider_name}' failed: {describe_error(error)}"
+                logger.warning("%s", text, exc_info=None if isinstance(error, LLMError) else error)
+                raise StoppedError(text) from error
             self.spending.add(response.usage)
             data = {"provider": self.provider_name, "response": response, "usage": response.usage}
-            await self.emitter.emit(events.PROVIDER_RESPONSE, data)
+            decision = await self.emitter.emit(events.PROVIDER_RESPONSE, data)
+            if decision.action == "deny":
+                raise StoppedError(f"A hook denied the model's response: {decision.reason or 'no reason was given'}")
             return response, calls
 
     def _check_budgets(self) -> None:
         if self.cancellation is not None and self.cancellation.is_cancelled:
             raise StoppedError("The session was cancelled.")
-        if exceeded := self.spending.find_exceeded(self.config):
+        if exceeded := self.spending.find_exceeded():
             raise StoppedError(f"The budget was used up: {exceeded}.")
 
     async def _build_request(self) -> ChatRequest:
@@ -201,6 +225,7 @@ class AgentLoop:
         decision = await emitter.emit(events.PROMPT_SUBMIT, {"prompt": prompt})
         if decision.action == "deny":
             return await self._report(emitter, "denied", f"A hook denied the prompt: {decision.reason or ''}", None)
+        await _complete_calls(context)
         changed = (decision.data or {}).get("prompt", prompt)
         await context.add_message({"role": "user", "content": str(changed)})
         name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), ""))
@@ -217,26 +242,43 @@ class AgentLoop:
             runner=ToolRunner(tools, emitter, coordinator, most_repeated=self._config.max_repeated_calls),
             cancellation=getattr(coordinator, "cancellation", None),
             streams=self._streams and _can_stream(providers[name]),
+            spending=Spending(self._config, _SPENDING.get()),
         )
         return await self._run(execution)
 
     async def _run(self, execution: Execution) -> str:
+        token = _SPENDING.set(execution.spending)
         try:
-            with anyio.move_on_after(self._config.max_seconds):
+            with anyio.move_on_after(self._config.max_seconds) as scope, pause_while_asking(scope):
                 text = await execution.run()
                 return await self._report(execution.emitter, "success", text, execution.spending)
         except StoppedError as stopped:
             reason = str(stopped)
         else:
             reason = f"The budget was used up: {self._config.max_seconds:g} seconds (max_seconds)."
+        finally:
+            _SPENDING.reset(token)
         text = "".join([*execution.texts, *(["\n\n"] if execution.texts else []), f"[Stopped early. {reason}]"])
         return await self._report(execution.emitter, "incomplete", text, execution.spending)
 
     async def _report(self, emitter: HookEmitter, status: str, text: str, spending: Spending | None) -> str:
-        used = spending or Spending()
+        used = spending or Spending(self._config)
         data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": used.iterations}
         await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": used.tokens, "cost_usd": str(used.cost)})
         return text
+
+
+async def _complete_calls(context: Any) -> None:
+    """Add the results that the last calls of the history lack, because they were cancelled or their process ended."""
+    answered = set()
+    for message in reversed(await context.get_messages()):
+        if message["role"] == "tool":
+            answered.add(message.get("tool_call_id"))
+        elif message["role"] in ("assistant", "user"):
+            lacking = [call for call in message.get("tool_calls") or () if call.get("id") not in answered]
+            for call in lacking:
+                await context.add_message({"role": "tool", "tool_call_id": call.get("id"), "content": _INCOMPLETE})
+            return
 
 
 def _can_stream(provider: Any) -> bool:

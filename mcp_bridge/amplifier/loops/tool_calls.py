@@ -161,6 +161,6 @@ def render_result(result: ToolResult) -> str:
     if result.output is not None:
         output = values.get_output_text(replace(result, content=None))
         parts += [output] if output != result.error_text else []
-    if result.content:
+    if result.content and not (result.is_error and render_content(result.content) == result.error_text):
         parts.append(render_content(result.content))
     return "\n".join(parts) or "Success"

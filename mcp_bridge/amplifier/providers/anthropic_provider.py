@@ -27,7 +27,7 @@ from mcp_bridge.amplifier.providers.common import (
     find_key,
     list_calls,
     list_results,
-    mount_provider,
+    mount_sdk_provider,
     pair_results,
     read_request,
     render_text,
@@ -59,8 +59,13 @@ class AnthropicProvider(SdkProvider):
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
-        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
-        params = self._build_params(read_request(request))
+        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError.
+
+        With `extended_thinking`, which loops pass if they are configured so, the model decides how much it thinks.
+        """
+        params = self._build_params(read_request(request, kwargs))
+        if kwargs.get("extended_thinking"):
+            params["thinking"] = {"type": "adaptive"}
         try:
             async with self._client.messages.stream(**params) as stream:
                 if on_text is not None:
@@ -163,4 +168,4 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider, and return its cleanup; None without an API key."""
     options = AnthropicConfig(**(config or {}))
     key = find_key(options, AnthropicProvider.key_variable)
-    return None if key is None else await mount_provider(coordinator, AnthropicProvider(options, key))
+    return None if key is None else await mount_sdk_provider(coordinator, AnthropicProvider(options, key))

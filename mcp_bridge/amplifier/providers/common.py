@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from mcp_bridge.amplifier.message_models import (
     ToolResultBlock,
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
+from mcp_bridge.amplifier.module_import import CORE_PACKAGE
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -31,6 +33,7 @@ TextListener = Callable[[str], Awaitable[object]]
 INCOMPLETE = "The call did not complete."
 """What a model reads as the result of a call that has none."""
 _LENGTH_ERRORS = ("context_length", "context length", "too long", "maximum context")
+_OPTIONS = frozenset({"model", "temperature", "top_p", "max_output_tokens", "stop", "reasoning_effort"})
 _BY_STATUS: dict[int, type[llm_errors.LLMError]] = {
     400: llm_errors.InvalidRequestError,
     401: llm_errors.AuthenticationError,
@@ -90,11 +93,12 @@ class SdkProvider(ABC):
     def __init__(self, config: Any, client: Any) -> None:
         self._config = config
         self._client = client
+        self.info_model = ProviderInfo
 
     def get_info(self) -> ProviderInfo:
         config = self._config
         sizes = {"context_window": config.context_window, "max_output_tokens": config.max_tokens}
-        return ProviderInfo(
+        return self.info_model(
             id=self.name,
             display_name=self.display_name,
             credential_env_vars=[self.key_variable],
@@ -140,10 +144,18 @@ class SdkProvider(ABC):
         return min(request.max_output_tokens or most, most)
 
 
-async def mount_provider(coordinator: Any, provider: Any) -> Callable[[], Awaitable[None]]:
-    """Mount a provider over an SDK. Returns the cleanup, which closes its connections."""
+async def mount_provider(coordinator: Any, provider: Any) -> None:
+    """Mount a provider. On amplifier-core, `get_info` returns that package's model, which its validators require."""
+    core = sys.modules.get(CORE_PACKAGE)
+    if core is not None and isinstance(coordinator, core.ModuleCoordinator):
+        provider.info_model = core.models.ProviderInfo
     await coordinator.mount("providers", provider, name=provider.name)
-    return provider.close  # type: ignore[no-any-return]
+
+
+async def mount_sdk_provider(coordinator: Any, provider: SdkProvider) -> Callable[[], Awaitable[None]]:
+    """Mount a provider over an SDK. Returns the cleanup, which closes its connections."""
+    await mount_provider(coordinator, provider)
+    return provider.close
 
 
 def to_llm_error(error: Exception, provider: str, model: str) -> llm_errors.LLMError:
@@ -175,9 +187,14 @@ def _read_retry_after(error: Exception) -> float | None:
         return None
 
 
-def read_request(request: Any) -> ChatRequest:
-    """Return a request in the models of this package; that of amplifier-core has the same fields."""
-    return request if isinstance(request, ChatRequest) else ChatRequest.model_validate(request.model_dump())
+def read_request(request: Any, options: Mapping[str, Any] | None = None) -> ChatRequest:
+    """Return a request in the models of this package; that of amplifier-core has the same fields.
+
+    `options` are the further arguments of `complete`. Some orchestrators pass fields of the request that way.
+    """
+    given = request if isinstance(request, ChatRequest) else ChatRequest.model_validate(request.model_dump())
+    changed = {name: value for name, value in (options or {}).items() if name in _OPTIONS and value is not None}
+    return given.model_copy(update=changed) if changed else given
 
 
 def parse_tool_calls(response: ChatResponse) -> list[ToolCall]:

@@ -27,7 +27,7 @@ from mcp_bridge.amplifier.providers.common import (
     find_key,
     list_calls,
     list_results,
-    mount_provider,
+    mount_sdk_provider,
     pair_results,
     read_request,
     render_text,
@@ -69,7 +69,7 @@ class OpenAIProvider(SdkProvider):
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
-        params = self._build_params(read_request(request))
+        params = self._build_params(read_request(request, kwargs))
         try:
             if on_text is None:
                 completion: Any = await self._client.chat.completions.create(**params)
@@ -215,4 +215,4 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider, and return its cleanup; None without an API key."""
     options = OpenAIConfig(**(config or {}))
     key = find_key(options, OpenAIProvider.key_variable)
-    return None if key is None else await mount_provider(coordinator, OpenAIProvider(options, key))
+    return None if key is None else await mount_sdk_provider(coordinator, OpenAIProvider(options, key))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.amplifier.agent.running_call import AGENT_CALL
@@ -21,6 +22,7 @@ from mcp_bridge.amplifier.message_models import (
     TextBlock,
     ToolCall,
     ToolCallBlock,
+    Usage,
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.providers.common import (
@@ -28,6 +30,7 @@ from mcp_bridge.amplifier.providers.common import (
     build_response,
     list_calls,
     list_results,
+    mount_provider,
     pair_results,
     parse_tool_calls,
     read_request,
@@ -39,6 +42,7 @@ from mcp_bridge.contracts.question import Sampled
 
 __amplifier_module_type__ = "provider"
 
+CHARACTERS_PER_TOKEN = 4
 _SYSTEM_ROLES = ("system", "developer")
 
 
@@ -63,10 +67,11 @@ class SamplingProvider:
 
     def __init__(self, config: SamplingConfig) -> None:
         self._config = config
+        self.info_model = ProviderInfo
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": self._config.context_window, "max_output_tokens": self._config.max_tokens}
-        return ProviderInfo(id=self.name, display_name="The client's model", capabilities=["tools"], defaults=sizes)
+        return self.info_model(id=self.name, display_name="The client's model", capabilities=["tools"], defaults=sizes)
 
     async def list_models(self) -> list[ModelInfo]:
         """Return no models: the client chooses."""
@@ -88,7 +93,7 @@ class SamplingProvider:
         system = [render_text(message.content) for message in given.messages if message.role in _SYSTEM_ROLES]
         try:
             sampled = await ctx.sample(
-                build_messages(given.messages),
+                messages := build_messages(given.messages),
                 max_tokens=min(given.max_output_tokens or self._config.max_tokens, self._config.max_tokens),
                 system_prompt="\n\n".join(system) or None,
                 temperature=given.temperature,
@@ -96,11 +101,16 @@ class SamplingProvider:
                 tools=tools or None,
             )
         except MissingCapability as error:
-            message = f"The client does not support sampling, by which this agent uses its model. {error}"
+            message = (
+                "The client does not support sampling in the way that this agent needs to use the client's model. "
+                f"{error} Use a client that declares it, or another provider."
+            )
             raise ConfigurationError(message, provider=self.name) from error
         response = _read_response(sampled)
-        if on_text is not None and sampled.text:
-            await on_text(sampled.text)
+        response.usage = _estimate_usage([messages, system, tools], response)
+        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
+        if on_text is not None and text:
+            await on_text(text)
         return response
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
@@ -157,8 +167,15 @@ def _read_response(sampled: Sampled) -> ChatResponse:
     return build_response(content, finish_reason=sampled.stop_reason, metadata={"model": sampled.model})
 
 
+def _estimate_usage(sent: Any, response: ChatResponse) -> Usage:
+    """Estimate the tokens of a request: the result of sampling has no usage, but budgets need it."""
+    written = [block.model_dump(mode="json") for block in response.content]
+    counts = [len(orjson.dumps(each)) // CHARACTERS_PER_TOKEN for each in (sent, written)]
+    return Usage(input_tokens=counts[0], output_tokens=counts[1], total_tokens=sum(counts))
+
+
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider. Raises ValueError for an invalid configuration."""
     provider = SamplingProvider(SamplingConfig(**(config or {})))
-    await coordinator.mount("providers", provider, name=provider.name)
+    await mount_provider(coordinator, provider)
     return provider

@@ -17,7 +17,13 @@ from mcp_bridge.amplifier.message_models import (
     Usage,
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
-from mcp_bridge.amplifier.providers.common import TextListener, build_response, parse_tool_calls, read_request
+from mcp_bridge.amplifier.providers.common import (
+    TextListener,
+    build_response,
+    mount_provider,
+    parse_tool_calls,
+    read_request,
+)
 
 __amplifier_module_type__ = "provider"
 
@@ -47,10 +53,11 @@ class ScriptedProvider:
 
     def __init__(self, responses: list[str | ScriptedTurn]) -> None:
         self._turns = [ScriptedTurn(text=each) if isinstance(each, str) else each for each in responses]
+        self.info_model = ProviderInfo
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": 100_000, "max_output_tokens": 1000}
-        return ProviderInfo(id=self.name, display_name="Scripted", defaults={"model": "scripted", **sizes})
+        return self.info_model(id=self.name, display_name="Scripted", defaults={"model": "scripted", **sizes})
 
     async def list_models(self) -> list[ModelInfo]:
         return [ModelInfo(id="scripted", display_name="Scripted", context_window=100_000, max_output_tokens=1000)]
@@ -83,5 +90,5 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider. Raises ValueError unless `responses` is a list of texts, or of mappings as ScriptedTurn."""
     responses = _RESPONSES.validate_python((config or {}).get("responses") or ["Done."])
     provider = ScriptedProvider(responses)
-    await coordinator.mount("providers", provider, name=provider.name)
+    await mount_provider(coordinator, provider)
     return provider

@@ -1,7 +1,8 @@
-"""The approval provider of modules that ask for approval themselves: it asks the same user as everything else.
+"""How modules ask the user for approval and show messages. Both belong to the call that is running.
 
-Such a module, like hooks-approval, registers the capability `approval.register_provider`, receives an ApprovalProvider
-through it, and awaits `request_approval` in its hook.
+A module that asks by itself, like hooks-approval, registers the capability `approval.register_provider`, receives an
+ApprovalProvider through it, and awaits `request_approval` in its hook. Orchestrators pass decisions of hooks to
+`coordinator.process_hook_result`, which uses the approval system and the display system of the coordinator.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from typing import Any
+from typing import Any, Literal
 
 from mcp_bridge.amplifier.governance.approval_gate import RUNNING_CALL, ApprovalGate, ApprovalQuestion
 from mcp_bridge.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier.interfaces import ApprovalRequest, ApprovalResponse
+from mcp_bridge.amplifier.models import HookResult
+from mcp_bridge.approvals.decisions import ApprovalDecision
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.runtime.third_party import is_own_cancellation
 
 logger = logging.getLogger("mcp_bridge.approvals")
@@ -64,6 +68,62 @@ class BridgeApprovalProvider:
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
         reason = f"{reason} {decision.reason}".rstrip()
         return ApprovalResponse(approved=decision.is_allowed, reason=reason, remember=decision.scope == "always")
+
+
+class BridgeApprovalSystem:
+    """An `ApprovalSystem` that asks about the call that runs the agent."""
+
+    def __init__(self, gate: ApprovalGate) -> None:
+        self._gate = gate
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Return `Allow` or `Deny`."""
+        asked = HookResult(
+            action="ask_user",
+            approval_prompt=prompt,
+            approval_options=options,
+            approval_timeout=timeout,
+            approval_default=default,
+        )
+        return "Allow" if (await self.approve_event(asked, "")).is_allowed else "Deny"
+
+    async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
+        """Return the decision, which is remembered for the same event of a call with the same arguments.
+
+        Outside of a call, and if the server is at capacity, it is a denial.
+        """
+        running = RUNNING_CALL.get()
+        if running is None:
+            reason = "This needs the user's approval, but there is no running call through which to ask."
+            return ApprovalDecision(scope="deny", how="default", reason=reason)
+        call = running.call
+        case = ApprovalQuestion(
+            tool=call.name,
+            arguments=call.arguments,
+            prompt=asked.approval_prompt or f"Allow '{call.name}' to continue ({event})?",
+            options=tuple(asked.approval_options) if asked.approval_options else None,
+            timeout=asked.approval_timeout,
+            default=asked.approval_default,
+            about=event,
+            kind=call.kind,
+        )
+        try:
+            return await self._gate.resolve_question(case, running.ctx)
+        except CallError as error:
+            return ApprovalDecision(scope="deny", how="default", reason=error.message)
+
+
+class BridgeDisplaySystem:
+    """A `DisplaySystem` that shows messages of hooks in the log of the client whose call runs the agent."""
+
+    async def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str) -> None:
+        """Show a message; outside of a call, it goes to the log of the server."""
+        if (running := RUNNING_CALL.get()) is not None:
+            await running.ctx.log(level, message, source)
+        else:
+            logger.info("%s: %s", source, message)
 
 
 def register_approval_provider(coordinator: Any, gate: ApprovalGate) -> None:

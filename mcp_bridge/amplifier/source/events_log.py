@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from mcp_bridge.amplifier.events import ALL_EVENTS
-from mcp_bridge.amplifier.source.sessions import EVENTS_LOG
+from mcp_bridge.amplifier.source.client_session import EVENTS_LOG
 from mcp_bridge.amplifier.source.status import collect_contributions
 from mcp_bridge.runtime.redaction import MARK, Redactor
 from mcp_bridge.schema.secret_names import is_secret_key

@@ -20,9 +20,22 @@ from mcp_bridge.settings import Document, Duration, SettingsModel, Size, Whole
 class AgentSettings(SettingsModel):
     """How the agent of the plan is published: the tool that runs its orchestrator."""
 
-    name: str = Field(default="run_agent", min_length=1, description="The name of the tool.")
+    name: str = Field(
+        default="run_agent",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="The name of the tool. If a tool of the modules has it, `_agent` is appended.",
+    )
     description: str = Field(
         default="", description="What the agent does, for models that choose tools. By default, its tools are listed."
+    )
+    max_depth: Whole = Field(
+        default=3, ge=0, le=100, description="How many levels deep agents may start others. With 0, they start none."
+    )
+    max_agents: Whole = Field(
+        default=20,
+        ge=1,
+        le=100_000,
+        description="How many agents one run may start in total, including those that started agents start.",
     )
 
 
@@ -54,6 +67,15 @@ class AmplifierOptions(SettingsModel):
         le=100_000,
         description="How many sessions may exist at once. A further session ends the one that has been idle the "
         "longest; if none is idle, the call is rejected.",
+    )
+    conversation_limit: Whole = Field(
+        default=100,
+        ge=1,
+        le=100_000,
+        description="How many conversations with agents may exist at once, including those of started agents. If there "
+        "are more, the client with the most loses the one that has been idle the longest; if none is idle, the call is "
+        "rejected. One of several clients has at most three quarters of them. They also end after "
+        "`session_idle`.",
     )
 
     agent: AgentSettings = Field(
@@ -123,14 +145,17 @@ class AmplifierOptions(SettingsModel):
             hook_timeout=self.hook_timeout,
             call_ids=self.call_ids,
             limits=SessionLimits(
-                shared=self.sessions == "shared", limit=self.session_limit, idle_timeout=self.session_idle
+                shared=self.sessions == "shared",
+                limit=self.session_limit,
+                idle_timeout=self.session_idle,
+                conversations=self.conversation_limit,
             ),
             host=self.host,
             mount_timeout=self.mount_timeout,
             events=directory / Path(self.events).expanduser() if self.events is not None else None,
             events_size=self.events_size,
             status=self.status,
-            agent=AgentOptions(name=self.agent.name, description=self.agent.description),
+            agent=AgentOptions(**self.agent.model_dump()),
             resolver=Resolver(
                 directory, git=self.git, modules=self.get_checkouts_folder(directory), file=self._settings_path
             ),

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
+from typing import Generic, TypeVar
 from weakref import ref
 
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_PRE
 from mcp_bridge.amplifier.governance.hook_middleware import SessionHooks
 from mcp_bridge.amplifier.hooks import HookRegistry
-from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.mount_plan import MountPlan
 from mcp_bridge.amplifier.session import ModuleSession
+from mcp_bridge.amplifier.source.client_session import ClientSession, DenyingHooks
+from mcp_bridge.amplifier.source.conversations import AGENT_KEYS, choose_conversation_to_end, get_owner, get_session_id
+from mcp_bridge.amplifier.source.roots import AskRoot, log_fallback
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, Overloaded, ToolUnavailable
+from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.runtime.thread_pool import is_abandoned
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
-AskRoot = Callable[[CallContext], Awaitable[Path | None]]  # returns None for the working directory of the settings
+CreateSession = Callable[[Path | None, str | None], ModuleSession]
 WORKING_DIR = "session.working_dir"  # capability (text); without it, modules use the directory of the process
-NOT_ASKED = "clients that share a session are not asked"
-AGENT_KEYS = "agent/"
-"""The beginning of the keys of sessions that belong to conversations with an agent."""
-EVENTS_LOG = "events-log"  # name of the bridge's own handlers, which write the events log
 SWEEP = 0.25  # the share of the idle timeout between two searches for idle sessions
 
 
@@ -42,88 +38,20 @@ class SessionLimits:
     """Which clients share a session, and when sessions end.
 
     With `shared`, all clients share one. A session ends after `idle_timeout` seconds without a call. At most `limit`
-    exist at once: a new client ends the one that has been idle longest, or is rejected where none is idle.
+    exist at once: a new client ends the one that has been idle longest, or is rejected if none is idle. Of
+    conversations with an agent, at most `conversations` exist (see `choose_conversation_to_end`).
     """
 
     shared: bool = False
     limit: int = 100
     idle_timeout: float = 1800.0
-
-
-class ClientSession:
-    """A session with a count of its calls in flight; `last_used` is when the last one ended, on the event loop's clock.
-
-    `key` is that of a session for a single call, else empty. `ready` is set once all modules are mounted, or once
-    mounting has failed and `has_started` stays False.
-    """
-
-    __slots__ = (
-        "__weakref__", "_closed", "_is_closing", "calls", "has_started", "key", "last_used", "ready", "session",
-    )  # fmt: skip
-
-    def __init__(self, session: ModuleSession, key: str = "") -> None:
-        self.session = session
-        self.key = key
-        self.ready = anyio.Event()
-        self.has_started = False
-        self.calls = 0
-        self.last_used = anyio.current_time()
-        self._is_closing = False
-        self._closed = anyio.Event()
-
-    def close(self) -> None:
-        """End the session once no call is in flight."""
-        self._is_closing = True
-        if not self.calls:
-            self._closed.set()
-
-    def release(self) -> None:
-        self.calls -= 1
-        self.last_used = anyio.current_time()
-        if self._is_closing:
-            self.close()
-
-    async def run(self, plan: MountPlan) -> None:
-        """Run the whole session in one task, because modules must exit what they have entered in the same task."""
-        try:
-            await self.session.begin(plan)
-            self.has_started = True
-            self.ready.set()
-            await self._closed.wait()
-        finally:
-            self.ready.set()
-            with anyio.CancelScope(shield=True):
-                await self.session.end()
-
-    @property
-    def hooks(self) -> SessionHooks:
-        """The session's hooks, or hooks that deny everything while a hook module is missing."""
-        missing = self.session.missing_hooks
-        return DenyingHooks(missing) if missing else self.session.hooks
-
-    @property
-    def has_no_hooks(self) -> bool:
-        """Whether the session has started and no module has registered a handler."""
-        return self.has_started and not list_module_handlers(self.session.hooks.list_handlers())
-
-
-class DenyingHooks:
-    """Denies every call and every prompt, in place of the hooks of `modules`, which could have denied them."""
-
-    def __init__(self, modules: Sequence[str]) -> None:
-        self._modules = modules
-
-    def has_handlers(self, event: str) -> bool:
-        return event in {TOOL_PRE, PROMPT_SUBMIT}
-
-    async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
-        modules = ", ".join(f"'{module}'" for module in self._modules)
-        return HookResult(action="deny", reason=f"the hooks of {modules} are not in place, so every call is denied")
+    conversations: int = 100
 
 
 class ModuleSessions:
-    """The sessions of one plan, by the key of the client's session. `create` creates one that is not started.
+    """The sessions of one plan, by the key of the client's session.
 
+    `create` creates a session without starting it, with a working directory and an id if these are given.
     The first session is started before any client connects, because it determines what is published; the first client
     adopts it. A session ends when its client disconnects, or as `limits` says. With `ask_root`, each client is asked
     once for its working directory; a client that has one gets a session of its own instead of the first.
@@ -132,7 +60,7 @@ class ModuleSessions:
     calls.
     """
 
-    def __init__(self, plan: MountPlan, create: Callable[[Path | None], ModuleSession], limits: SessionLimits) -> None:
+    def __init__(self, plan: MountPlan, create: CreateSession, limits: SessionLimits) -> None:
         self._plan = plan
         self._create = create
         self.limits = limits
@@ -152,7 +80,7 @@ class ModuleSessions:
     async def start(self, tasks: TaskGroup) -> ModuleSession:
         """Start the first session. Every session runs as a task of this group."""
         self._tasks = tasks
-        self.first = ClientSession(self._create(None))
+        self.first = ClientSession(self._create(None, None))
         self._first_is_free = True
         tasks.start_soon(self.first.run, self._plan)
         tasks.start_soon(self._end_idle_sessions)
@@ -168,12 +96,18 @@ class ModuleSessions:
 
     @property
     def in_use(self) -> int:
-        return len(self._sessions)
+        """How many sessions of clients there are."""
+        return len(self._sessions) - len(self._list_conversations())
+
+    @property
+    def conversations_in_use(self) -> int | None:
+        """How many conversations with the agent there are; None without an agent."""
+        return len(self._list_conversations()) if self._plan.orchestrator is not None else None
 
     def acquire_hooks(self, ctx: CallContext) -> AbstractAsyncContextManager[SessionHooks]:
         """A context manager for the hooks of the client's session, which does not end inside it."""
-        if self._is_single(ctx) and self._has_no_hooks():  # do not mount the modules only to find that
-            return nullcontext(self._no_hooks)
+        if (self._is_single(ctx) or self._is_foreign(ctx.state_key)) and self._has_no_hooks():
+            return nullcontext(self._no_hooks)  # do not mount the modules only to find that
         return SessionLease(self, ctx, self._get_hooks)
 
     def lease(self, ctx: CallContext) -> SessionLease[ModuleSession]:
@@ -187,17 +121,39 @@ class ModuleSessions:
         """The client's session, or None where it has not started."""
         key = self._get_key(ctx)
         found = self._sessions.get(key)
-        if found is None and self._first_is_free and self.ask_root is None and not self._is_single(ctx):
+        is_alone = self._is_single(ctx) or self._is_foreign(key)
+        if found is None and self._first_is_free and self.ask_root is None and not is_alone:
             found = self._take_first(key)
         return found.session if found is not None and found.has_started else None
 
+    def add_session(self, ctx: CallContext, session: ModuleSession, plan: MountPlan) -> None:
+        """Start a session with a plan of its own, for calls in this context. Raises Overloaded and ToolUnavailable."""
+        if self._tasks is None:
+            raise ToolUnavailable("The modules are no longer mounted.")
+        key = ctx.state_key
+        self._make_room(key, ctx)
+        self._sessions[key] = added = ClientSession(session)
+        added.owner = get_owner(ctx)
+        self._tasks.start_soon(added.run, plan)
+        ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
+
+    def end_session(self, key: str) -> None:
+        """End the session of a key, if there is one, once no call is in flight."""
+        if key in self._sessions:
+            self._end(key)
+
     async def acquire(self, ctx: CallContext) -> ClientSession | None:
-        """The client's session with one call more, started where it has none; None after `stop`. Raises Overloaded."""
+        """The client's session with one call more, started where it has none; None after `stop`.
+
+        Raises Overloaded, or ToolUnavailable where a thread that outlasts its call would start one.
+        """
         if self._tasks is None:
             return None
         key = self._get_key(ctx)
         found = self._sessions.get(key)
         if found is None:
+            if is_abandoned():  # its conversation may have ended with the call, and nothing would end another
+                raise ToolUnavailable("The call has ended.")
             if self.ask_root is None or self._is_single(ctx):
                 found = self._add(key, ctx)
                 self._log_unasked()
@@ -228,7 +184,11 @@ class ModuleSessions:
 
     def has_session(self, ctx: CallContext) -> bool:
         """Whether the session of a call exists already."""
-        return self._get_key(ctx) in self._sessions
+        return self.has_key(self._get_key(ctx))
+
+    def has_key(self, key: str) -> bool:
+        """Whether there is a session with this key."""
+        return key in self._sessions
 
     def _get_key(self, ctx: CallContext) -> str:
         key = ctx.state_key
@@ -243,6 +203,10 @@ class ModuleSessions:
     def _is_single(self, ctx: CallContext) -> bool:
         """Whether the call has a session for itself."""
         return not self.limits.shared and not ctx.session and ctx.state_key != ""
+
+    def _is_foreign(self, key: str) -> bool:
+        """Whether a key is that of a conversation of another source, or one that has ended."""
+        return key.startswith(AGENT_KEYS) and key not in self._sessions
 
     def _has_no_hooks(self) -> bool:
         if self._hook_modules or self.first is None or not self.first.has_started:
@@ -261,16 +225,20 @@ class ModuleSessions:
             return self._sessions.get(key) or self._add(key, ctx, folder)
 
     def _add(self, key: str, ctx: CallContext, folder: Path | None = None) -> ClientSession:
-        if len(self._sessions) >= self.limits.limit and not self._end_longest_idle():
-            raise Overloaded("There are too many sessions, and all are in use. Retry later.")
+        self._make_room(key, ctx)
         is_single = self._is_single(ctx)
         reuse_first = self._first_is_free and folder is None and not is_single and not key.startswith(AGENT_KEYS)
-        added = self._take_first(key) if reuse_first else ClientSession(self._create(folder), key if is_single else "")
+        if reuse_first:
+            added = self._take_first(key)
+        else:
+            session_id = get_session_id(key) if key.startswith(AGENT_KEYS) else None
+            added = ClientSession(self._create(folder, session_id), key if is_single else "")
         if key not in self._sessions:
             self._sessions[key] = added
+            added.owner = get_owner(ctx)
             assert self._tasks is not None
             self._tasks.start_soon(added.run, self._plan)
-        if not self.limits.shared:
+        if not self.limits.shared or key.startswith(AGENT_KEYS):
             # The reference is weak because a connection may outlive many sessions.
             ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
         return added
@@ -281,12 +249,24 @@ class ModuleSessions:
         self._sessions[key] = self.first
         return self.first
 
-    def _end_longest_idle(self) -> bool:
-        idle = [(found.last_used, key) for key, found in self._sessions.items() if not found.calls]
+    def _make_room(self, key: str, ctx: CallContext) -> None:
+        """End an idle session if there are too many. Raises Overloaded if none is idle."""
+        if key.startswith(AGENT_KEYS):
+            ended = choose_conversation_to_end(self._list_conversations(), self.limits.conversations, get_owner(ctx))
+            if ended is not None:
+                self._end(ended)
+        elif len(self._sessions) >= self.limits.limit and self.in_use >= self.limits.limit:
+            self._end_longest_idle()
+
+    def _list_conversations(self) -> list[tuple[str, ClientSession]]:
+        return [(key, found) for key, found in self._sessions.items() if key.startswith(AGENT_KEYS)]
+
+    def _end_longest_idle(self) -> None:
+        sessions = self._sessions.items()
+        idle = [(one.last_used, key) for key, one in sessions if not one.calls and not key.startswith(AGENT_KEYS)]
         if not idle:
-            return False
+            raise Overloaded("There are too many sessions, and all are in use. Retry later.")
         self._end(min(idle)[1])
-        return True
 
     def _end_after_disconnect(self, key: str, added: ref[ClientSession]) -> None:
         found = self._sessions.get(key)
@@ -330,52 +310,3 @@ def require_session(found: ClientSession | None) -> ModuleSession:
     if found is None:
         raise ToolUnavailable("The modules are no longer mounted.")
     return found.session
-
-
-def list_module_handlers(handlers: Mapping[str, Iterable[str]]) -> set[str]:
-    """The names of handlers, given by event, without those of the bridge."""
-    return {name for names in handlers.values() for name in names} - {EVENTS_LOG}
-
-
-async def ask_for_root(ctx: CallContext) -> Path | None:
-    """Ask the client for its roots, and return the folder of the first that is a `file://` URI.
-
-    Returns None and logs the reason where there is no such folder: the session then works in the settings' folder.
-    Clients that share a session are not asked, because one of them would choose the folder of all. Raises Overloaded
-    where too many calls are pending; the next call asks again.
-    """
-    problem = NOT_ASKED
-    if ctx.session:
-        try:
-            uris = [root.uri for root in await ctx.roots(fallback=())]
-        except Overloaded:
-            raise
-        except CallError as error:
-            problem = f"the client has not listed its roots ({error})"
-        else:
-            uri = next((uri for uri in uris if uri.lower().startswith("file:")), None)
-            if uri is None:
-                problem = "the client has no file:// root"
-            elif (folder := _to_folder(uri)) is not None:
-                return folder
-            else:
-                problem = f"the client's root {uri!r} is not a folder here"
-    log_fallback(problem)
-    return None
-
-
-def log_fallback(problem: str) -> None:
-    logger.warning("working_dir: roots: %s, so this session works in the settings' folder", problem)
-
-
-def _to_folder(uri: str) -> Path | None:
-    """The folder of a `file://` URI, or None where this machine or this worker has no such folder."""
-    from urllib.request import url2pathname  # late: it imports an HTTP client
-
-    try:
-        parts = urlsplit(uri)
-        path = url2pathname(parts.path)
-        is_here = parts.netloc.lower() in ("", "localhost") and os.path.isabs(path) and os.path.isdir(path)
-        return Path(path).resolve() if is_here else None
-    except (OSError, ValueError):
-        return None

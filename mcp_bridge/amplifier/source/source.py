@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from fnmatch import fnmatchcase
@@ -12,42 +12,44 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-from anyio import from_thread, to_thread
+from anyio import to_thread
 
 from mcp_bridge.amplifier.agent.agent import Agent, AgentOptions
+from mcp_bridge.amplifier.agent.delegation import Delegation, SessionAgents
+from mcp_bridge.amplifier.agent.overlays import find_unknown_names
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
-from mcp_bridge.amplifier.hosts import Host, choose_host, create_session
-from mcp_bridge.amplifier.inspection import CALL_ID, reads_call_id
-from mcp_bridge.amplifier.mount_plan import MountPlan
-from mcp_bridge.amplifier.results import is_second_form, to_result
+from mcp_bridge.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
+from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedAgent
 from mcp_bridge.amplifier.session import ModuleSession
-from mcp_bridge.amplifier.source.approval_provider import register_approval_provider
+from mcp_bridge.amplifier.source.approval_provider import (
+    BridgeApprovalSystem,
+    BridgeDisplaySystem,
+    register_approval_provider,
+)
+from mcp_bridge.amplifier.source.client_session import list_module_handlers
 from mcp_bridge.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
 from mcp_bridge.amplifier.source.resolver import Resolver
+from mcp_bridge.amplifier.source.roots import NOT_ASKED, ask_for_root, log_fallback
 from mcp_bridge.amplifier.source.sessions import (
-    NOT_ASKED,
     WORKING_DIR,
     ModuleSessions,
     SessionLimits,
-    ask_for_root,
-    list_module_handlers,
-    log_fallback,
-    require_session,
 )
-from mcp_bridge.amplifier.source.status import SourceStatus
+from mcp_bridge.amplifier.source.status import StatusResources
+from mcp_bridge.amplifier.source.tool_handler import ToolHandler
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
+from mcp_bridge.contracts.errors import SourceError, ToolError
 from mcp_bridge.contracts.extension import Middleware, Publish
-from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
-_ISOLATED_AGENT = "cannot run in a worker process. List the tools to isolate under isolation.tools"
+logger = logging.getLogger("mcp_bridge.amplifier")
+
 _CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
 
 
@@ -103,6 +105,7 @@ class AmplifierSource:
         self._plan = plan
         self._host_setting = host
         self.host: Host = "native"
+        self._missing: list[str] = []
         self._changed = anyio.Event()
         self._call_soon: CallSoon | None = None
         self._handlers: dict[str, ToolHandler] = {}
@@ -113,10 +116,13 @@ class AmplifierSource:
         )
         self._mount_timeout = mount_timeout
         self._installed: dict[str, Path | EntryPoint] = {}
+        self._reported: set[str] = set()
         self._redactor = Redactor()
         self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
-        self._status = SourceStatus(name, self.sessions) if status else None
-        self.agent = Agent(self.sessions, agent or AgentOptions()) if plan.orchestrator is not None else None
+        self._status = StatusResources(name, self.sessions) if status else None
+        self._agent_options = agent or AgentOptions()
+        has_agent = plan.orchestrator is not None
+        self.agent = Agent(self.sessions, self._agent_options, self.asking) if has_agent else None
         self._notify_update: Callable[[str], None] | None = None
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
@@ -131,14 +137,10 @@ class AmplifierSource:
             self.sessions.ask_root = ask_for_root
 
     def disable_middleware(self) -> bool:
-        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules.
-
-        The agent is not published there, because the calls of its tools could not pass through the pipeline.
-        """
+        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
         if self._plan.get_section("hooks"):
             return False
         self.middleware = ()
-        self.agent = None
         return True
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
@@ -167,6 +169,7 @@ class AmplifierSource:
 
     async def _run(self, publish: Publish) -> None:
         self.host = await choose_host(self._host_setting, self._plan, self._resolver, [self._directory])
+        self._missing = await find_missing_modules(self._plan, self._resolver, [self._directory])
         async with anyio.create_task_group() as tasks:
             try:
                 first = await self.sessions.start(tasks)
@@ -189,22 +192,45 @@ class AmplifierSource:
 
     def _find_fatal_problems(self, first: ModuleSession) -> list[str]:
         handlers = first.hooks.list_handlers()
-        governing = list_module_handlers({event: handlers.get(event, []) for event in _CALL_EVENTS})
-        if governing and not self.middleware:
+        if not self.middleware and (governing := _list_governing_handlers(first)):
             names = ", ".join(f"'{name}'" for name in sorted(governing))
             problem = f"isolation: the modules register hooks for calls ({names}), which workers cannot run"
             return [f"{problem}. List the tools to isolate under isolation.tools, or remove isolation"]
         has_agent = self.agent is not None and not self.agent.find_problem(first)
         return first.problems if not (first.get_tools() or list_module_handlers(handlers) or has_agent) else []
 
-    def _create_session(self, folder: Path | None) -> ModuleSession:
+    def _create_session(self, folder: Path | None, session_id: str | None = None) -> ModuleSession:
         """A session that is not started; `folder` is the client's working directory, if it has one."""
-        config, folders = deepcopy(self._config), [self._directory]
+        working_dir = str(folder or self._working_dir)
+        session = self._build_session(deepcopy(self._config), working_dir, (session_id, None))
+        if self.agent is not None:
+            delegation = Delegation(
+                agent=self.agent,
+                sessions=self.sessions,
+                limits=self._agent_options,
+                create_session=self._create_child_session,
+                build_entries=self._build_child_entries,
+            )
+            SessionAgents(delegation, session, self._plan, self._config).register_capabilities()
+        return session
+
+    def _create_child_session(self, config: dict[str, Any], session_id: str, parent: ModuleSession) -> ModuleSession:
+        """A session of an agent that another one starts, in the same working directory."""
+        folder = parent.coordinator.get_capability(WORKING_DIR)
+        return self._build_session(config, folder, (session_id, parent.coordinator.session_id))
+
+    def _build_session(
+        self, config: dict[str, Any], folder: str, ids: tuple[str | None, str | None] = (None, None)
+    ) -> ModuleSession:
         hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
-        session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
-        session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
+        folders = [self._directory]
+        session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, ids, **hooks)
+        session.coordinator.register_capability(WORKING_DIR, folder)
         register_approval_provider(session.coordinator, self.asking)
+        session.coordinator.approval_system = BridgeApprovalSystem(self.asking)
+        session.coordinator.display_system = BridgeDisplaySystem()
         session.loader.step_timeout, session.loader.installed = self._mount_timeout, self._installed
+        session.loader.reported = self._reported
         session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
         if self._events_log is not None and self._notify_update is not None:
             self._events_log.record_standard_events(session.coordinator)
@@ -223,27 +249,56 @@ class AmplifierSource:
     def _build_offer(self, session: ModuleSession) -> Offer:
         """What is mounted now. Where two tools have the same name, the first is published."""
         problems = list(session.problems)
-        tools = self._build_entries(session, problems)
+        tools = self._build_entries(session, problems, self._handlers)
         if self.agent is not None:
             if problem := self.agent.find_problem(session):
                 problems.append(f"the agent of the plan is not published: {problem}")
             else:
+                problems += [*self._missing, *find_unknown_names(self._plan, session.get_tools())]
                 tools = [*tools, self.agent.build_entry(tools)]
-        elif self._plan.orchestrator is not None:
-            problems.append(f"the agent of the plan is not published: it {_ISOLATED_AGENT}")
+        elif self._plan.agents:
+            problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
         resources = self._status.entries if self._status is not None else ()
         return Offer(tools=tools, resources=resources, problems=problems)
 
-    def _build_entries(self, session: ModuleSession, problems: list[str]) -> list[ToolEntry]:
+    def _build_child_entries(self, session: ModuleSession, agent: PlannedAgent) -> list[ToolEntry]:
+        """Return the tools of an agent that another one has started. Isolated ones run in workers, also for it.
+
+        Raises ToolError for one with tool modules of its own, which the workers do not have, and in a worker for one
+        with hooks, which it does not run.
+        """
+        if self._loses_hooks(session, agent):
+            problem = "has hooks for calls, which a worker process cannot run (isolation)"
+            raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
+        known = {entry.name: entry for entry in self.agent.tools} if self.agent is not None else {}
+        isolated = {name: entry for name, entry in known.items() if not _runs_here(entry)}
+        if isolated and agent.plan.get_section("tools"):
+            problem = "has tools of its own, which cannot run in worker processes (isolation.tools)"
+            raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
+        problems: list[str] = []
+        entries = self._build_entries(session, problems, {})
+        for problem in problems:
+            logger.warning("the agent '%s': %s", agent.name, problem)
+        return [isolated.get(entry.name, entry) for entry in entries]
+
+    def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
+        """Whether this is a worker, where the hooks of an agent would not apply to its calls."""
+        if self._notify_update is not None:
+            return False
+        return bool(agent.plan.get_section("hooks") or (not self.middleware and _list_governing_handlers(session)))
+
+    def _build_entries(
+        self, session: ModuleSession, problems: list[str], handlers: dict[str, ToolHandler]
+    ) -> list[ToolEntry]:
         """Return the mounted tools, and add what is wrong with others to `problems`."""
         found: dict[str, tuple[str, ToolEntry]] = {}
         tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
         for key, tool in tools.items():
             try:
-                handler = self._handlers.get(key)
+                handler = handlers.get(key)
                 if handler is None or handler.tool is not tool:
                     # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
-                    handler = self._handlers[key] = ToolHandler(key, tool, self.sessions)
+                    handler = handlers[key] = ToolHandler(key, tool, self.sessions)
                 entry = handler.build_entry()
                 handler.wants_id = handler.wants_id or any(fnmatchcase(entry.name, one) for one in self._call_ids)
             except BaseException as error:  # a property of third-party code may raise anything
@@ -266,74 +321,10 @@ class AmplifierSource:
                 self._call_soon(self._changed.set)
 
 
-class ToolHandler:
-    """Calls the tool that is mounted under `key` in the caller's session. `tool` is that of the first session.
-
-    The id of the call is added, after validation, only for a tool that `wants_id`: its schema, its code or the settings
-    ask for it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
-    """
-
-    def __init__(self, key: str, tool: Any, sessions: ModuleSessions) -> None:
-        self.key = key
-        self.tool = tool
-        self._sessions = sessions
-        self.wants_id = reads_call_id(tool)
-
-    def build_entry(self) -> ToolEntry:
-        tool = self.tool
-        name, schema = str(getattr(tool, "name", "") or self.key), _read_schema(tool)
-        properties = schema.get("properties")
-        self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
-        # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.
-        on_loop = is_async(tool.execute) or inspect.isbuiltin(tool.execute)
-        run: Callable[[Any, CallContext], Any] = self._run_async if on_loop else self._run_in_thread
-        return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, schema)
-
-    async def _run_async(self, data: Any, ctx: CallContext) -> Any:
-        async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker
-            result = await resolve_awaitable(self._get_tool(session).execute(self._build_arguments(data, ctx)))
-            return self._convert_result(result, ctx)
-
-    def _run_in_thread(self, data: Any, ctx: CallContext) -> Any:
-        if session := self._sessions.find(ctx):
-            return self._execute_tool(session, data, ctx)
-        acquired = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
-        try:
-            result = self._execute_tool(require_session(acquired), data, ctx)
-            return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
-        finally:
-            if acquired is not None:
-                from_thread.run_sync(self._sessions.release_session, acquired)
-
-    def _execute_tool(self, session: ModuleSession, data: Any, ctx: CallContext) -> Any:
-        result = self._get_tool(session).execute(self._build_arguments(data, ctx))
-        return self._wait_for_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
-
-    async def _wait_for_result(self, result: Awaitable[Any], ctx: CallContext) -> Any:
-        return self._convert_result(await result, ctx)
-
-    def _get_tool(self, session: ModuleSession) -> Any:
-        tool = session.get_tool(self.key)
-        if tool is None:
-            raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
-        return tool
-
-    def _build_arguments(self, data: Any, ctx: CallContext) -> Any:
-        if not isinstance(data, Mapping | None):
-            return data  # the schema of the tool is not that of an object
-        arguments = dict(data or {})
-        if self.wants_id:
-            arguments.setdefault(CALL_ID, ctx.request_id)
-        return arguments
-
-    def _convert_result(self, result: Any, ctx: CallContext) -> Any:
-        self.wants_id = self.wants_id or is_second_form(result)
-        return to_result(result, ctx.request_id)
+def _list_governing_handlers(session: ModuleSession) -> set[str]:
+    handlers = session.hooks.list_handlers()
+    return list_module_handlers({event: handlers.get(event, []) for event in _CALL_EVENTS})
 
 
-def _read_schema(tool: Any) -> dict[str, Any]:
-    """The `input_schema` of a tool, else its `get_schema()`, else the schema of any object."""
-    schema = getattr(tool, "input_schema", None)
-    if schema is None and callable(getattr(tool, "get_schema", None)):
-        schema = tool.get_schema()
-    return dict(schema) if isinstance(schema, Mapping) and schema else {"type": "object"}
+def _runs_here(entry: ToolEntry) -> bool:
+    return isinstance(getattr(entry.handler, "__self__", None), ToolHandler)

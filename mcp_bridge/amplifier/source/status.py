@@ -25,7 +25,7 @@ JSON = "application/json"
 CONTRIBUTOR_TIMEOUT = 5.0  # seconds that one contributor may take
 
 
-class SourceStatus:
+class StatusResources:
     """The resources of a source. A client reads about its own session only, and how many sessions there are."""
 
     def __init__(self, name: str, sessions: ModuleSessions) -> None:
@@ -49,7 +49,11 @@ class SourceStatus:
             session = None
         limits = self._sessions.limits
         counts = {"in_use": self._sessions.in_use, "most": limits.limit, "shared": limits.shared}
-        return {"source": self._name, "sessions": counts, "session": session}
+        status = {"source": self._name, "sessions": counts, "session": session}
+        conversations = self._sessions.conversations_in_use
+        if conversations is not None:
+            status["conversations"] = {"in_use": conversations, "most": limits.conversations}
+        return status
 
     async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
         async with self._sessions.lease(ctx) as session:

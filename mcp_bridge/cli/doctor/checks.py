@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.app.status import STATUS_URI
 from mcp_bridge.cli.doctor.conversation import ServerExchange, ServerFault
 from mcp_bridge.cli.doctor.preflight import ExaminedServer
 from mcp_bridge.cli.doctor.report import CheckResult
+from mcp_bridge.cli.doctor.server_states import NOT_CONNECTED, check_servers
 from mcp_bridge.cli.output import format_count
 from mcp_bridge.cli.target import is_settings
 from mcp_bridge.clients.client import ServerLaunch
@@ -156,6 +158,8 @@ def check_modules(conversation: ServerExchange, server: dict[str, Any], params: 
         uri = str(resource.get("uri")) if isinstance(resource, dict) else ""
         if _STATUS_URI.fullmatch(uri):
             results += _check_status(conversation.request("resources/read", {**params, "uri": uri}))
+        elif uri == STATUS_URI:
+            results += check_servers(conversation, params)
     return results
 
 
@@ -191,10 +195,22 @@ def find_unpublished(log: str, known: Iterable[CheckResult] = ()) -> Iterator[Ch
     reported = {f"{match[1]}: {result.detail}" for result in known if (match := _MODULE_CHECK.match(result.check))}
     lines = [line for line in log.splitlines() if not _ENDED_SOURCE.search(line)]
     matches = [match for line in lines if (match := _PROBLEM.search(line))]
+    states = {result.check: result.detail for result in known}
+    matches = [
+        match for match in matches if not _is_state(match["reason"], states.get(f"server '{match['name']}'", ""))
+    ]
     for name, reason in dict.fromkeys((match["name"], match["reason"]) for match in matches):
         if reason not in reported:
-            advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
+            if "mcp-bridge approve" in reason:  # the reason names the command
+                advice = "Review the change before you accept it. The other tools of the server are served."
+            else:
+                advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
             yield CheckResult(f"source '{name}'", False, reason, advice)
+
+
+def _is_state(reason: str, detail: str) -> bool:
+    """Whether a problem in the log only repeats why a server is unavailable."""
+    return bool(detail) and (reason.startswith(NOT_CONNECTED) or reason in detail)
 
 
 def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> list[CheckResult]:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 
 from mcp_bridge.cli.child_process import GRACE, ChildProcess
 from mcp_bridge.cli.output import report
+from mcp_bridge.cli.target import NO_RECORD
 
 INHERITED = (
     *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
@@ -74,7 +75,7 @@ class Conversation(ChildProcess):
         if environ is None:
             environ = {name: os.environ[name] for name in INHERITED if name in os.environ}
         try:
-            super().__init__(argv, folder, environ)
+            super().__init__(argv, folder, {**environ, NO_RECORD: "1"})
         except (OSError, ValueError) as error:  # ValueError for a NUL character
             advice = "Use the full path of the command: clients do not have the PATH of your shell."
             reason = getattr(error, "strerror", None) or error

@@ -8,6 +8,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.settings import SettingsModel
 from mcp_bridge.sources.python.source import PythonSource
 
@@ -35,7 +36,7 @@ class PythonOptions(SettingsModel):
             raise ValueError("give either path or module")
         return self
 
-    def build(self, name: str, directory: Path, *, watch: bool) -> PythonSource:
+    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
         path = directory / self.path if self.path is not None else None
         if path is not None and not name:  # the path is ".", whose own name is empty
             name = Path(os.path.abspath(path)).stem

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import anyio
 from anyio.abc import TaskStatus
@@ -175,8 +176,7 @@ class PythonSource:
         return self._directory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
+class _Loaded(NamedTuple):
     """What an import found. `errors` are the problems that make a reload fail."""
 
     offer: Offer

@@ -8,10 +8,10 @@ from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
 from mcp_bridge.peer.incoming import Message, RequestId, make_error
+from mcp_bridge.peer.json_lines import dump_message, parse_message
 from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
-from mcp_bridge.transports.jsonrpc_lines import dump_message, parse_message
 from mcp_bridge.transports.shutdown import SHUTDOWN_MESSAGE, is_new_request
 
 RETRY_HEADERS = ((b"retry-after", b"1"),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,7 @@ class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
     `timeouts` apply where the server of this package runs the app. `background` are tasks that run with the app.
+    `list_states` returns the states of sources that /health reports to authorized clients.
     """
 
     access: Access = field(default_factory=Access)
@@ -49,6 +50,7 @@ class HttpOptions:
     sessions: SessionOptions = field(default_factory=SessionOptions)
     timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    list_states: Callable[[], Mapping[str, str]] = dict
 
 
 class BridgeApp:
@@ -74,6 +76,7 @@ class BridgeApp:
         self._guard = AccessGuard(options.access)
         self._around = around
         self._background = options.background
+        self._list_states = options.list_states
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
@@ -176,12 +179,14 @@ class BridgeApp:
         self._admission.abort(rejection, lambda request: request.read_principal() in principals)
 
     async def _report_health(self, request: HttpRequest) -> None:
-        """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""
+        """Report whether calls are accepted, and to authorized clients the states of sources and stuck threads."""
         up = self._admission.is_running and not self._admission.is_ending
         body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
         is_authorized = self._access.authenticator is None or request.caller is not None
         if (stuck := self.endpoint.registry.pipeline.threads.stuck) and is_authorized:
             body["stuck"] = stuck
+        if is_authorized and (states := self._list_states()):
+            body["sources"] = states
         await request.respond(200 if up else 503, orjson.dumps(body))
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:

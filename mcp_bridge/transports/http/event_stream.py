@@ -11,6 +11,8 @@ logger = logging.getLogger("mcp_bridge.transports")
 
 PING_INTERVAL = 15.0
 """Seconds after which a comment keeps proxies from closing a silent stream."""
+OPENING_DELAY = 0.02
+"""Seconds that the response of a call waits for something to send. Most calls end before, and so need one write."""
 MAX_BACKLOG = 32 * 1024 * 1024
 """Bytes that may wait for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
 STREAM_HEADERS = (
@@ -35,7 +37,8 @@ class EventStream:
     """
 
     __slots__ = (
-        *("_headers", "_is_writing", "_parts", "_request", "_size", "_writer", "_written", "is_ended", "is_open"),
+        *("_headers", "_is_due", "_is_writing", "_opening", "_parts", "_request", "_size", "_writer", "_written"),
+        *("is_ended", "is_open"),
     )
 
     def __init__(self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False) -> None:
@@ -43,6 +46,8 @@ class EventStream:
         self._headers = (*STREAM_HEADERS, *headers)
         self._parts: list[bytes] = []
         self._size = 0
+        self._is_due = False  # whether something waits that the client should get soon
+        self._opening: asyncio.Future[None] | None = None
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
         self._written: asyncio.Event | None = None
@@ -72,6 +77,22 @@ class EventStream:
         if not self.is_ended:
             self.is_ended = True
             self._write_soon()
+
+    def prime(self, event: bytes) -> None:
+        """Queue an event that can wait for the first one of `put`."""
+        self._parts.append(event)
+
+    async def begin_late(self) -> None:
+        """Start the response as soon as there is something to send, or after `OPENING_DELAY`."""
+        if not self._is_due:
+            loop = asyncio.get_running_loop()
+            self._opening = loop.create_future()
+            timer = loop.call_later(OPENING_DELAY, self._stop_waiting)
+            try:
+                await self._opening
+            finally:
+                timer.cancel()
+        await self.begin()
 
     async def begin(self) -> None:
         """Start the response, and write what is queued."""
@@ -133,5 +154,12 @@ class EventStream:
                 self.put(_PING)
 
     def _write_soon(self) -> None:
-        if self.is_open and not self._is_writing and self._writer is None:
+        if not self.is_open:
+            self._is_due = True
+            self._stop_waiting()
+        elif not self._is_writing and self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self.flush())
+
+    def _stop_waiting(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            self._opening.set_result(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +11,11 @@ from mcp_bridge.schema.headers import DeclaredHeader, list_headers
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.server.requests import read_version
 from mcp_bridge.transports.http.request import HttpRequest
+from mcp_bridge.wire.http_headers import NAMED_METHODS, decode_header
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.wire.tools import WireTool
 
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
-_NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods whose name is repeated in Mcp-Name, with the parameter that has it."""
-_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.0+)?")
 
 
@@ -41,8 +38,8 @@ class HeaderChecks:
             _raise_mismatch("mcp-protocol-version", "envelope's protocol version")
         if request.get_header(b"mcp-method") != method:
             _raise_mismatch("mcp-method", "method")
-        if (key := _NAMES.get(method)) is not None and (name := params.get(key)) is not None:
-            if _decode_value(request.get_header(b"mcp-name")) != name:
+        if (key := NAMED_METHODS.get(method)) is not None and (name := params.get(key)) is not None:
+            if decode_header(request.get_header(b"mcp-name")) != name:
                 _raise_mismatch("mcp-name", f"{key!r} parameter")
             if method == "tools/call" and (declared := self._find_declared(name)):
                 _check_arguments(request, declared, params.get("arguments"))
@@ -73,7 +70,7 @@ def _check_arguments(request: HttpRequest, declared: tuple[DeclaredHeader, ...],
         elif given is None:
             problem = f"header is missing but the request body's {argument!r} argument is present"
             raise RpcError(HEADER_MISMATCH, f"Mcp-Param-{header.name} {problem}")
-        elif not _is_equal(header.type, value, _decode_value(given)):
+        elif not _is_equal(header.type, value, decode_header(given)):
             _raise_mismatch(f"Mcp-Param-{header.name}", f"{argument!r} argument")
 
 
@@ -85,18 +82,6 @@ def _is_equal(kind: str, value: str | float, text: str | None) -> bool:
     if kind == "integer" and is_number and text is not None and (decimal := _DECIMAL.fullmatch(text)):
         return len(text) < 4000 and int(decimal[1]) == value
     return text == str(value)
-
-
-def _decode_value(value: str | None) -> str | None:
-    """Return a header's value, decoded if it is Base64 between sentinels; None if that is malformed."""
-    encoded = _ENCODED.fullmatch(value) if value is not None and value.startswith("=?") else None
-    if encoded is None:
-        return value
-    try:
-        decoded = base64.b64decode(encoded[1], validate=True)
-        return decoded.decode() if base64.b64encode(decoded).decode() == encoded[1] else None
-    except ValueError:
-        return None
 
 
 def _raise_mismatch(header: str, part: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.peer.incoming import IncomingRequest, Message, RequestId, make_error
+from mcp_bridge.peer.json_lines import dump_message, format_invalid
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
-from mcp_bridge.transports.jsonrpc_lines import dump_message, format_invalid
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
 
 REQUEST_CANCELLED = -32800
@@ -83,8 +84,8 @@ class HttpSession:
                 self._prime(stream, events)
             self._client.receive(message, stream)
             if not events.is_ended:
-                await asyncio.sleep(0)  # most calls end in the first step of their task: then there is only one write
-            await self._send_events(stream, events)
+                await asyncio.sleep(0)  # many calls end in the first step of their task
+            await self._send_events(stream, events, events.begin_late)
         finally:
             self.counter.remove_request()
 
@@ -97,7 +98,7 @@ class HttpSession:
         stream.attach(events)
         if self._can_resume():
             self._prime(stream, events)
-        await self._send_events(stream, events)
+        await self._send_events(stream, events, events.begin)
 
     async def resume_stream(self, request: HttpRequest, last_event: str) -> None:
         """Send the messages after an event, and then those that come, on a new connection."""
@@ -113,7 +114,7 @@ class HttpSession:
             stream.attach(events, is_resumed=True)
             await events.begin()
             if await self._replay(stream, events, number):
-                await self._send_events(stream, events)
+                await self._send_events(stream, events, events.begin)
         finally:
             self.counter.remove_request()
 
@@ -139,7 +140,7 @@ class HttpSession:
     def _prime(self, stream: SessionStream, events: EventStream) -> None:
         assert self.log is not None
         stream.is_closable = True
-        events.put(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
+        events.prime(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
 
     async def _replay(self, stream: SessionStream, events: EventStream, number: int) -> bool:
         """Send the stored messages. Return whether the stream is still sent on this connection."""
@@ -151,9 +152,11 @@ class HttpSession:
                 await events.drain()
         return stream.continue_on(events)
 
-    async def _send_events(self, stream: SessionStream, events: EventStream) -> None:
+    async def _send_events(
+        self, stream: SessionStream, events: EventStream, begin: Callable[[], Awaitable[None]]
+    ) -> None:
         try:
-            await events.begin()
+            await begin()
             await events.attend()
         finally:
             stream.detach(events)

@@ -6,13 +6,13 @@ from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
 from mcp_bridge.peer.incoming import Message
-from mcp_bridge.peer.request_counter import RequestCounter
+from mcp_bridge.peer.json_lines import dump_message
+from mcp_bridge.peer.request_counter import ClientRequests
 from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.request import HttpRequest, make_client_key, make_rejection
-from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 MESSAGES_PATH = "/messages"
 
@@ -87,25 +87,3 @@ class SseStream:
 
     async def close(self) -> None:
         """Do nothing: these streams cannot be resumed."""
-
-
-class ClientRequests(RequestCounter):
-    """The requests of one client that the counter counts. The shutdown does not wait for a client that has left."""
-
-    def __init__(self, counter: RequestCounter) -> None:
-        super().__init__()
-        self._total = counter
-        self._count = 0
-
-    def add_request(self) -> None:
-        self._count += 1
-        self._total.add_request()
-
-    def remove_request(self) -> None:
-        if self._count:
-            self._count -= 1
-            self._total.remove_request()
-
-    def remove_all(self) -> None:
-        while self._count:
-            self.remove_request()

@@ -18,13 +18,13 @@ from mcp_bridge.contracts.jsonrpc import (
     RpcError,
 )
 from mcp_bridge.peer.incoming import IncomingRequest, Message, make_error, make_response, report_failure
+from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.server.requests import check_version
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.header_checks import HeaderChecks
 from mcp_bridge.transports.http.request import HttpRequest, make_client_key, make_rejection
-from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 QUICK = 0.02
 """Seconds after which a task watches whether the client disconnects. Most requests end before, and need none."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.settings import Duration, SettingsModel
 from mcp_bridge.xaibo.source.source import XaiboSource
 
@@ -48,7 +49,7 @@ class XaiboOptions(SettingsModel):
             raise ValueError(f"offer: {self.offer} needs an agent")
         return self
 
-    def build(self, name: str, directory: Path, *, watch: bool) -> XaiboSource:
+    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
         """Build the source. Relative paths start at `directory`."""
         directory = directory.resolve()
         return XaiboSource(

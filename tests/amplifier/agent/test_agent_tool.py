@@ -13,10 +13,10 @@ import pytest
 
 from mcp_bridge import CallContext, ToolCall, open_bridge
 from mcp_bridge.amplifier.source.sessions import SessionLimits
-from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
+from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
 
 FILES = """
@@ -204,25 +204,6 @@ async def test_progress_shows_the_tool_and_the_growing_response(mode: str, tmp_p
     assert reported == ["I look.", "The agent runs the tool 'read_file'.", "It says hello."]
 
 
-SLOW = """
-import anyio
-STATE = []
-
-class Slow:
-    name, description, input_schema = "slow", "Take long.", {"type": "object"}
-
-    async def execute(self, input):
-        STATE.append("began")
-        try:
-            await anyio.sleep(60)
-        finally:
-            STATE.append("ended")
-
-async def mount(coordinator, config):
-    await coordinator.mount("tools", Slow())
-"""
-
-
 @EVERY_ERA
 async def test_cancelling_the_call_cancels_the_agent_and_its_tools(mode: str, tmp_path: Path) -> None:
     plan = {
@@ -232,13 +213,7 @@ async def test_cancelling_the_call_cancels_the_agent_and_its_tools(mode: str, tm
     }
     served = Served(tmp_path, {name_module(tmp_path, "slow"): SLOW}, **plan)
     async with served.client(mode=mode) as client:
-        state = served.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
-        with anyio.move_on_after(60) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(client.call_tool, "run_agent", {"task": "Wait."})
-                assert await wait_for(lambda: "began" in state, 10)
-                scope.cancel()
-        assert await wait_for(lambda: "ended" in state, 10)
+        await cancel_slow_run(client, served.coordinator)
 
 
 async def test_the_agent_has_another_name_where_a_tool_has_its_name(tmp_path: Path) -> None:
@@ -315,13 +290,16 @@ async def mount(coordinator, config):
 
 
 @pytest.mark.parametrize(
-    ("provider", "text"), [("two", "Two."), ("three", "There is no provider 'three'. Mounted are: scripted, two.")]
+    ("provider", "text"),
+    [("two", "Two."), ("three", "There is no provider 'three'. The mounted providers are: scripted, two.")],
 )
-async def test_the_client_chooses_a_provider(provider: str, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [{}, {"default_provider": "scripted"}])
+async def test_the_client_chooses_a_provider(config: Any, provider: str, text: str, tmp_path: Path) -> None:
     name = name_module(tmp_path, "two")
     (tmp_path / f"{name}.py").write_text(SECOND)
     providers = [{"module": "provider-scripted", "config": {"responses": ["One."]}}, {"module": name}]
-    async with serve(tmp_path, providers=providers).client() as client:
+    session = {"orchestrator": {"module": "loop-basic", "config": config}, "context": "context-simple"}
+    async with serve(tmp_path, providers=providers, session=session).client() as client:
         assert texts(await client.call_tool("run_agent", {"task": "Go.", "provider": provider}))[0] == text
 
 
@@ -386,10 +364,9 @@ async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_pa
     assert str(os.getpid()) not in [*pids, *texts(direct)]
 
 
-async def test_an_agent_is_not_published_where_its_whole_source_runs_in_workers(tmp_path: Path) -> None:
+async def test_an_agent_is_published_where_its_whole_source_runs_in_workers(tmp_path: Path) -> None:
     written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
     written(tmp_path, {"agent.yaml": SETTINGS.replace("{ISOLATION}", "process")})
     async with open_bridge(tmp_path / "agent.yaml") as bridge:
-        assert [entry.name for entry in bridge.registry.list()] == ["where"]
-        [problem] = bridge.problems["amplifier"]
-    assert "cannot run in a worker process" in problem
+        assert [entry.name for entry in bridge.registry.list()] == ["run_agent", "where"]
+        assert bridge.problems["amplifier"] == []

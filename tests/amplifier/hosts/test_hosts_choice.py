@@ -127,6 +127,7 @@ async def test_the_settings_decide_else_what_the_modules_import(
     if anyio_backend == "asyncio":
         assert await host_of(tmp_path, **one_of_each) == "core"
         assert await host_of(tmp_path, "core", tools=["native"]) == "core"
+        assert await host_of(tmp_path, agents={"a": one_of_each}) == "core"
         return
     with pytest.raises(
         SourceError, match=r"amplifier-core, required by tool-greet, runs on asyncio only.*`host: native`"

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,5 +131,8 @@ def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str)
 
 def read_cpu(server: StdioLive) -> float:
     """Return the seconds of CPU that the threads of the server have used."""
-    threads = Path(f"/proc/{server.pid}/task").glob("*/schedstat")
-    return sum(int(file.read_text().split()[0]) for file in threads) / 1e9
+    nanoseconds = 0
+    for file in Path(f"/proc/{server.pid}/task").glob("*/schedstat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            nanoseconds += int(file.read_text().split()[0])
+    return nanoseconds / 1e9

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from select import select
 from typing import Any
 
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
@@ -21,20 +22,22 @@ from pydantic import TypeAdapter
 
 @dataclass
 class Reply:
-    """A response: JSON, events of a stream (dicts, or text as it is), or any body."""
+    """A response: JSON, events of a stream (dicts, or text as it is), or any body. An endless one never completes."""
 
     body: Any = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_endless: bool = False
 
 
 class ModelServer:
-    """Gives its replies in turn. `requests` are the bodies that it has received."""
+    """Gives its replies in turn. `requests` are the bodies that it has received, `open` those without a response."""
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
         self.requests: list[dict[str, Any]] = []
         self.url = ""
+        self.open = 0
 
     def handle(self, path: str, body: bytes) -> Reply:
         given = json.loads(body) if body else {}
@@ -43,6 +46,9 @@ class ModelServer:
                 "anthropic" if path.endswith("/messages") else "openai", bool(given.get("stream"))
             ).validate_python(given)
         self.requests.append(given)
+        return self.respond(given)
+
+    def respond(self, given: Mapping[str, Any]) -> Reply:
         return self.replies.pop(0)
 
 
@@ -54,14 +60,25 @@ def _load_adapter(api: str, is_stream: bool) -> TypeAdapter[Any]:
 
 
 @contextmanager
-def serve_model(*replies: Reply) -> Iterator[ModelServer]:
+def serve_model(*replies: Reply, model: ModelServer | None = None) -> Iterator[ModelServer]:
     """Run a server for the block."""
-    model = ModelServer(replies)
+    model = model or ModelServer(replies)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has cancelled a request
+                super().handle()
+
         def do_POST(self) -> None:
+            model.open += 1
+            try:
+                self.respond()
+            finally:
+                model.open -= 1
+
+        def respond(self) -> None:
             try:
                 reply = model.handle(self.path, self.rfile.read(int(self.headers.get("content-length", 0))))
             except Exception as error:
@@ -72,12 +89,17 @@ def serve_model(*replies: Reply) -> Iterator[ModelServer]:
 
         def send(self, reply: Reply) -> None:
             kind = "text/event-stream" if isinstance(reply.body, list) else "application/json"
-            body = reply.body if isinstance(reply.body, bytes) else _encode(reply.body)
+            parts = [reply.body] if isinstance(reply.body, bytes) else _encode(reply.body)
+            length = sum(map(len, parts)) + reply.is_endless
             self.send_response(reply.status)
-            for name, value in {"content-type": kind, "content-length": str(len(body)), **reply.headers}.items():
+            for name, value in {"content-type": kind, "content-length": str(length), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            for part in parts:  # clients read a stream part by part
+                self.wfile.write(part)
+            if reply.is_endless:
+                select([self.connection], [], [], 30)  # readable when the client closes the connection
+                self.close_connection = True
 
         def log_message(self, *args: Any) -> None: ...
 
@@ -92,11 +114,11 @@ def serve_model(*replies: Reply) -> Iterator[ModelServer]:
             thread.join()
 
 
-def _encode(body: Any) -> bytes:
+def _encode(body: Any) -> list[bytes]:
     if not isinstance(body, list):
-        return json.dumps(body).encode()
+        return [json.dumps(body).encode()]
     lines = []
     for event in body:
         kind = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
-        lines.append(f"{kind}data: {event if isinstance(event, str) else json.dumps(event)}\n\n")
-    return "".join(lines).encode()
+        lines.append(f"{kind}data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
+    return lines

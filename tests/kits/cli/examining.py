@@ -17,7 +17,7 @@ from mcp_bridge.amplifier.validation.checklist import ItemFinding, ItemFindings,
 from mcp_bridge.amplifier.validation.examiner import Examiner
 from mcp_bridge.amplifier.validation.structure import check_structure, find_module
 from mcp_bridge.amplifier.validation.worker import ModuleExamination
-from mcp_bridge.isolation import worker_system
+from mcp_bridge.runtime import process_group
 from mcp_bridge.runtime.event_loop import make_loop_factory
 from tests.kits.paths import ROOT
 
@@ -74,7 +74,7 @@ def examine(modules: Mapping[str, Module], folder: Path) -> dict[str, Result]:
                 "patience": float(module.timeout),
             }
             orders[name] = {**order, "config": json.loads(module.config)}
-    command = worker_system.wrap_command(
+    command = process_group.wrap_command(
         [sys.executable, "-m", "tests.kits.cli.examining"]
     )  # the supervisor has no other processes
     with subprocess.Popen(

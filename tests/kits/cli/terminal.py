@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -11,6 +12,10 @@ from pathlib import Path
 from tests.kits.cli.cli_running import COMMAND, PATIENCE
 
 INTERRUPT = "\x03"
+
+
+PROMPT = re.compile(rb"An empty line.*\n")
+"""The end of a question, after which the command waits for a line."""
 
 
 @dataclass
@@ -39,7 +44,7 @@ def call_at_terminal(folder: Path, *arguments: str, answers: list[str], early: s
             except OSError:  # how Linux says that the other end is closed
                 break
             shown += data
-            while waiting and shown.count(b"An empty line") > len(answers) - len(waiting):
+            while waiting and len(PROMPT.findall(shown)) > len(answers) - len(waiting):
                 answer = waiting.pop(0)
                 if answer == INTERRUPT:  # the terminal does not control the command, so it sends no signal itself
                     process.send_signal(signal.SIGINT)

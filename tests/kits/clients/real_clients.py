@@ -77,6 +77,18 @@ class House:
     path: str
     alone: Sequence[str]
     """The words before a client's command that take the network away."""
+    behind_gateway: bool = False
+    """Whether the client's bridge is a gateway in front of the bridge with the tools."""
+
+    def write_tools(self) -> Path:
+        """Write the tools; return the file to install."""
+        tools, settings = self.project / "tools.py", self.project / "gateway.json"
+        tools.write_text(TOOLS, encoding="utf-8")
+        if not self.behind_gateway:
+            return tools
+        server = {"command": str(BRIDGE), "args": ["serve", str(tools)], "prefix": ""}
+        settings.write_text(json.dumps({"mcpServers": {"tools": server}}))
+        return settings
 
     def run(self, *words: str | Path, alone: Sequence[str] = ()) -> tuple[int, str]:
         """A process of this house: its exit code, and all that it said."""
@@ -119,7 +131,6 @@ def tried(trial: Trial, house: House) -> tuple[float, float]:
     """Seconds until the client's report, and until the bridge's first answer. Raises Failed."""
     for path, text in {**trial.beside, **({trial.file: trial.before} if trial.file else {})}.items():
         house.written(path, text)
-    (house.project / "tools.py").write_text(TOOLS, encoding="utf-8")
     if trial.file:  # before the client has been at the file: some write it whenever they run
         put(trial, house)
         taken(trial, house)
@@ -157,7 +168,7 @@ def lengthened(path: str, beginning: str, house: House) -> None:
 def put(trial: Trial, house: House) -> None:
     """Install the bridge. Raises Failed."""
     client, *options = trial.into
-    house.bridge("install", client, house.project / "tools.py", "--name", "shelf", *options)
+    house.bridge("install", client, house.write_tools(), "--name", "shelf", *options)
 
 
 def taken(trial: Trial, house: House) -> None:
@@ -225,7 +236,8 @@ def row(*cells: Any) -> None:
 
 
 def main(only: Sequence[str]) -> int:
-    """Every trial, or those of `only` these clients; 1 when one fails."""
+    """Every trial, or those of `only` these clients; 1 when one fails. With `--gateway`, through a gateway."""
+    behind_gateway, only = "--gateway" in only, [name for name in only if name != "--gateway"]
     if unknown := [name for name in only if name not in PACKAGES]:
         print(f"no such client: {', '.join(unknown)}. There are: {', '.join(PACKAGES)}", flush=True)
         return 2
@@ -244,7 +256,11 @@ def main(only: Sequence[str]) -> int:
         path = programs(Path(folder, "bin"), node, modules)
         for number, trial in enumerate(trial for trial in TRIALS if not only or trial.client in only):
             house = House(
-                home=Path(folder, f"home {number}"), project=Path(folder, f"my {number}"), path=path, alone=alone
+                home=Path(folder, f"home {number}"),
+                project=Path(folder, f"my {number}"),
+                path=path,
+                alone=alone,
+                behind_gateway=behind_gateway,
             )
             house.home.mkdir()
             house.project.mkdir()

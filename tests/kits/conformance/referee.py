@@ -74,6 +74,14 @@ class Verdict:
         return {name: complaints(name, self.scenarios.get(name, ())) for name in names}
 
     @property
+    def tasks(self) -> Mapping[str, Sequence[str]]:
+        """The scenarios of the tasks extension, and what is wrong with each. The suite itself skips one of them."""
+        names = [name for name in self.requirements.unscored if name.startswith("tasks-")]
+        checks = {name: self.scenarios.get(name, ()) for name in names}
+        skipped = {name for name in names if {check["status"] for check in checks[name]} == {"SKIPPED"}}
+        return {name: [] if name in skipped else complaints(name, checks[name]) for name in names}
+
+    @property
     def line(self) -> str:
         """The counts."""
         required = self.requirements.required
@@ -142,6 +150,17 @@ def several(folder: Path, count: int = 2) -> Iterator[Front]:
         yield stack.enter_context(Front(urls).running())
 
 
+@contextlib.contextmanager
+def through_gateway(folder: Path) -> Iterator[str]:
+    """The fixture server as the only upstream of a gateway, at the gateway's URL."""
+    with everything(folder) as url:
+        settings = folder / "gateway.yaml"
+        settings.write_text(json.dumps({"sources": [{"type": "mcp", "name": "upstream", "prefix": "", "url": url}]}))
+        command = (sys.executable, "-m", "mcp_bridge", "serve", str(settings), "--http", "127.0.0.1:0")
+        with running((*command, "--log-level", "info"), folder) as gateway:
+            yield gateway
+
+
 def main() -> int:
     """Run everything and print the counts; the exit code."""
     try:
@@ -155,6 +174,9 @@ def main() -> int:
             verdicts.append(report(revision, judge(node, url, revision, Path(folder))))
     with tempfile.TemporaryDirectory() as folder, several(Path(folder)) as front:
         verdicts.append(report(f"{INSTANCES}, two processes", judge(node, front.url, INSTANCES, Path(folder))))
+    for revision in REVISIONS:
+        with tempfile.TemporaryDirectory() as folder, through_gateway(Path(folder)) as url:
+            verdicts.append(report(f"{revision}, through a gateway", judge(node, url, revision, Path(folder))))
     return int(any(verdict.problems for verdict in verdicts))
 
 

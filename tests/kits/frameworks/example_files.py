@@ -38,7 +38,10 @@ def find_examples(clone: Path) -> Iterator[Example]:
 
 def list_readme_examples(package: str) -> list[Example]:
     """Return the examples of the README of an installed package."""
-    description = str(metadata(package).get_payload())
+    found = metadata(package)
+    description = str(
+        found.get("Description") or found.get_payload()
+    )  # in a header once importlib_metadata is imported
     return list(select_servers(list_blocks(f"README of {package}", description)))
 
 

@@ -20,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import to_bridge
 from mcp_bridge.transports.http.access import Access
 from mcp_bridge.transports.http.app import MAX_BODY, BridgeApp, HttpOptions
 from mcp_bridge.transports.http.server import format_address, listen, serve
@@ -77,10 +78,14 @@ def registry_of(*entries: ToolEntry) -> ToolRegistry:
 
 @contextlib.asynccontextmanager
 async def hosted(
-    tools: ToolRegistry, *, access: Access | None = None, body: int = MAX_BODY, sessions: SessionOptions | None = None
+    tools: ToolRegistry | Bridge,
+    *,
+    access: Access | None = None,
+    body: int = MAX_BODY,
+    sessions: SessionOptions | None = None,
 ) -> AsyncIterator[tuple[str, BridgeApp]]:
     """The base URL of a bridge that is served on a free port, and its app."""
-    bridge = Bridge(tools)
+    bridge = to_bridge(tools)
     options = HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
     app = BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, token=None)

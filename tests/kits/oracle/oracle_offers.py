@@ -27,7 +27,7 @@ from mcp_bridge import (
     ToolRegistry,
 )
 from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.prompt import Message
+from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.resource import ResourceTemplate
 
 IDENTITY = Identity(name="twins", version="1.0", title="Twins", instructions="Compare them.", page=5, ttl_ms=1000)

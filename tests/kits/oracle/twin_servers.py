@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from mcp_bridge.peer.connection import CANCELLED
 from mcp_bridge.peer.incoming import Message
+from mcp_bridge.peer.json_lines import dump_message, parse_message
 from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.jsonrpc_lines import dump_message, parse_message
 from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
 from tests.kits.oracle.oracle_server import OracleServer

@@ -10,11 +10,12 @@ import importlib
 from pathlib import Path
 
 import changes
+from long_calls import TASKS
 from shelf import registry
 
 from mcp_bridge import State, serve
 
-PARTS = ("content", "messages", "schemas", "resources", "prompts")
+PARTS = ("content", "messages", "schemas", "resources", "prompts", "long_calls")
 
 
 def options() -> argparse.Namespace:
@@ -32,7 +33,7 @@ def main() -> None:
     for part in (*PARTS, "asking_in_line" if given.instances is None else "asking_again"):
         importlib.import_module(part)
     changes.publish(given.instances)
-    serve(registry, http=given.port, state=State(keys=given.key))
+    serve(registry, http=given.port, state=State(keys=given.key, tasks=TASKS))
 
 
 if __name__ == "__main__":

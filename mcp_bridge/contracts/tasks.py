@@ -1,0 +1,150 @@
+"""Tasks: calls whose results clients fetch later (extension io.modelcontextprotocol/tasks, SEP-2663)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+TASKS = "io.modelcontextprotocol/tasks"
+"""The identifier of the extension."""
+
+TaskMode = Literal["forbidden", "optional", "required"]
+TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+
+class ToolTasks(NamedTuple):
+    """How the calls of one tool become tasks. None means that the option of all tools applies.
+
+    Attributes:
+        mode: `optional`: if the client supports tasks. `required`: only such clients can call the tool. `forbidden`:
+            never.
+        after: How many seconds a call may take before it continues as a task; 0 makes each call a task at once.
+        timeout: How many seconds a task may run, without the time in which it waits for the user.
+    """
+
+    mode: TaskMode = "optional"
+    after: float | None = None
+    timeout: float | None = None
+
+
+class TaskOptions(NamedTuple):
+    """Which calls become tasks, and the limits of tasks.
+
+    Attributes:
+        after: See `ToolTasks`. Tools that require tasks have 0 by default.
+        timeout: See `ToolTasks`.
+        ttl: How many seconds a task and its result are kept, from its creation.
+        poll: How many seconds clients should wait between two requests for the state of a task.
+        most: The most tasks that are kept at once. One of several clients has at most three quarters of them.
+        size: The most bytes of the results that are kept.
+        tools: Options of single tools, by patterns of their names; the first pattern that matches applies.
+    """
+
+    after: float = 10.0
+    timeout: float = 3600.0
+    ttl: float = 86400.0
+    poll: float = 1.0
+    most: int = 1024
+    size: int = 256 * 1024 * 1024
+    tools: Mapping[str, ToolTasks] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOrder:
+    """A call that runs as a task: the parameters of tools/call, and who sent it.
+
+    Attributes:
+        id: The handle of the task, which nobody can guess.
+        client: Whose quotas the task counts against; None if the server has only one client.
+        created: In seconds since 1970.
+        ttl: In seconds from `created`.
+        timeout: In seconds of running.
+    """
+
+    id: str
+    params: Mapping[str, Any]
+    version: str
+    request_id: str | int
+    principal: str | None
+    client: str | None
+    created: float
+    ttl: float
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """The state of a task at one time.
+
+    Attributes:
+        message: What the task is doing, or why it failed.
+        progress: The last progress, its total if known, and its message.
+        requests: What the client is asked, by key.
+        result: The result of a completed task, as tools/call would have returned it.
+        error: The JSON-RPC error of a failed task.
+        updated: In seconds since 1970.
+    """
+
+    status: TaskStatus = "working"
+    message: str = ""
+    progress: tuple[float, float | None, str | None] | None = None
+    requests: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    updated: float = 0.0
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in ("completed", "failed", "cancelled")
+
+
+class TaskRecord(NamedTuple):
+    """A task as its engine knows it."""
+
+    order: TaskOrder
+    state: TaskState
+
+
+class RunnableTask(Protocol):
+    """A call that an engine runs. It calls the listener that it was made with after each change of `state`."""
+
+    state: TaskState
+
+    async def run_to_end(self) -> None:
+        """Run the call to a final state. Raises only if the task of the event loop is cancelled."""
+
+    def deliver(self, responses: Mapping[str, Any]) -> None:
+        """Accept answers of the client, by key. Unknown keys are ignored."""
+
+    def cancel_run(self) -> None:
+        """Cancel the call, unless its state is final."""
+
+
+MakeTask = Callable[[TaskOrder, Callable[[], None]], RunnableTask]
+"""Makes a task for an order. The second argument is the listener for changes."""
+
+
+class TaskEngine(Protocol):
+    """Keeps tasks and runs them."""
+
+    async def run_tasks(self, make_task: MakeTask, *, task_status: Any = None) -> None:
+        """Run tasks until cancelled. Reports its start to `task_status`, as anyio does."""
+
+    async def submit_task(self, order: TaskOrder) -> None:
+        """Start a task. When this returns, `find_task` finds it. Raises Overloaded."""
+
+    async def find_task(self, task_id: str) -> TaskRecord | None:
+        """Return a task; None if it is unknown or has expired."""
+
+    async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
+        """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
+
+    async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
+        """Pass the client's answers to a task."""
+
+    async def cancel_task(self, task_id: str) -> None:
+        """Cancel a task, unless it has ended."""
+
+    async def remove_task(self, task_id: str) -> None:
+        """Cancel a task and remove it: its client has the result, or wants none."""

@@ -1,0 +1,1 @@
+"""Engines, which keep and run tasks."""

@@ -1,0 +1,25 @@
+"""Names that look alike to users: they differ in case, in forms of characters, or in letters of other scripts."""
+
+from __future__ import annotations
+
+RESERVED_NAMES = frozenset(
+    {"search_tools", "call_tool", "list_resources", "read_resource", "list_prompts", "get_prompt"}
+)
+"""Names of tools of the bridge itself, which other servers cannot take."""
+_LATIN = {
+    **dict(zip("авекмнорстухѕіјһԁԛԝѵӏ", "abekmhopctyxsijhdqwvl", strict=True)),  # Cyrillic
+    **dict(zip("αεικνορτυχγωϲϳ", "aeiknoptuxywcj", strict=True)),  # Greek
+    **dict(zip("ցոս", "gnu", strict=True)),  # Armenian
+}
+"""Small letters, and the Latin ones that look like them or like their capitals."""
+_TABLE = str.maketrans(_LATIN)
+
+
+def to_look(name: str) -> str:
+    """Return what a name looks like; users take names of the same look for the same."""
+    if name.isascii():
+        return name.lower()
+    import unicodedata  # nearly all names are ASCII
+
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(char for char in folded if unicodedata.category(char) != "Cf").translate(_TABLE)

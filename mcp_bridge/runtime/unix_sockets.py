@@ -1,0 +1,38 @@
+"""Unix sockets that only their owner can use: the folder, and the check of who is connected."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import sys
+from pathlib import Path
+
+_MACOS_PEER = 1
+"""LOCAL_PEERCRED, at level 0: a version, then the user (sys/un.h)."""
+
+
+def has_unix_sockets() -> bool:
+    return sys.platform != "win32" and hasattr(socket, "AF_UNIX")
+
+
+def create_private_folder(folder: Path) -> Path:
+    """Create a folder that only its owner can use. Raises PermissionError if other users can write to it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = os.stat(folder, follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise PermissionError(f"other users can use the folder {folder}. Remove it, or run chmod 700 on it")
+    return folder
+
+
+def is_same_user(connected: socket.socket) -> bool:
+    """Whether the other end is a process of this user or of root; true if the system does not provide that."""
+    if hasattr(socket, "SO_PEERCRED"):
+        size = struct.calcsize("3i")
+        _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    elif sys.platform == "darwin":
+        _, user = struct.unpack_from("2I", connected.getsockopt(0, _MACOS_PEER, 76))
+    else:
+        return True
+    return user in {os.geteuid(), 0}

@@ -1,0 +1,186 @@
+"""Runs one call as a task: its progress and its questions become the state that clients fetch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from anyio.lowlevel import current_token
+
+from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.contracts.store import Store
+from mcp_bridge.contracts.tasks import TaskOrder, TaskState, TaskStatus
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.peer.incoming import IncomingRequest, Message, report_failure
+from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge.pipeline.prepared import PreparedEntry
+from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.runtime.event_loop import is_being_cancelled
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.pending_question import AnswerRecord, PendingQuestion
+from mcp_bridge.server.questions import QuestionRequest
+from mcp_bridge.server.requests import Request
+
+
+class NoStream:
+    """The stream of a request that has none: what is sent is dropped."""
+
+    def send(self, message: Message) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def finish(self, response: Message | None) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def restore_request(order: TaskOrder) -> IncomingRequest:
+    """Return the request that a task was created for, with no stream."""
+    return IncomingRequest(
+        order.request_id, "tools/call", order.params, NoStream(), principal=order.principal, client=order.client
+    )
+
+
+class TaskContext(ServedContext):
+    """The context of a call that runs as a task: progress goes to its state. There are no log messages."""
+
+    __slots__ = ("_run",)
+
+    def __init__(
+        self, run: TaskRun, request: Request, registry: ToolRegistry, get_store: Callable[[], Store] | None
+    ) -> None:
+        super().__init__(request, registry, get_store)
+        self._run = run
+        self.set_request(None)
+        self.ask_through(run)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Record the progress. Values that do not increase are dropped."""
+        if math.isfinite(progress) and (self._progress is None or progress > self._progress):
+            self._progress = progress
+            self._run.report_progress(progress, total, message)
+
+
+class TaskRun:
+    """One call that runs as a task (see `RunnableTask`). It is also how the call asks its client.
+
+    Args:
+        execute: Serves the request of the task, given how to run its call. Raises RpcError.
+        listener: Called after each change of the state.
+        pipeline: The pipeline of the call, with the time limit of tasks.
+    """
+
+    def __init__(
+        self,
+        order: TaskOrder,
+        execute: Callable[[TaskRun], Awaitable[Mapping[str, Any]]],
+        listener: Callable[[], None],
+        *,
+        registry: ToolRegistry,
+        pipeline: Pipeline,
+        get_store: Callable[[], Store] | None = None,
+    ) -> None:
+        self.order = order
+        self.state = TaskState(updated=order.created)
+        self.loop: object = current_token()
+        self._execute = execute
+        self._listener = listener
+        self._registry = registry
+        self._pipeline = pipeline
+        self._get_store = get_store
+        self._scope = anyio.CancelScope()
+        self._pending: dict[str, PendingQuestion] = {}
+        self._records: list[AnswerRecord] = []
+        self._offered = dict(order.params.get("inputResponses") or {})
+        self._names: set[str] = set()
+
+    async def run_to_end(self) -> None:
+        """Run the call to a final state."""
+        try:
+            with self._scope:
+                result = await self._execute(self)
+                self._finish("completed", result=result)
+        except RpcError as error:
+            self._finish("failed", error)
+        except Exception as error:
+            self._finish("failed", report_failure("The task", error))
+        except anyio.get_cancelled_exc_class() as error:
+            if is_being_cancelled(error):
+                raise
+            self._finish("failed", report_failure("The task", error))  # its code has cancelled its own task
+        finally:
+            for pending in self._pending.values():
+                pending.expire()  # on trio, a thread that asked is still waiting
+
+    async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
+        """Run the call in the pipeline of tasks."""
+        context = TaskContext(self, request, self._registry, self._get_store)
+        context.pipeline, context.caller = self._pipeline, self._registry
+        return await self._pipeline.compose(prepared)(call, context)
+
+    def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        text = message or f"{progress:g}" + (f" of {total:g}" if total is not None else "")
+        self._change(progress=(progress, total, message), message=text)
+
+    async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
+        """Ask, and wait for the answers. Raises as `CallContext.ask` does."""
+        asked = {key: PendingQuestion(key, request, self._records) for key, request in questions.items()}
+        try:
+            for key, pending in asked.items():
+                if not (key and key in self._offered and pending.answer(self._offered.pop(key))):
+                    self._open_question(pending)
+            self._show_questions()
+            return {key: await pending.wait() for key, pending in asked.items()}
+        finally:
+            self._pending = {name: each for name, each in self._pending.items() if each not in asked.values()}
+            self._show_questions()
+
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """Return None: questions of tasks are withdrawn for good."""
+        return None
+
+    def deliver(self, responses: Mapping[str, Any]) -> None:
+        """Accept answers. Those to questions that are not open are ignored, invalid ones are asked again."""
+        for name in [name for name in self._pending if name in responses]:
+            pending = self._pending.pop(name)
+            if not pending.answer(responses[name]):
+                self._open_question(pending)
+        self._show_questions()
+
+    def cancel_run(self) -> None:
+        """Cancel the call. Its state is final at once, even if its code ignores the cancellation."""
+        self._finish("cancelled")
+        self._scope.cancel()
+
+    def _open_question(self, pending: PendingQuestion) -> None:
+        """Open a question under a name that no other question of this task has had."""
+        name, count = pending.key, len(self._names)
+        while not name or name in self._names:
+            count += 1
+            name = f"{pending.key or 'q'}-{count}"
+        self._names.add(name)
+        self._pending[name] = pending
+
+    def _show_questions(self) -> None:
+        requests = {name: pending.to_mcp() for name, pending in self._pending.items()}
+        if requests != self.state.requests:
+            self._change(status="input_required" if requests else "working", requests=requests)
+
+    def _finish(
+        self, status: TaskStatus, error: RpcError | None = None, *, result: Mapping[str, Any] | None = None
+    ) -> None:
+        problem = {"error": error.to_json(), "message": error.message} if error is not None else {}
+        self._change(status=status, result=result, requests={}, **problem)
+
+    def _change(self, **changes: Any) -> None:
+        if not self.state.is_final:
+            self.state = replace(self.state, updated=time.time(), **changes)
+            self._listener()

@@ -1,0 +1,131 @@
+"""An entry for one server, as each MCP client writes it, in the form of the settings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+Json = Mapping[str, Any]
+
+_RENAMED: Mapping[str, str] = {
+    **{"cmd": "command", "environment": "env", "envs": "env", "startup_timeout_sec": "start_timeout"},
+    **{"serverUrl": "url", "httpUrl": "url", "uri": "url", "http_headers": "headers"},
+    **dict.fromkeys(("includeTools", "enabled_tools", "available_tools", "tools"), "include"),
+    **dict.fromkeys(("excludeTools", "disabled_tools", "disabledTools"), "exclude"),
+}
+"""Keys of clients, and the keys of the settings that mean the same."""
+_BUILT_IN = frozenset({"builtin", "platform", "frontend", "inline_python"})
+"""Types of extensions of Goose that are no MCP servers."""
+_ADDRESS_KEYS = ("command", "cmd", "url", "uri", "serverUrl", "httpUrl")
+_OPENCODE_REFERENCE = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_CONTINUE_REFERENCE = re.compile(r"\$\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_BARE_REFERENCE = re.compile(r"\$([A-Z][A-Z0-9_]+)")
+_PLACE = re.compile(r"\$\{(workspaceFolder|workspaceRoot|workspaceFolderBasename|userHome|pathSeparator|/)\}")
+_EDITOR_FOLDERS = frozenset({".vscode", ".cursor", ".gemini", ".zed", ".codex", ".github"})
+"""Folders of a project in which clients have their files."""
+
+
+def is_server_entry(entry: Any) -> bool:
+    """Whether a value names a command or a URL, as entries of servers do."""
+    return isinstance(entry, Mapping) and any(entry.get(key) for key in _ADDRESS_KEYS)
+
+
+def is_switched_off(entry: Json) -> bool:
+    """Whether the client does not start this server, or it is a part of the client."""
+    return entry.get("disabled") is True or entry.get("enabled") is False or entry.get("type") in _BUILT_IN
+
+
+def normalize_entry(entry: Json) -> dict[str, Any]:
+    """Return an entry with the keys of the settings. Keys without a meaning there are kept."""
+    given: dict[str, Any] = {}
+    for key, value in entry.items():
+        known = _RENAMED.get(key, key)
+        if value is not None and (known == key or not given.get(known)):
+            given[known] = value
+    _flatten_command(given)
+    _add_named_variables(given)
+    if isinstance(options := given.get("requestOptions"), Mapping) and isinstance(options.get("headers"), Mapping):
+        given["headers"] = dict(options["headers"])  # Continue
+    for key in ("include", "exclude"):
+        if not isinstance(given.get(key, []), list):
+            del given[key]
+    for key in ("env", "headers"):
+        if isinstance(values := given.get(key), Mapping):
+            given[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
+    if given.get("type") == "sse" or _has_sse_path(given):
+        given.setdefault("transport", "sse")
+    return given
+
+
+def translate_references(value: Any, folder: Path) -> Any:
+    """Return a value with the references of clients in the form of the settings. `folder` is the project's."""
+    if isinstance(value, Mapping):
+        return {key: translate_references(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [translate_references(item, folder) for item in value]
+    if not isinstance(value, str) or ("$" not in value and "{" not in value):
+        return value
+    value = _OPENCODE_REFERENCE.sub(r"${\1}", _CONTINUE_REFERENCE.sub(r"${\1}", value))
+    value = _PLACE.sub(lambda match: _resolve_place(match[1], folder).replace("${", "$${"), value)
+    bare = _BARE_REFERENCE.fullmatch(value)
+    return f"${{{bare[1]}}}" if bare is not None else value
+
+
+def resolve_places(text: str, folder: Path) -> str:
+    """Return a text with the folders that an editor puts into it, such as `${workspaceFolder}`."""
+    return _PLACE.sub(lambda match: _resolve_place(match[1], folder), text)
+
+
+def find_project_folder(file: str) -> Path:
+    """Return the folder of the project to which a client's file belongs."""
+    folder = Path(file).absolute().parent
+    return folder.parent if folder.name in _EDITOR_FOLDERS else folder
+
+
+def _flatten_command(given: dict[str, Any]) -> None:
+    """Split a command that is a mapping, as older versions of Zed write it, or a list, as opencode does."""
+    command = given.get("command")
+    if isinstance(command, Mapping):
+        given |= {key: value for key, value in command.items() if key in ("args", "env")}
+        given["command"] = command.get("path")
+    elif isinstance(command, list) and command:
+        given["command"], given["args"] = command[0], [*command[1:], *(given.get("args") or ())]
+
+
+def _add_named_variables(given: dict[str, Any]) -> None:
+    """Add references to the variables that an entry only names."""
+    for key in ("env_vars", "env_keys"):  # Codex, Goose
+        names = [name for name in given.pop(key, None) or () if isinstance(name, str)]
+        if names:
+            given["env"] = {**{name: f"${{{name}}}" for name in names}, **(given.get("env") or {})}
+    headers = {}
+    if isinstance(named := given.pop("env_http_headers", None), Mapping):  # Codex
+        headers = {header: f"${{{name}}}" for header, name in named.items()}
+    if isinstance(token := given.pop("bearer_token_env_var", None), str):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    if headers:
+        given["headers"] = {**headers, **(given.get("headers") or {})}
+
+
+def _to_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _has_sse_path(given: Json) -> bool:
+    """Whether the path of the URL is the usual one of the older transport, and the entry names none."""
+    url = given.get("url")
+    return "type" not in given and isinstance(url, str) and urlsplit(url).path.rstrip("/").endswith("/sse")
+
+
+def _resolve_place(name: str, folder: Path) -> str:
+    if name == "userHome":
+        return os.path.expanduser("~")
+    if name in ("pathSeparator", "/"):
+        return os.sep
+    return folder.name if name == "workspaceFolderBasename" else str(folder)

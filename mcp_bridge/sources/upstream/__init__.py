@@ -1,0 +1,1 @@
+"""A source that publishes everything that another MCP server offers."""

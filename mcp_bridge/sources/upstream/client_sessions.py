@@ -1,0 +1,166 @@
+"""Sessions: each client gets its own connection to a server, so no client sees what another has stored there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+from weakref import ref
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.sources.upstream.connection import ConnectionLink
+from mcp_bridge.sources.upstream.entries import Forwarder
+from mcp_bridge.upstream.messages import NOT_RECEIVED
+from mcp_bridge.upstream.session import UpstreamSession
+
+SWEEP = 0.25
+"""The share of the idle timeout between two searches for idle connections."""
+Key = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """How many connections of clients exist at once, and after how many seconds without a call one ends."""
+
+    limit: int = 32
+    idle_timeout: float = 1800.0
+
+
+class FirstConnection(Forwarder, Protocol):
+    """The connection that determines what is published. It serves clients without a session, too."""
+
+    async def require_session(self) -> UpstreamSession:
+        """Return the session. Raises ToolUnavailable."""
+
+    def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
+        """Check a call, because the server may have a changed definition. Raises ToolUnavailable."""
+
+    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[], None]) -> str:
+        """Serve another connection, for one client, until it ends. Return why it did."""
+
+
+class ClientUpstream:
+    """The connection of one client. `last_used` is when its last call ended, on the event loop's clock."""
+
+    def __init__(self, on_end: Callable[[str], None]) -> None:
+        self.link = ConnectionLink(on_end)
+        self.settled = anyio.Event()
+        self.is_ready = False
+        self.calls = 0
+        self.last_used = math.inf
+
+    def handle_ready(self) -> None:
+        """Release the calls that wait for the connection."""
+        self.is_ready = True
+        self.settled.set()
+
+    def release(self) -> None:
+        """Count one call less."""
+        self.calls -= 1
+        self.last_used = anyio.current_time()
+
+
+class ClientSessions:
+    """The connections of clients to one server, by the client's session. Calls without a session use the first one.
+
+    A connection ends when its client disconnects, or as `limits` says: a further client ends the connection that has
+    been idle longest, or is rejected if none is idle. One that has ended is replaced by the next call.
+    """
+
+    def __init__(self, first: FirstConnection, limits: ClientLimits) -> None:
+        self.name = first.name
+        self._first = first
+        self._limits = limits
+        self._connections: dict[Key, ClientUpstream] = {}
+        self._tasks: TaskGroup | None = None
+        self._slots = anyio.Semaphore(limits.limit)
+
+    async def run(self) -> None:
+        """Serve connections, and end those that are idle."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                while True:
+                    await anyio.sleep(self._limits.idle_timeout * SWEEP)
+                    oldest = anyio.current_time() - self._limits.idle_timeout
+                    for key, found in list(self._connections.items()):
+                        if not found.calls and found.last_used < oldest:
+                            self._end(key, "it was idle")
+        finally:
+            self._tasks = None
+
+    async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+        """Send the request of a call to the client's own connection. Raises RpcError and CallError."""
+        if not ctx.session:
+            return await self._first.forward(method, params, ctx)
+        try:
+            return await self._forward_once(method, params, ctx)
+        except RpcError as error:
+            if error.code != NOT_RECEIVED:
+                raise
+        return await self._forward_once(method, params, ctx)  # the server has not begun the call
+
+    async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
+        """Send completion/complete to the first connection. Raises RpcError and ToolUnavailable."""
+        return await self._first.request_completion(params)
+
+    async def _forward_once(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+        key = ctx.session, ctx.principal
+        if key not in self._connections:
+            await self._first.require_session()  # it knows whether the server can be reached
+        found = self._connections.get(key) or self._add(key, ctx)
+        found.calls += 1
+        try:
+            await found.settled.wait()
+            session = found.link.session
+            if session is None or not found.is_ready:
+                problem = f"The server '{self.name}' is not available: {found.link.reason}. Retry later."
+                raise ToolUnavailable(problem)
+            self._first.check_accepted(method, params)
+            return await session.relay(method, params, ctx)
+        finally:
+            found.release()
+
+    def _add(self, key: Key, ctx: CallContext) -> ClientUpstream:
+        if self._tasks is None:
+            raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
+        if len(self._connections) >= self._limits.limit:
+            self._end_longest_idle()
+        added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added))
+        self._tasks.start_soon(self._run_connection, key, added)
+        # The reference is weak because a client may outlive many connections.
+        ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
+        return added
+
+    async def _run_connection(self, key: Key, added: ClientUpstream) -> None:
+        try:
+            async with self._slots:  # a connection that is ending still has its process
+                if not added.link.ended.is_set():
+                    added.link.reason = await self._first.serve_client(added.link, added.handle_ready)
+        finally:
+            self._forget(key, added)
+            added.settled.set()
+
+    def _forget(self, key: Key, added: ClientUpstream) -> None:
+        if self._connections.get(key) is added:
+            del self._connections[key]
+
+    def _end_longest_idle(self) -> None:
+        idle = [(found.last_used, key) for key, found in self._connections.items() if not found.calls]
+        if not idle:
+            raise Overloaded(f"The server '{self.name}' has too many clients, and all are in use. Retry later.")
+        self._end(min(idle, key=lambda one: one[0])[1], "another client needs its connection")
+
+    def _end_after_disconnect(self, key: Key, added: ref[ClientUpstream]) -> None:
+        found = self._connections.get(key)
+        if found is not None and found is added():
+            self._end(key, "the client has disconnected")
+
+    def _end(self, key: Key, reason: str) -> None:
+        self._connections[key].link.end(reason)

@@ -1,0 +1,262 @@
+"""DefinitionGuard: what of another server's offer is published, and what waits until the user has accepted it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import anyio
+import orjson
+
+from mcp_bridge.contracts.errors import DefinitionChanged
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.schema.size_limits import SizeLimits, count_expanded
+from mcp_bridge.trust.definition_lock import Definition, DefinitionLock, DefinitionLockError
+from mcp_bridge.trust.fingerprints import compute_fingerprint, describe_definition
+from mcp_bridge.trust.screening import TextScreen, find_hidden_text
+
+logger = logging.getLogger("mcp_bridge.trust")
+
+T = TypeVar("T")
+SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
+"""The most characters, levels and values of a schema."""
+MAX_PATTERNS = 250
+"""The most patterns of a schema, each of which reads a whole text. They run in linear time."""
+MAX_EXPANDED = 20_000
+"""The most values of a schema if its references are followed; checking so many takes some 50 ms."""
+CHECK_INTERVAL = 1.0
+"""Seconds between checks whether the user has accepted definitions, while some wait for it."""
+
+ChangePolicy = Literal["quarantine", "warn", "ignore"]
+NewToolPolicy = Literal["publish", "quarantine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingDefinition:
+    """A definition that the user has not accepted. `accepted` is the one before; None for a new tool."""
+
+    server: str
+    tool: str
+    accepted: Definition | None
+    current: Definition
+
+    def list_changed_parts(self) -> list[str]:
+        """List the parts of the definition that differ, such as `description`."""
+        accepted = self.accepted or {}
+        keys = [*self.current, *(key for key in accepted if key not in self.current)]
+        return [key for key in keys if accepted.get(key) != self.current.get(key)]
+
+
+class DefinitionGuard:
+    """Reviews the offers of the server `server`.
+
+    Its schemas are bounded and its texts screened. A tool whose definition differs from the one that was seen first is
+    handled as `changed_tools` says, a new tool of a known server as `new_tools` says. Without a `lock`, definitions are
+    remembered until the process ends. `pending` has the definitions that wait for the user. Without `records`, the file
+    is only read.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        changed_tools: ChangePolicy = "quarantine",
+        new_tools: NewToolPolicy = "publish",
+        lock: DefinitionLock | None = None,
+    ) -> None:
+        self.pending: Sequence[PendingDefinition] = ()
+        self.records = True
+        self._server = server
+        self._changed_tools = changed_tools
+        self._new_tools = new_tools
+        self._lock = lock
+        self._remembered: dict[str, Definition] | None = None
+        self._stored: Mapping[str, Definition] | None = None
+        self._reviewed = 0
+        self._is_readable = True
+        self._waiting = anyio.Event()
+
+    def use_lock(self, lock: DefinitionLock) -> None:
+        """Keep accepted definitions in this file from now on."""
+        self._lock = lock
+
+    def review(self, offer: Offer, *, is_stored: bool = False) -> Offer:
+        """Return what is published of an offer, with a line in its problems for everything that is not.
+
+        New definitions of an offer that `is_stored` are not remembered: they may no longer be those of the server.
+        """
+        problems = list(offer.problems)
+        tools = [tool for tool in offer.tools if _has_valid_schemas(tool, problems)]
+        if self._changed_tools != "ignore":
+            tools = self._hold_back(tools, problems, is_stored=is_stored)
+        screen = TextScreen()
+        reviewed = replace(
+            offer,
+            tools=[screen.screen_tool(tool) for tool in tools],
+            resources=[screen.screen_resource(one) for one in offer.resources],
+            templates=[screen.screen_template(one) for one in offer.templates],
+            prompts=[screen.screen_prompt(one) for one in offer.prompts if _has_readable_names(one, problems)],
+            server=screen.screen_server(offer.server) if offer.server is not None else None,
+        )
+        return replace(reviewed, problems=[*problems, *screen.list_problems()])
+
+    def check_tool(self, name: str) -> None:
+        """Raise DefinitionChanged if the definition of a tool waits for the user, or may do so."""
+        if self._changed_tools == "warn":
+            return
+        if not self._is_readable:
+            raise DefinitionChanged(_describe_unknown(name))
+        pending = next((one for one in self.pending if one.tool == name), None)
+        if pending is not None:
+            raise DefinitionChanged(self._advise(pending))
+
+    async def follow_lock(self, republish: Callable[[], None]) -> None:
+        """Call `republish` whenever the lock file changes while definitions wait for the user."""
+        while True:
+            await self._waiting.wait()
+            await anyio.sleep(CHECK_INTERVAL)
+            if self._lock is not None and self._lock.modified != self._reviewed:
+                republish()
+
+    def _hold_back(self, tools: Sequence[ToolEntry], problems: list[str], *, is_stored: bool) -> list[ToolEntry]:
+        """Return the tools with those replaced whose definitions the user has not accepted."""
+        try:
+            accepted = self._read_accepted()
+        except DefinitionLockError as error:
+            self._is_readable = False
+            self._set_pending([], is_waiting=True)
+            problems.append(str(error))
+            if self._changed_tools == "warn":
+                return list(tools)
+            return [_quarantine(tool, _describe_unknown(tool.name)) for tool in tools]
+        self._is_readable = True
+        new, pending = self._compare(tools, accepted)
+        if new and not is_stored:
+            self._accept(new, problems)
+        self._set_pending(pending.values())
+        problems += [self._describe_pending(one) for one in pending.values()]
+        if self._changed_tools == "warn":
+            return list(tools)
+        return [_quarantine(tool, self._advise(pending[tool.name])) if tool.name in pending else tool for tool in tools]
+
+    def _compare(
+        self, tools: Sequence[ToolEntry], accepted: Mapping[str, Definition] | None
+    ) -> tuple[dict[str, Definition], dict[str, PendingDefinition]]:
+        """Return the new definitions that are accepted now, and those that wait for the user."""
+        new: dict[str, Definition] = {}
+        pending: dict[str, PendingDefinition] = {}
+        first = {tool.name: tool for tool in reversed(tools)}  # of two with one name, the first is published
+        for name, tool in first.items():
+            current = describe_definition(tool)
+            known = (accepted or {}).get(name)
+            if known is None and (accepted is None or self._new_tools == "publish"):
+                new[name] = current
+            elif known is None or not _is_same(known, current):
+                pending[name] = PendingDefinition(server=self._server, tool=name, accepted=known, current=current)
+        return new, pending
+
+    def _read_accepted(self) -> Mapping[str, Definition] | None:
+        modified = self._lock.modified if self._lock is not None else 0
+        if self._lock is not None and (self._stored is None or modified != self._reviewed):
+            self._stored, self._reviewed = None, modified
+            self._stored = self._lock.read_server(self._server)
+        if self._stored is None and self._remembered is None:
+            return None
+        return {**(self._remembered or {}), **(self._stored or {})}
+
+    def _accept(self, new: Mapping[str, Definition], problems: list[str]) -> None:
+        self._remembered = {**(self._remembered or {}), **new}
+        if self._lock is None or not self.records:
+            return
+        try:
+            self._lock.accept_definitions(self._server, new)
+        except DefinitionLockError as error:
+            problems.append(f"{error}. Changes of tools are noticed only while this bridge runs")
+
+    def _set_pending(self, pending: Iterable[PendingDefinition], *, is_waiting: bool = False) -> None:
+        self.pending = tuple(pending)
+        if self.pending or is_waiting:
+            self._waiting.set()
+        elif self._waiting.is_set():
+            self._waiting = anyio.Event()
+
+    def _describe_pending(self, pending: PendingDefinition) -> str:
+        state = "is published although" if self._changed_tools == "warn" else "is not published:"
+        return f"tool '{pending.tool}' {state} {_format_reason(pending)}. To accept it, run: {self._command}"
+
+    def _advise(self, pending: PendingDefinition) -> str:
+        return (
+            f"Tool '{pending.tool}' of the server '{self._server}' is not available: {_format_reason(pending)}. "
+            f"The user can review and accept it with: {self._command}"
+        )
+
+    @property
+    def _command(self) -> str:
+        return self._lock.command if self._lock is not None else "mcp-bridge approve"
+
+
+def _describe_unknown(name: str) -> str:
+    return f"Tool '{name}' is not available: the file with the accepted definitions cannot be read."
+
+
+def _format_reason(pending: PendingDefinition) -> str:
+    if pending.accepted is None:
+        return "it is new, and has not been accepted"
+    return f"its definition has changed ({', '.join(pending.list_changed_parts())})"
+
+
+def _is_same(known: Definition, current: Definition) -> bool:
+    one, other = (orjson.dumps(definition, option=orjson.OPT_SORT_KEYS) for definition in (known, current))
+    return one == other or compute_fingerprint(known) == compute_fingerprint(current)  # which costs 40 times as much
+
+
+def _quarantine(tool: ToolEntry, message: str) -> ToolEntry:
+    """Return a tool in the place of another one: not listed, and each call fails."""
+
+    async def reject_call(data: Any) -> Any:
+        raise DefinitionChanged(message)
+
+    return ToolEntry(tool.name, "", reject_call, {"type": "object"}, tags=tool.tags, is_listed=False)
+
+
+def _has_readable_names(prompt: PromptEntry, problems: list[str]) -> bool:
+    """Whether the names of a prompt and its arguments have no hidden texts; adds what is wrong to `problems`."""
+    text = find_hidden_text([prompt.name, *(one.name for one in prompt.arguments)])
+    if text is not None:
+        problems.append(f"prompt {prompt.name!a} is not published: it has invisible characters in {text!a}")
+    return text is None
+
+
+def _has_valid_schemas(tool: ToolEntry, problems: list[str]) -> bool:
+    """Whether the schemas of a tool are bounded and have no hidden texts; adds what is wrong to `problems`."""
+    found = []
+    for side, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
+        if excess := SCHEMA_LIMITS.describe_excess(schema):
+            found.append(f"its {side} schema is too large: {excess}")
+        elif _count_patterns(schema) > MAX_PATTERNS:
+            found.append(f"its {side} schema is too large: more than {MAX_PATTERNS} patterns")
+        elif _has_references(schema) and count_expanded(schema) > MAX_EXPANDED:
+            found.append(f"its {side} schema is too large: its references come to more than {MAX_EXPANDED} values")
+        elif text := find_hidden_text(schema):
+            found.append(f"its {side} schema has invisible characters in {text!a}")
+    if excess := SCHEMA_LIMITS.describe_excess(tool.annotations):
+        found.append(f"its annotations are too large: {excess}")
+    problems += [f"tool '{tool.name}' is not published: {problem}" for problem in found]
+    return not found
+
+
+def _has_references(schema: Any) -> bool:
+    text = orjson.dumps(schema)
+    return b'ref":' in text or b'Ref":' in text
+
+
+def _count_patterns(schema: Any) -> int:
+    if isinstance(schema, Mapping):
+        own, several = isinstance(schema.get("pattern"), str), schema.get("patternProperties")
+        count = own + (len(several) if isinstance(several, Mapping) else 0)
+        return count + sum(_count_patterns(value) for value in schema.values())
+    return sum(_count_patterns(value) for value in schema) if isinstance(schema, list) else 0

@@ -1,0 +1,1 @@
+"""Connections to other MCP servers, as their client."""

@@ -1,0 +1,96 @@
+"""Reads what servers send, which may be anything, as JSON-RPC messages."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge.peer.incoming import Message, make_error
+from mcp_bridge.peer.json_lines import find_invalid_member
+from mcp_bridge.runtime.token_bucket import TokenBucket
+
+logger = logging.getLogger("mcp_bridge.upstream")
+
+Receiver = Callable[[Message, Any], bool]
+"""Receives a message, and the id of the request on whose stream it came, or None where that is unknown.
+
+Returns False for a response that is not expected.
+"""
+MAX_MESSAGE = 32 * 1024 * 1024
+"""The largest message of a server in bytes. Larger ones are dropped."""
+NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
+"""The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
+NOT_RECEIVED = -32099
+"""The code of a request that did not reach the server, or that it rejected with the session. It can be sent again."""
+_VERSION = rb'\s*"jsonrpc"\s*:\s*"2\.0"\s*'
+_NUMBER = rb'\s*"id"\s*:\s*(?P<id>\d{1,15})\s*'
+_FIRST_MEMBERS = re.compile(rb"\s*\{(?:" + _VERSION + rb",)?" + _NUMBER + rb",")
+_LAST_MEMBERS = re.compile(rb'[\]}"],(?:' + _VERSION + rb",)?" + _NUMBER + rb"(?:," + _VERSION + rb")?\}\s*$")
+
+
+class MessageReader:
+    """Reads what one server sends. `label` names it in the log, without secrets.
+
+    Attributes:
+        budget: Everything is charged to it, except expected responses.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._rejected = 0
+        self.budget = TokenBucket(rate=NOTIFICATION_RATE, burst=NOTIFICATION_BURST)
+
+    def read_message(self, data: bytes | None) -> Message | None:
+        """Return what the server sent as a message; None, which is logged, if it is none.
+
+        Bytes that are not UTF-8 are replaced. None means that the data was too long. A response that is invalid
+        becomes an error, so that its request does not wait any longer.
+        """
+        message = None if data is None else _parse_object(data)
+        if data is None:
+            problem: str | None = f"it has more than {MAX_MESSAGE} bytes"
+        else:
+            problem = "it is not a JSON object" if message is None else find_invalid_member(message)
+        if message is None or "method" in message:
+            self.budget.charge(1)
+        if not problem:
+            return message
+        self._log_rejection(problem)
+        if message is not None and "method" not in message and type(number := message.get("id")) is int:
+            return make_failure(number, "the server's response is malformed")
+        return None
+
+    def _log_rejection(self, problem: str) -> None:
+        """Log the first, second, fourth, eighth ... message that is dropped: a server may send nothing else."""
+        self._rejected += 1
+        if self._rejected.bit_count() == 1:
+            text = "%s sent something that is not a message, which was dropped (%d until now): %s"
+            logger.warning(text, self._label, self._rejected, problem)
+
+
+def _parse_object(data: bytes) -> Message | None:
+    try:
+        message = orjson.loads(data)
+    except ValueError:
+        try:
+            message = orjson.loads(data.decode(errors="replace"))
+        except ValueError:
+            return None
+    return message if isinstance(message, dict) else None
+
+
+def find_request(fragments: tuple[bytes, bytes]) -> int | None:
+    """Return the request to which a message was the response, by its first and last bytes; None if that is unclear."""
+    beginning, end = fragments
+    found = _FIRST_MEMBERS.match(beginning) or _LAST_MEMBERS.search(end)
+    return int(found["id"]) if found else None
+
+
+def make_failure(number: int, problem: str, code: int = INTERNAL_ERROR) -> Message:
+    """Return an error response to a request that will get no valid one."""
+    return make_error(number, RpcError(code, problem))

@@ -1,0 +1,99 @@
+"""Which clients share a server, and what happens to those that come while one ends (`serve --shared`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.shared.shared_kit import TOOLS, find_servers, sharing
+from tests.kits.survival.isolation_live import eventually
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs Unix sockets")
+COMMAND: dict[str, Any] = {
+    "mcpServers": {"other": {"command": sys.executable, "args": ["-m", "mcp_bridge", "serve", str(TOOLS)]}}
+}
+
+
+def find_socket(folder: Path) -> Path:
+    (path,) = (folder / "state/mcp-bridge/shared").glob("*.sock")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "is_same"),
+    [
+        ({}, "PATH", True),
+        (COMMAND, "PATH", False),
+        ({}, "PWD", True),
+        (COMMAND, "PWD", True),
+        ({"title": "${PWD:-none}"}, "PWD", False),
+        ({"title": "PWD"}, "PWD", True),
+        ({"title": "${USER:-none}"}, "USER", False),
+    ],
+)
+def test_a_usual_variable_counts_if_a_reference_names_it_and_the_path_if_the_file_has_a_command(
+    tmp_path: Path, settings: dict[str, Any], name: str, is_same: bool
+) -> None:
+    other = f"{os.environ['PATH']}:/nowhere" if name == "PATH" else "/nowhere"
+    with sharing(tmp_path, **settings) as start:
+        one, two = start(stateless=True), start(stateless=True, **{name: other})
+        assert (one.call("read_pid") == two.call("read_pid")) is is_same
+
+
+def test_a_tool_that_changes_the_environment_does_not_make_the_server_end_early(tmp_path: Path) -> None:
+    with sharing(tmp_path, **COMMAND) as start:
+        tools = tmp_path / "own_tools.py"
+        tools.write_text(tools.read_text() + "\nos.environ['PATH'] += ':/nowhere'\n")
+        client = start(stateless=True)
+        pid = client.call("read_pid")
+        assert client.leave() == 0
+        assert start(stateless=True).call("read_pid") == pid
+
+
+def test_a_server_whose_socket_was_removed_leaves_that_of_the_next_one(tmp_path: Path) -> None:
+    with sharing(tmp_path, shared={"idle": "100ms"}) as start:
+        old = start(stateless=True)
+        first = old.call("read_pid")
+        find_socket(tmp_path).unlink()
+        new = start(stateless=True)
+        second = new.call("read_pid")
+        assert second != first
+        assert old.leave() == 0
+        eventually(lambda: find_servers(tmp_path) == [int(second)])
+        assert start(stateless=True).call("read_pid") == second
+
+
+def test_signals_to_a_server_that_ends_already_leave_the_socket_of_the_next_one(tmp_path: Path) -> None:
+    with sharing(tmp_path, limits={"timeout": "10m", "drain": "60s"}) as start:
+        old = start(stateless=True)
+        old.call("read_pid")
+        old.send_call("wait", seconds=300)
+        old.call("read_pid")
+        path = find_socket(tmp_path)
+        process = int(path.with_suffix(".pid").read_text())
+        os.kill(process, signal.SIGTERM)
+        eventually(lambda: not path.exists())
+        second = start(stateless=True).call("read_pid")
+        os.kill(process, signal.SIGTERM)
+        eventually(lambda: find_servers(tmp_path) == [int(second)])
+        assert start(stateless=True).call("read_pid") == second
+
+
+def test_clients_that_start_while_a_server_ends_are_all_served(tmp_path: Path) -> None:
+    with sharing(tmp_path) as start:
+        for _ in range(3):
+            known = start().begin()
+            known.call("read_pid")
+            process = int(find_socket(tmp_path).with_suffix(".pid").read_text())
+            clients = [start() for _ in range(4)]
+            os.kill(process, signal.SIGTERM)
+            for client in clients:
+                assert "result" in client.request(
+                    "initialize",
+                    {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+                )

@@ -1,0 +1,57 @@
+"""Workers that keep the state of earlier calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import psutil
+
+from mcp_bridge.amplifier.testing import wait_for
+from mcp_bridge.contracts.context import CallContext
+from tests.isolation.test_untrusted_workers import FINE, REQUEST, pool_of
+from tests.kits.loops import BOTH_LOOPS
+
+KEEPS = {"say": "result", "id": "$id", "result": {**FINE, "output": {"id": "a"}}}
+
+
+@BOTH_LOOPS
+async def test_a_worker_that_keeps_state_ends_when_its_offer_is_out_of_date() -> None:
+    request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
+    others = set(psutil.Process().children())
+    async with pool_of(KEEPS) as pool:
+        before = set(psutil.Process().children()) - others
+        await pool.call(request, CallContext())
+        pool.current = {"say": "offer", "tools": "others"}
+        await pool.call(request, CallContext())
+        assert await wait_for(lambda: not before & set(psutil.Process().children()), 10)
+
+
+class SlowContext(CallContext):
+    """A call whose question cannot be cancelled until `released` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = anyio.Event()
+
+    async def put(self, questions: Any) -> Any:
+        with anyio.CancelScope(shield=True):
+            await self.released.wait()
+        return {}
+
+
+@BOTH_LOOPS
+async def test_a_worker_that_has_ended_before_its_call_keeps_no_state() -> None:
+    request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
+    asks = {"say": "ask", "id": "$id", "ask": 1, "what": "put", "questions": {}}
+    ctx = SlowContext()
+    async with pool_of(asks, KEEPS, "exit") as pool:
+        [first] = pool._all
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pool.call, request, ctx)
+            await first.ended.wait()
+            await anyio.wait_all_tasks_blocked()
+            ctx.released.set()
+        with anyio.fail_after(10):
+            assert (await pool.call(request, ctx)).success

@@ -1,0 +1,96 @@
+"""Cancels code at its n-th step: each time that any task of the event loop gives up control is one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import sniffio
+
+from mcp_bridge.runtime.cancellation import CancellableBlock
+
+
+class _CountedSteps:
+    """A coroutine that reports each of its steps."""
+
+    def __init__(self, inner: Coroutine[Any, Any, Any], on_step: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_step = on_step
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        resume, value = self._inner.send, None
+        while True:
+            try:
+                waits_for = resume(value)
+            except StopIteration as stop:
+                return stop.value
+            self._on_step()
+            try:
+                value = yield waits_for
+                resume = self._inner.send
+            except BaseException as error:
+                resume, value = self._inner.throw, error  # type: ignore[assignment]
+
+
+@contextmanager
+def report_steps(on_step: Callable[[], None]) -> Iterator[None]:
+    """Call `on_step` after each step of the tasks that are started in the block."""
+    if sniffio.current_async_library() == "trio":
+        import trio
+
+        class Steps(trio.abc.Instrument):
+            def after_task_step(self, task: trio.lowlevel.Task) -> None:
+                on_step()
+
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(steps)
+        return
+
+    loop = asyncio.get_running_loop()
+
+    def create_task(loop: asyncio.AbstractEventLoop, given: Any, **options: Any) -> asyncio.Task[Any]:
+        async def run() -> Any:
+            return await _CountedSteps(given, on_step)
+
+        return asyncio.Task(run(), loop=loop, **options)
+
+    loop.set_task_factory(create_task)
+    try:
+        yield
+    finally:
+        loop.set_task_factory(None)
+
+
+async def cancel_at_step(number: int, run: Callable[[], Awaitable[Any]], how: str = "server") -> bool:
+    """Run something and cancel it at this step; return whether it ended before.
+
+    `how` is `server` for the way that a server cancels a request, or `scope` for a cancel scope.
+    """
+    block: Any = CancellableBlock() if how == "server" else anyio.CancelScope()
+    count, is_running, has_ended = 0, False, False
+
+    def count_step() -> None:
+        nonlocal count
+        count += is_running
+        if is_running and count == number + 1:
+            block.cancel()
+
+    async def run_in_block() -> None:
+        nonlocal is_running, has_ended
+        with block:
+            is_running = True
+            await run()
+            has_ended = True
+        is_running = False
+
+    with report_steps(count_step):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_in_block)
+    return has_ended

@@ -1,0 +1,247 @@
+"""Agents of public loops, contexts and providers, also beside those of the bridge, as a client uses them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.stdio import stdio_client
+
+from tests.kits.amplifier.public_modules.checks import MODES, STATELESS, Person, Seen, said, server_parameters
+from tests.kits.amplifier.public_modules.plans import Repositories, build_module, build_modules
+from tests.kits.amplifier.public_shapes import write_shape
+
+READ = """
+class Read:
+    name, description, input_schema = "read", "Show a file.", {"type": "object"}
+
+    async def execute(self, input):
+        return {"success": True, "output": {"shown": input.get("path", "nothing")}}
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Read())
+"""
+"""The tool that provider-mock calls when the prompt has its name. The name must not be in the result as well."""
+APPROVAL = {
+    "rules": [{"pattern": "sleep 77.7", "action": "auto_approve"}],
+    "audit": {"enabled": False},
+}
+SCRIPT = [{"text": "I look.", "calls": [{"name": "read"}]}, "It is done.", "It goes on."]
+LOOPS = ("loop-basic", "loop-streaming")
+
+
+def visit_agents(repositories: Repositories, seen: Seen) -> None:
+    """Serve plans with agents and visit them."""
+    for loop in LOOPS:
+        path = write_agent(repositories, f"agent-{loop}", loop)
+        for mode in MODES:
+            print(f"== agent of {loop}, {mode}")
+            anyio.run(visit, path, mode, seen)
+    for host, loop, public in itertools.product(("core", "native"), LOOPS, itertools.product((True, False), repeat=3)):
+        names = ("loop", "context", "provider")
+        shown = ", ".join(f"{'public' if one else 'own'} {name}" for name, one in zip(names, public, strict=True))
+        print(f"== {host}, {loop}: {shown}")
+        plan = build_small_plan(repositories, loop, *public)
+        path = repositories.write_plan(f"{host}-{loop}-{'-'.join(map(str, public))}", plan, host=host)
+        anyio.run(visit_combination, path, public[2], seen)
+
+
+def write_agent(repositories: Repositories, name: str, loop: str) -> Path:
+    """An agent of public modules, with the providers `mock`, `echo` and `scripted`; bash runs in a worker."""
+    folder = repositories.folder / name
+    folder.mkdir()
+    (folder / "reader.py").write_text(READ)
+    (folder / "echo.py").write_text(write_shape("echo", "amplifier_core"))
+    names = ["tool-filesystem", "tool-bash", "tool-task"]
+    plan = {
+        **build_small_plan(repositories, loop, True, True, True),
+        "tools": [{"module": "reader", "source": "reader.py"}, *build_modules(repositories, names, {})],
+        "hooks": build_modules(repositories, ["hooks-approval"], {"hooks-approval": APPROVAL}),
+        "agents": {"helper": {"description": "Helps with anything."}},
+    }
+    plan["providers"] += [{"module": "echo", "source": "echo.py"}, build_provider(repositories, public=False)]
+    return repositories.write_plan(name, plan, isolation={"mode": "process", "tools": ["bash"]})
+
+
+def build_small_plan(
+    repositories: Repositories, loop: str, public_loop: bool, public_context: bool, public_provider: bool
+) -> dict[str, Any]:
+    """An agent of public and own modules, with the tool `read`."""
+    return {
+        "session": {
+            "orchestrator": build_module(repositories, loop, public=public_loop, max_iterations=10),
+            "context": build_module(repositories, "context-simple", public=public_context),
+        },
+        "providers": [build_provider(repositories, public=public_provider)],
+        "tools": [{"module": "reader", "source": str(write_reader(repositories))}],
+    }
+
+
+def build_provider(repositories: Repositories, *, public: bool) -> dict[str, Any]:
+    """provider-mock, or the bridge's own for tests."""
+    if public:
+        return build_module(repositories, "provider-mock", responses=["It is done."])
+    return build_module(repositories, "provider-scripted", public=False, responses=SCRIPT)
+
+
+def write_reader(repositories: Repositories) -> Path:
+    """The file of the tool `read`."""
+    path = repositories.folder / "reader.py"
+    path.write_text(READ)
+    return path
+
+
+def build_use(tool: str, **arguments: Any) -> str:
+    """A task for the provider `echo`: it calls a tool."""
+    return f"Use {tool} {json.dumps(arguments)}"
+
+
+class AgentClient:
+    """A client that runs the agent of a server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.progress: list[str] = []
+
+    async def run(self, task: str, **arguments: Any) -> types.CallToolResult:
+        """Run a task; `progress` has its messages."""
+        self.progress = []
+        return await self._client.call_tool(
+            "run_agent", {"task": task, **arguments}, progress_callback=self._record_progress
+        )
+
+    async def use(self, tool: str, **arguments: Any) -> str:
+        """Run a task that calls a tool, and return the response, which repeats the result of the tool."""
+        return said(await self.run(build_use(tool, **arguments), provider="echo"))
+
+    async def _record_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append(message or "")
+
+
+async def visit(path: Path, mode: str, seen: Seen) -> None:
+    """One client of one agent."""
+    person = Person("echo out; exit 3")
+    server = stdio_client(server_parameters(path, folder="/"))
+    async with Client(server, mode=mode, elicitation_callback=person) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        seen.check("tools", sorted(names), lambda found: {"run_agent", "read", "bash"} <= set(found))
+        agent = AgentClient(client)
+        await check_conversation(agent, seen)
+        await check_tools(agent, path, person, seen)
+        await check_cancel(agent, seen)
+        if "task" in names:
+            await check_delegation(agent, seen)
+        else:
+            print("skip tool-task: nothing provides session.spawn")
+
+
+async def check_conversation(agent: AgentClient, seen: Seen) -> None:
+    """provider-mock, and then provider-scripted: text, usage, continuation, progress."""
+    first = await agent.run("Please look.", provider="mock")
+    output = first.structured_content or {}
+    seen.check("text", output, lambda found: found.get("text") == "It is done.")
+    seen.check("usage", output.get("usage"), lambda usage: usage["total_tokens"] == 30)
+    handle = output["session"]
+    second = (await agent.run("Please read it.", provider="mock", session=handle)).structured_content or {}
+    seen.check("usage with a tool", second.get("usage"), lambda usage: usage["total_tokens"] == 45)
+    seen.check("the session", second.get("session"), lambda found: found == handle)
+    seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
+    repeated = said(await agent.run("What was said?", provider="echo", session=handle))
+    seen.check("the conversation", repeated, lambda text: "Please look." in text and "test.txt" in text)
+    scripted = await agent.run("Go.", provider="scripted")
+    seen.check("a call without arguments", said(scripted), lambda text: "It is done." in text)
+    lost = await agent.run("Go.", session="guessed")
+    seen.check("an unknown session", said(lost), lambda text: lost.is_error and "no such conversation" in text)
+
+
+async def check_tools(agent: AgentClient, path: Path, person: Person, seen: Seen) -> None:
+    """Public tools in the run, and hooks-approval, which asks inside of it."""
+    fails = await agent.use("bash", command="echo out; exit 3")
+    seen.check("bash, approved in the run, that fails", fails, lambda text: "out" in text and "3" in text)
+    seen.check("the question", person.asked[-1:], lambda found: "echo out; exit 3" in str(found))
+    denied = await agent.use("bash", command="rm -rf /tmp/nothing")
+    seen.check("bash, denied in the run", denied, lambda text: "I saw" in text and "declined" in text)
+    (path.parent / "card.txt").write_text("the card\n")
+    shown = await agent.use("read_file", file_path=str(path.parent / "card.txt"))
+    seen.check("read_file", shown, lambda text: "the card" in text)
+    lost = await agent.use("read_file", file_path=str(path.parent / "lost.txt"))
+    seen.check("read_file, no file", lost, lambda text: "not found" in text.lower() or "no such" in text.lower())
+    await agent.use("write_file", file_path="made.txt", content="here")
+    made = path.parent / "made.txt"
+    seen.check("write_file", made.exists() and made.read_text(), lambda text: text == "here")
+    invalid = await agent.use("bash", command=7)
+    seen.check("invalid arguments", invalid, lambda text: "validation failed" in text)
+
+
+async def check_cancel(agent: AgentClient, seen: Seen) -> None:
+    """The client cancels while bash runs; the program ends, and the conversation goes on."""
+    first = await agent.run("Please look.", provider="mock")
+    handle = (first.structured_content or {}).get("session")
+    task = build_use("bash", command="sleep 77.7")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: agent.run(task, provider="echo", session=handle))
+        seen.check("bash runs", await wait_for_program("sleep\x0077.7", running=True), lambda found: found)
+        tasks.cancel_scope.cancel()
+    seen.check("bash ends", await wait_for_program("sleep\x0077.7", running=False), lambda found: found)
+    again = said(await agent.run("Go on.", provider="echo", session=handle))
+    seen.check("after a cancel", again, lambda text: "cancelled by user" in text and "Go on." in text)
+
+
+async def wait_for_program(command: str, *, running: bool) -> bool:
+    """Whether a program runs, or no longer does, within ten seconds. Linux only."""
+    for _ in range(100):
+        if is_running(command) == running:
+            return True
+        await anyio.sleep(0.1)
+    return False
+
+
+def is_running(command: str) -> bool:
+    """Whether a process has this command line; its arguments are divided by zeros."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().strip(b"\0") == command.encode():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+async def check_delegation(agent: AgentClient, seen: Seen) -> None:
+    """tool-task starts an agent of the plan by `session.spawn`, and continues it by `session.resume`."""
+    first = await agent.run(build_use("task", agent="helper", instruction="Help."), provider="echo")
+    handle = (first.structured_content or {}).get("session")
+    found = find_response(said(first))
+    seen.check("tool-task", found, lambda data: "Help." in data.get("response", ""))
+    task = build_use("task", session_id=found.get("session_id", ""), instruction="Go on.")
+    resumed = find_response(said(await agent.run(task, provider="echo", session=handle)), last=True)
+    seen.check("tool-task, resumed", resumed, lambda data: "Help. | Go on." in data.get("response", ""))
+    unknown = await agent.use("task", agent="nobody", instruction="Help.")
+    seen.check("tool-task, unknown agent", unknown, lambda text: "'nobody' not found" in text)
+
+
+def find_response(text: str, *, last: bool = False) -> Mapping[str, Any]:
+    """The result of tool-task in a text, which can have several."""
+    start = (text.rfind if last else text.find)('{"response"')
+    found: Mapping[str, Any] = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else {}
+    return found
+
+
+async def visit_combination(path: Path, is_mock: bool, seen: Seen) -> None:
+    """Two tasks of one conversation."""
+    server = stdio_client(server_parameters(path, folder="/"))
+    async with Client(server, mode=STATELESS) as client:
+        agent = AgentClient(client)
+        first = (await agent.run("Please read it.")).structured_content or {}
+        seen.check("text", first.get("text"), lambda text: text == "It is done.")
+        seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
+        seen.check("usage", first.get("usage"), lambda usage: usage and usage["total_tokens"] > 0)
+        second = (await agent.run("Go on.", session=first.get("session"))).structured_content or {}
+        expected = "It is done." if is_mock else "It goes on."
+        seen.check("continued", second.get("text"), lambda text: text == expected)

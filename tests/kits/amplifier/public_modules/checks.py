@@ -1,0 +1,55 @@
+"""What a visit shares: lines about what was seen, a server over stdio, and the person at the client."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp.client.stdio import StdioServerParameters
+
+STATELESS = "2026-07-28"
+MODES = ("legacy", STATELESS)
+
+
+class Seen:
+    """What is seen, and whether it is what it should be."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def check(self, what: str, found: Any, good: Callable[[Any], bool]) -> None:
+        """Print one line."""
+        ok = good(found)
+        self.failed += not ok
+        print(f"{'ok  ' if ok else 'FAIL'} {what}: {str(found)[:160]!r}")
+
+
+class Person:
+    """Says yes to questions that contain `allowed`, and no to all others."""
+
+    def __init__(self, allowed: str) -> None:
+        self.asked: list[str] = []
+        self._allowed = allowed
+
+    async def __call__(self, context: Any, params: Any) -> types.ElicitResult:
+        self.asked.append(params.message)
+        schema = params.requested_schema["properties"]
+        (key,) = schema
+        options = schema[key].get("enum") or [one["const"] for one in schema[key].get("oneOf", [])]
+        choice = options[0] if self._allowed in params.message else options[-1]
+        return types.ElicitResult(action="accept", content={key: choice})
+
+
+def server_parameters(path: Path, *, folder: Path | str) -> StdioServerParameters:
+    """The server of a settings file, started in a folder."""
+    command = ["-m", "mcp_bridge", "serve", str(path)]
+    return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ), cwd=folder)
+
+
+def said(result: types.CallToolResult) -> str:
+    """The texts of a result."""
+    return " ".join(block.text for block in result.content if isinstance(block, types.TextContent))

@@ -1,0 +1,108 @@
+"""The bridge's providers for Anthropic and OpenAI under the public loops, against a local server."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.client import Client
+from mcp.client.stdio import stdio_client
+
+from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
+from tests.kits.amplifier.public_modules.agent_visits import LOOPS, AgentClient, build_small_plan
+from tests.kits.amplifier.public_modules.checks import STATELESS, Seen, server_parameters
+from tests.kits.amplifier.public_modules.plans import Repositories
+
+THINKING = {"type": "thinking", "thinking": "I need the file.", "signature": "c2lnbmF0dXJl"}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a.txt"}}
+TEXT = {"type": "text", "text": "It is done."}
+TOOL_CALL = {"id": "toolu_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.txt"}'}}
+
+
+def visit_models(repositories: Repositories, seen: Seen) -> None:
+    """Run an agent of each public loop with the models of both APIs."""
+    replies = {
+        "provider-anthropic": [build_stream([THINKING, CALL], "tool_use"), build_stream([TEXT], "end_turn")],
+        "provider-openai": [
+            build_completion("tool_calls", content=None, tool_calls=[TOOL_CALL]),
+            build_completion("stop", content="It is done."),
+        ],
+    }
+    for loop, provider in itertools.product(LOOPS, replies):
+        print(f"== {loop} with {provider}")
+        with serve_model(*replies[provider]) as server:
+            path = write_agent(repositories, loop, provider, server)
+            anyio.run(visit, path, seen)
+        check_requests(provider, server.requests, seen)
+
+
+def write_agent(repositories: Repositories, loop: str, provider: str, server: ModelServer) -> Path:
+    """An agent whose model is at the server."""
+    plan = build_small_plan(repositories, loop, public_loop=True, public_context=True, public_provider=False)
+    plan["session"]["orchestrator"]["config"]["extended_thinking"] = True
+    url = server.url + ("/v1" if provider == "provider-openai" else "")
+    plan["providers"] = [{"module": provider, "config": {"api_key": "sk-sample-key", "base_url": url}}]
+    return repositories.write_plan(f"{loop}-{provider}", plan)
+
+
+async def visit(path: Path, seen: Seen) -> None:
+    """One task."""
+    async with Client(stdio_client(server_parameters(path, folder="/")), mode=STATELESS) as client:
+        agent = AgentClient(client)
+        output = (await agent.run("Read a.txt.")).structured_content or {}
+    seen.check("text", output.get("text"), lambda text: text == "It is done.")
+    seen.check("usage", output.get("usage"), lambda usage: usage and usage["total_tokens"] == 30)
+    seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
+
+
+def check_requests(provider: str, requests: Sequence[Any], seen: Seen) -> None:
+    """The second request has the first response unchanged, and the result of the tool."""
+    _, reply, result = requests[-1]["messages"]
+    if provider == "provider-openai":
+        seen.check("the call", reply.get("tool_calls"), lambda calls: calls[0]["function"]["name"] == "read")
+        seen.check("the result", json.loads(result["content"]), lambda found: found == {"shown": "a.txt"})
+        return
+    seen.check("thinking", requests[0].get("thinking"), lambda found: found == {"type": "adaptive"})
+    seen.check("the response", reply["content"], lambda found: found == [THINKING, CALL])
+    [block] = result["content"]
+    seen.check("the result", json.loads(block["content"]), lambda found: found == {"shown": "a.txt"})
+
+
+def build_stream(blocks: Sequence[dict[str, Any]], stop: str) -> Reply:
+    """A response of the Messages API."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "sample", "content": [], "usage": usage}
+    events: list[Any] = [{"type": "message_start", "message": message}]
+    for index, block in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": build_empty(block)})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in list_deltas(block)]
+        events.append({"type": "content_block_stop", "index": index})
+    events.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 5}})
+    return Reply([*events, {"type": "message_stop"}])
+
+
+def build_empty(block: dict[str, Any]) -> dict[str, Any]:
+    """The block as it begins."""
+    if block["type"] == "tool_use":
+        return {**block, "input": {}}
+    return {key: value if key == "type" else "" for key, value in block.items()}
+
+
+def list_deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
+    """What arrives of a block."""
+    if block["type"] == "tool_use":
+        return [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+    names = [name for name in block if name != "type"]
+    return [{"type": f"{name}_delta", name: block[name]} for name in names]
+
+
+def build_completion(finish: str, **message: Any) -> Reply:
+    """A response of the Chat Completions API."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+    head = {"id": "c1", "created": 0, "model": "sample", "object": "chat.completion"}
+    return Reply({**head, "choices": [choice], "usage": usage})

@@ -1,0 +1,131 @@
+"""The tools and hooks of a plan: calls, approvals, denials, redaction, logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.stdio import stdio_client
+
+from tests.kits.amplifier.public_modules.checks import MODES, Person, Seen, said, server_parameters
+from tests.kits.amplifier.public_modules.plans import PINS, Repositories, build_modules
+
+CONFIG: dict[str, dict[str, Any]] = {
+    "hooks-approval": {
+        "rules": [{"pattern": text, "action": "auto_approve"} for text in ("echo fine", "pwd")],
+        "audit": {"enabled": False},
+    },
+    "hooks-redaction": {"skip_events": ["tool:pre"]},
+    "hooks-logging": {"session_log_template": "{home}/log-{session_id}.jsonl"},
+}
+SHELL_HOOKS = {
+    "hooks": {
+        "PreToolUse": [
+            {"matcher": "edit_file", "hooks": [{"type": "command", "command": "echo 'no edits' >&2; exit 2"}]}
+        ]
+    }
+}
+"""What hook-shell runs before a call: a program that denies it, and does not read about it."""
+DENIALS = 100
+KNOWN_FAILURES = {
+    "amplifier_module_loop_basic": ["orchestrator.hooks"],  # both ignore `modify` at tool:pre
+    "amplifier_module_loop_streaming": ["orchestrator.events", "orchestrator.hooks"],  # no provider:response
+    "amplifier_module_provider_mock": ["provider.protocol"],  # no get_info, no list_models
+}
+"""Requirements of their contracts that modules do not meet. They run in agents all the same."""
+
+
+def visit_tools(repositories: Repositories, seen: Seen) -> None:
+    """Serve a plan with every tool and hook, and visit it in both eras."""
+    path = write_settings(repositories)
+    validate_modules(repositories.folder, seen)
+    for mode in MODES:
+        print(f"== {mode}")
+        anyio.run(visit, path, mode, seen)
+        anyio.run(try_denied_edits, path, mode, seen)
+    logged = [line for log in path.parent.glob("log-*.jsonl") for line in log.read_text().splitlines()]
+    events = sorted({json.loads(line).get("event", "") for line in logged})
+    seen.check("hooks-logging wrote", events, lambda found: {"tool:pre", "tool:post"} <= set(found))
+
+
+def write_settings(repositories: Repositories) -> Path:
+    """A settings file whose plan has all of them."""
+    folder = repositories.folder / "tools"
+    config = json.loads(json.dumps(CONFIG).replace("{home}", str(folder)))
+    names = {kind: [name for name in PINS if name.startswith(kind)] for kind in ("tool", "hook")}
+    plan = {f"{kind}s": build_modules(repositories, names[kind], config) for kind in names}
+    hooks = folder / ".amplifier" / "hooks" / "hooks.json"
+    hooks.parent.mkdir(parents=True)
+    hooks.write_text(json.dumps(SHELL_HOOKS))
+    return repositories.write_plan("tools", plan)
+
+
+async def visit(path: Path, mode: str, seen: Seen) -> None:
+    """One client of one server, and a person at it who allows one command."""
+    person = Person("echo out; exit 3")
+    asked = person.asked
+    server = stdio_client(server_parameters(path, folder="/"))  # as Claude Desktop starts it
+    async with Client(server, mode=mode, elicitation_callback=person) as client:
+        names = sorted(tool.name for tool in (await client.list_tools()).tools)
+        seen.check("tools", names, lambda found: {"bash", "read_file", "write_file", "edit_file", "todo"} <= set(found))
+
+        async def call(tool: str, **arguments: Any) -> types.CallToolResult:
+            return await client.call_tool(tool, arguments)
+
+        fails = await call("bash", command="echo out; exit 3")
+        seen.check("bash, approved, that fails", said(fails), lambda text: "out" in text and "3" in text)
+        seen.check("the question", asked[:1], lambda found: "echo out; exit 3" in str(found))
+        declined = said(await call("bash", command="rm -rf /tmp/nothing"))
+        seen.check("bash, declined", declined, lambda text: "declined" in text)
+        seen.check("bash, by rule", said(await call("bash", command="echo fine")), lambda text: "fine" in text)
+        (path.parent / "card.txt").write_text("write to ada@example.com with AKIAIOSFODNN7EXAMPLE\n")
+        read = said(await call("read_file", file_path=str(path.parent / "card.txt")))
+        seen.check("read_file, redacted", read, lambda text: "REDACTED" in text and "AKIAIOSF" not in text)
+        await call("write_file", file_path="made.txt", content="here")
+        made = path.parent / "made.txt"
+        seen.check("write_file, from /", made.exists() and made.read_text(), lambda text: text == "here")
+        with tempfile.TemporaryDirectory() as other:
+            outside = said(await call("write_file", file_path=f"{other}/made.txt", content="there"))
+            seen.check("write_file, outside", outside, lambda text: "denied" in text.lower())
+            seen.check("files outside", os.listdir(other), lambda found: not found)
+        seen.check("bash, from /", said(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
+        todo = await call("todo", action="create", todos=[{"content": "a", "activeForm": "a", "status": "pending"}])
+        seen.check("todo", said(todo), lambda text: not todo.is_error and "pending" in text)
+        seen.check("questions", len(asked), lambda found: found >= 2)
+
+
+async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
+    """Calls that hook-shell denies, many at once. It reads its hooks from the folder that the server is started in."""
+    card = path.parent / "card.txt"
+    card.write_text("write")
+    edit = {"file_path": str(card), "old_string": "write", "new_string": "wrote"}
+    edits: list[str] = []
+    async with Client(stdio_client(server_parameters(path, folder=path.parent)), mode=mode) as client:
+
+        async def edit_once() -> None:
+            edits.append(said(await client.call_tool("edit_file", edit)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(DENIALS):
+                tasks.start_soon(edit_once)
+    allowed = [text for text in edits if "no edits" not in text]
+    seen.check(f"edit_file, allowed in {len(edits)} calls that hook-shell denies", allowed, lambda found: not found)
+    seen.check("the file", card.read_text(), lambda text: text == "write")
+
+
+def validate_modules(folder: Path, seen: Seen) -> None:
+    """Every module that was fetched meets the requirements of its contract, except the known ones."""
+    for package in sorted(folder.glob("modules/**/amplifier_module_*/__init__.py")):
+        command = [sys.executable, "-m", "mcp_bridge", "module", "validate", str(package.parents[1]), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        failed = json.loads(done.stdout)["failed"] if done.stdout else done.stderr
+        known = KNOWN_FAILURES.get(package.parent.name, [])
+        seen.check(f"module validate {package.parent.name}", failed, lambda found, known=known: found == known)

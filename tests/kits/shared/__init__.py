@@ -1,0 +1,1 @@
+"""Kit of the tests of shared servers."""

@@ -1,0 +1,135 @@
+"""The output of a worker reaches stderr, and nothing that it does to its own stderr affects the bridge."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+from anyio.abc import Process
+
+from mcp_bridge.runtime.child_output import BURST, RATE, relay_output
+from tests.app.survival.test_survival_sandbox import NOT_HERE
+from tests.kits.isolation.isolation_kit import PATIENCE
+from tests.kits.loops import BOTH_LOOPS
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers on Windows inherit stderr")
+
+TOOLS = """
+import fcntl, os, sys
+from mcp_bridge import tool
+
+@tool
+def attack() -> str:
+    print("a line of a tool", file=sys.stderr, flush=True)
+    fcntl.fcntl(2, fcntl.F_SETFL, fcntl.fcntl(2, fcntl.F_GETFL) | os.O_NONBLOCK)
+    done = []
+    for number in (0, 1, 2):
+        try:
+            os.ftruncate(number, 0)
+            done.append("truncated")
+        except OSError:
+            pass
+        try:
+            with open(f"/proc/self/fd/{number}", "r+b") as file:
+                found = file.seek(0, 2)
+                file.truncate(0)
+            done.append(f"truncated {found} bytes")
+        except (OSError, ValueError):
+            pass
+    return ", ".join(done) or "nothing"
+"""
+ISOLATIONS = [
+    "process",
+    pytest.param({"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)),
+]
+
+
+def call_attack(folder: Path, isolation: object, stderr: int) -> str:
+    (folder / "own_tools.py").write_text(TOOLS)
+    source = {"type": "python", "path": "own_tools.py", "isolation": isolation}
+    (folder / "mcp-bridge.json").write_text(json.dumps({"sources": [source]}))
+    command = [sys.executable, "-m", "mcp_bridge", "call", "attack"]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=PATIENCE, check=True)
+    return done.stdout.decode().strip()
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "sandbox"])
+def test_a_worker_cannot_truncate_the_log_file(isolation: object, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    with log.open("wb") as file:
+        file.write(b"an earlier line\n")
+        file.flush()
+        assert call_attack(tmp_path, isolation, file.fileno()) == "nothing"
+    assert log.read_text().startswith("an earlier line\n")
+    assert "a line of a tool" in log.read_text()
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "sandbox"])
+def test_a_worker_cannot_make_the_bridge_s_stderr_nonblocking(isolation: object, tmp_path: Path) -> None:
+    source, sink = os.pipe()
+    try:
+        call_attack(tmp_path, isolation, sink)
+        assert not fcntl.fcntl(sink, fcntl.F_GETFL) & os.O_NONBLOCK
+        assert b"a line of a tool" in os.read(source, 65536)
+    finally:
+        os.close(source)
+        os.close(sink)
+
+
+@contextlib.asynccontextmanager
+async def printing(script: str) -> AsyncIterator[Process]:
+    async with await anyio.open_process([sys.executable, "-S", "-c", script], stdout=None) as process:
+        with anyio.fail_after(PATIENCE):
+            yield process
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+
+
+@BOTH_LOOPS
+async def test_everything_that_a_worker_prints_is_written(tmp_path: Path) -> None:
+    found: list[bytes] = []
+    source, sink = os.pipe()
+    reader = threading.Thread(target=lambda: found.extend(iter(lambda: os.read(source, 65536), b"")), daemon=True)
+    reader.start()
+    async with printing("import sys; sys.stderr.write('x' * 1_000_000)") as process:
+        assert process.stderr is not None
+        await relay_output(process.stderr, sink)
+    os.close(sink)
+    reader.join(PATIENCE)
+    os.close(source)
+    assert sum(map(len, found)) == 1_000_000
+
+
+@BOTH_LOOPS
+async def test_output_that_nobody_reads_does_not_stop_the_event_loop() -> None:
+    source, sink = os.pipe()
+    async with printing("import sys; sys.stderr.write('x' * 150_000)") as process:
+        assert process.stderr is not None
+        before = time.process_time()
+        await relay_output(process.stderr, sink)
+        assert time.process_time() - before < 1
+    os.close(source)
+    os.close(sink)
+
+
+async def test_a_worker_that_prints_without_end_has_to_wait() -> None:
+    with open(os.devnull, "wb") as sink:  # noqa: ASYNC230
+        async with printing("import os\nwhile True: os.write(2, b'x' * 65536)") as process:
+            assert process.stderr is not None
+            before = time.process_time()
+            with anyio.move_on_after(2):
+                await relay_output(process.stderr, sink.fileno())
+            assert time.process_time() - before < 1
+            taken = psutil.Process(process.pid).io_counters().write_chars
+    assert taken < BURST + 4 * RATE

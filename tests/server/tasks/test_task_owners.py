@@ -1,0 +1,96 @@
+"""Tasks belong to their principals, and each client has a share of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from mcp_bridge import TaskOptions, ToolRegistry, ToolTasks
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.authoring import tool
+from mcp_bridge.contracts.jsonrpc import HEADER_MISMATCH, RpcError
+from mcp_bridge.contracts.tasks import TASKS
+from mcp_bridge.peer.incoming import IncomingRequest
+from mcp_bridge.server.task_run import NoStream
+from tests.kits.http.http_hosting import ENVELOPE, hosted, stateless_request
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.questions.asking_kit import bridge_of, code_of
+
+AT_ONCE = TaskOptions(most=4, tools={"*": ToolTasks(after=0)})
+META = {**ENVELOPE, "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
+IDS = itertools.count()
+
+
+def make_bridge() -> Bridge:
+    """A bridge with a tool that never ends."""
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        await anyio.sleep_forever()
+
+    return bridge_of(registry, tasks=AT_ONCE)
+
+
+@asynccontextmanager
+async def running(bridge: Bridge) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        await group.start(bridge.endpoint.run)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def ask(bridge: Bridge, principal: str, method: str, **params: Any) -> Mapping[str, Any]:
+    """The result of a request by this principal."""
+    request = IncomingRequest(
+        next(IDS), method, {**params, "_meta": META}, NoStream(), principal=principal, client=f"principal/{principal}"
+    )
+    result: Mapping[str, Any] = await bridge.endpoint.handle_stateless(request)
+    return result
+
+
+@BOTH_LOOPS
+async def test_a_task_of_another_principal_is_an_unknown_task() -> None:
+    bridge = make_bridge()
+    async with running(bridge):
+        task = (await ask(bridge, "ada", "tools/call", name="work"))["taskId"]
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            errors = []
+            for handle in (task, "x" * 43):
+                with pytest.raises(RpcError) as caught:
+                    await ask(bridge, "eve", method, taskId=handle, inputResponses={})
+                errors.append(caught.value.to_json())
+            assert errors[0] == errors[1]
+        assert (await ask(bridge, "ada", "tasks/get", taskId=task))["status"] == "working"
+
+
+@BOTH_LOOPS
+async def test_one_client_cannot_take_all_tasks() -> None:
+    bridge = make_bridge()
+    async with running(bridge):
+        outcomes = [await ask(bridge, "ada", "tools/call", name="work") for _ in range(4)]
+        assert [result["resultType"] for result in outcomes] == ["task", "task", "task", "complete"]
+        assert code_of(outcomes[3]) == "overloaded"
+        assert (await ask(bridge, "eve", "tools/call", name="work"))["resultType"] == "task"
+
+
+async def test_the_header_mcp_name_must_be_the_handle() -> None:
+    async with hosted(make_bridge()) as (base, _), httpx2.AsyncClient() as http:
+
+        async def post(method: str, params: dict[str, Any], **headers: str) -> dict[str, Any]:
+            sent = stateless_request(method, params, **headers)
+            sent["json"]["params"]["_meta"] = META
+            answer: dict[str, Any] = (await http.post(f"{base}/mcp", **sent)).json()
+            return answer
+
+        task = (await post("tools/call", {"name": "work"}))["result"]["taskId"]
+        named = await post("tasks/get", {"taskId": task}, **{"Mcp-Name": task})
+        assert named["result"]["status"] == "working"
+        for headers in ({}, {"Mcp-Name": "another"}):
+            assert (await post("tasks/get", {"taskId": task}, **headers))["error"]["code"] == HEADER_MISMATCH

@@ -1,0 +1,330 @@
+"""Calls that continue as tasks: io.modelcontextprotocol/tasks (SEP-2663)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, Form, NeedsInput, TaskOptions, ToolError, ToolRegistry, ToolTasks
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.authoring import tool
+from mcp_bridge.contracts.tasks import TASKS
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.questions.asking_kit import (
+    EVERYTHING,
+    HANDSHAKE,
+    NAME,
+    PATIENCE,
+    Json,
+    Talk,
+    accept,
+    bridge_of,
+    code_of,
+    governed,
+    said,
+    talking,
+)
+
+pytestmark = BOTH_LOOPS
+AT_ONCE = TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)})
+ABLE: Json = {**EVERYTHING, "extensions": {TASKS: {}}}
+
+
+def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
+    """A bridge whose calls may continue as tasks."""
+    return bridge_of(registry, tasks=options)
+
+
+async def create(talk: Talk, name: str, **arguments: Any) -> str:
+    """Call a tool whose calls are tasks; the handle."""
+    result = (await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]
+    assert result["resultType"] == "task", result
+    return str(result["taskId"])
+
+
+async def fetch(talk: Talk, task: str, *statuses: str) -> Json:
+    """The task, once it has one of these statuses."""
+    with anyio.fail_after(PATIENCE):
+        while True:
+            result: Json = (await talk.get("tasks/get", {"taskId": task}))["result"]
+            if result["status"] in (statuses or ("completed", "failed", "cancelled")):
+                return result
+
+
+async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
+    registry, release = ToolRegistry(), anyio.Event()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        await ctx.progress(1, 4, "counting")
+        await release.wait()
+        return "four"
+
+    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+        created = (await talk.get("tools/call", {"name": "work"}))["result"]
+        assert created["status"] == "working"
+        assert created["ttlMs"] == 86_400_000
+        assert created["pollIntervalMs"] == 10
+        with anyio.fail_after(PATIENCE):
+            while (await fetch(talk, created["taskId"], "working")).get("statusMessage") != "counting":
+                pass
+        release.set()
+        task = await fetch(talk, created["taskId"])
+        assert task["resultType"] == "complete"
+        assert said(task["result"]) == "four"
+
+
+async def test_a_short_call_has_an_ordinary_result_and_leaves_no_task() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        return "done"
+
+    async with talking(with_tasks(registry, TaskOptions(after=PATIENCE, most=1)), capabilities=ABLE) as talk:
+        for _ in range(3):
+            result = (await talk.get("tools/call", {"name": "work"}))["result"]
+            assert result["resultType"] == "complete"
+            assert said(result) == "done"
+
+
+async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_as_one() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        await ctx.progress(1, message="before the question")
+        return f"Hello, {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
+
+    async with talking(with_tasks(registry, TaskOptions(after=PATIENCE)), capabilities=ABLE) as talk:
+        call = talk.calling("work")
+        questions = await call.asks(meta={"progressToken": "p"})
+        progress = await talk.until(lambda message: message.get("method") == "notifications/progress")
+        assert progress["params"]["message"] == "before the question"
+        assert said(await call.ends({key: accept(name="Ada") for key in questions})) == "Hello, Ada"
+
+
+async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
+    registry, release = ToolRegistry(), anyio.Event()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        name = (await ctx.ask("Who?", NAME)).content["name"]
+        await release.wait()
+        return f"Hello, {name}"
+
+    async with talking(with_tasks(registry, TaskOptions(after=0.5)), capabilities=ABLE) as talk:
+        call = talk.calling("work")
+        questions = await call.asks()
+        created = (await call.go({key: accept(name="Ada") for key in questions}))["result"]
+        assert created["resultType"] == "task"
+        assert "requestState" not in created
+        release.set()
+        assert said((await fetch(talk, created["taskId"]))["result"]) == "Hello, Ada"
+
+
+@pytest.mark.parametrize("style", ["asks", "returns"])
+async def test_questions_of_a_task_are_answered_with_tasks_update(style: str) -> None:
+    registry = ToolRegistry()
+    questions = {"first": Form("First name?", NAME), "second": Form("Second name?", NAME)}
+
+    @tool(registry=registry)
+    async def asks(ctx: CallContext) -> str:
+        answers = await ctx.put(questions)
+        return " ".join(answers[key].content["name"] for key in questions)
+
+    @tool(registry=registry)
+    async def returns(ctx: CallContext) -> Any:
+        if not ctx.answers:
+            return NeedsInput(questions)
+        return " ".join(ctx.answers[key].content["name"] for key in questions)
+
+    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+        task = await create(talk, style)
+        asked = (await fetch(talk, task, "input_required"))["inputRequests"]
+        assert [each["method"] for each in asked.values()] == ["elicitation/create"] * 2
+        update = {"taskId": task, "inputResponses": {"first": accept(name="Ada"), "unknown": accept(name="Eve")}}
+        assert (await talk.get("tasks/update", update))["result"]["resultType"] == "complete"
+        assert list((await fetch(talk, task, "input_required"))["inputRequests"]) == ["second"]
+        await talk.get("tasks/update", {"taskId": task, "inputResponses": {"second": accept(name="Lovelace")}})
+        assert said((await fetch(talk, task))["result"]) == "Ada Lovelace"
+
+
+async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answer() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        return (await ctx.ask("Who?", NAME, key="name")).content["name"]
+
+    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+        task = await create(talk, "work")
+        await fetch(talk, task, "input_required")
+        await talk.get("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="A")}})
+        (key,) = (await fetch(talk, task, "input_required"))["inputRequests"]
+        assert key != "name"
+        await talk.get("tasks/update", {"taskId": task, "inputResponses": {key: accept(name="Ada")}})
+        assert said((await fetch(talk, task))["result"]) == "Ada"
+
+
+async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def fail() -> str:
+        raise ToolError("no paper")
+
+    @tool(registry=registry)
+    async def look(ctx: CallContext) -> str:
+        return str(await ctx.roots())
+
+    async with talking(with_tasks(registry), capabilities={"extensions": {TASKS: {}}}) as talk:
+        failed = await fetch(talk, await create(talk, "fail"))
+        assert failed["status"] == "completed"
+        assert failed["result"]["isError"]
+        broken = await fetch(talk, await create(talk, "look"))
+        assert broken["status"] == "failed"
+        assert broken["error"]["code"] == -32021
+        assert "result" not in broken
+
+
+async def test_cancelling_a_task_cancels_its_call() -> None:
+    registry, begun, ended = ToolRegistry(), anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+        task = await create(talk, "work")
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+        for _ in range(2):  # also of one that has ended
+            answer = (await talk.get("tasks/cancel", {"taskId": task}))["result"]
+            assert answer["resultType"] == "complete"
+        with anyio.fail_after(PATIENCE):
+            await ended.wait()
+        assert (await fetch(talk, task))["status"] == "cancelled"
+
+
+async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() -> None:
+    registry, begun, ended = ToolRegistry(), anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with talking(with_tasks(registry, TaskOptions(after=PATIENCE)), capabilities=ABLE) as talk:
+        number = await talk.ask("tools/call", {"name": "work"})
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+            await talk.cancel(number)
+            await ended.wait()
+
+
+async def test_the_handle_of_nobody_and_of_an_expired_task_is_the_same_error() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        return "done"
+
+    async with talking(with_tasks(registry, AT_ONCE._replace(ttl=0.05)), capabilities=ABLE) as talk:
+        task = await create(talk, "work")
+        assert len(task) >= 43
+        await anyio.sleep(0.1)
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            errors = [
+                (await talk.get(method, {"taskId": each, "inputResponses": {}}))["error"] for each in (task, "x" * 43)
+            ]
+            assert errors[0] == errors[1]
+            assert errors[0]["code"] == -32602
+
+
+async def test_a_client_has_to_declare_the_extension_in_each_request() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        return "done"
+
+    @tool(registry=registry)
+    async def needs_task() -> str:
+        return "done"
+
+    options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
+    async with talking(with_tasks(registry, options)) as talk:
+        assert said((await talk.get("tools/call", {"name": "work"}))["result"]) == "done"
+        for method, params in (
+            ("tools/call", {"name": "needs_task"}),
+            ("tasks/get", {"taskId": "x"}),
+            ("tasks/update", {"taskId": "x", "inputResponses": {}}),
+            ("tasks/cancel", {"taskId": "x"}),
+        ):
+            error = (await talk.get(method, params))["error"]
+            assert error["code"] == -32021
+            assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+
+
+async def test_handshake_clients_get_ordinary_results() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        return "done"
+
+    @tool(registry=registry)
+    async def needs_task() -> str:
+        return "done"
+
+    options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
+    async with talking(with_tasks(registry, options), version=HANDSHAKE, capabilities=ABLE) as talk:
+        assert said((await talk.get("tools/call", {"name": "work"}))["result"]) == "done"
+        assert code_of((await talk.get("tools/call", {"name": "needs_task"}))["result"]) == "missing_capability"
+        assert (await talk.get("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
+
+
+async def test_a_server_without_tasks_declares_none() -> None:
+    async with talking(ToolRegistry(), capabilities=ABLE) as talk:
+        assert "extensions" not in (await talk.get("server/discover", {}))["result"]["capabilities"]
+        assert (await talk.get("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
+    async with talking(with_tasks(ToolRegistry()), capabilities=ABLE) as talk:
+        assert (await talk.get("server/discover", {}))["result"]["capabilities"]["extensions"] == {TASKS: {}}
+
+
+async def test_too_many_tasks_are_rejected() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work() -> str:
+        await anyio.sleep_forever()
+
+    async with talking(with_tasks(registry, AT_ONCE._replace(most=2)), capabilities=ABLE) as talk:
+        tasks = [await create(talk, "work") for _ in range(2)]
+        assert code_of((await talk.get("tools/call", {"name": "work"}))["result"]) == "overloaded"
+        for task in tasks:
+            await talk.get("tasks/cancel", {"taskId": task})
+
+
+async def test_tasks_have_a_time_limit_of_their_own() -> None:
+    registry = governed(timeout=0.05)
+
+    @tool(registry=registry)
+    async def work(seconds: float) -> str:
+        await anyio.sleep(seconds)
+        return "done"
+
+    options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=0.4)})
+    async with talking(with_tasks(registry, options), capabilities=ABLE) as talk:
+        assert said((await fetch(talk, await create(talk, "work", seconds=0.1)))["result"]) == "done"
+        assert code_of((await fetch(talk, await create(talk, "work", seconds=PATIENCE)))["result"]) == "timeout"

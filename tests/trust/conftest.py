@@ -1,0 +1,13 @@
+"""Fixtures of the tests of trust."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_bridge.sources.upstream import source
+
+
+@pytest.fixture(autouse=True)
+def patient_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for servers instead of publishing what was stored: these tests are about what servers offer now."""
+    monkeypatch.setattr(source, "STORED_PATIENCE", 20.0)

@@ -1,0 +1,87 @@
+"""Schemas of other servers cannot make the gateway slow, and read nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge.testing import connect
+from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool, list_tools
+
+CPU = 2.0
+"""Seconds of CPU time that nothing may take. Without bounds, each of these would take far longer, or never end."""
+
+
+def nest(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def double(levels: int) -> dict[str, Any]:
+    parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**parts, f"d{levels}": {}}}
+
+
+BOMBS: dict[str, Any] = {
+    "too deep": nest(40),
+    "too many values": {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}},
+    "too large": {"type": "object", "properties": {"a": {"enum": ["x" * 300_000]}}},
+    "doubling references": double(30),
+    "many references": double(13),
+    "reference to the network": {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}},
+    "reference to a file": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+    "relative reference": {"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}},
+    "look-around": {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=a)b"}}},
+    "backreference": {"type": "object", "properties": {"a": {"type": "string", "pattern": r"(a+)\1"}}},
+    "too many patterns": {"type": "object", "anyOf": [{"pattern": "a"}] * 251},
+    "repetitions": {"type": "object", "properties": {"a": {"type": "string", "pattern": "((x{1,999}){1,999}){1,999}"}}},
+}
+
+
+@pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
+@pytest.mark.parametrize("kind", BOMBS)
+async def test_a_bomb_is_not_published_and_the_reason_is_reported(tmp_path: Path, kind: str, side: str) -> None:
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool("bomb", **{side: BOMBS[kind]}), describe_tool("good"))
+    bridge = gateway.build()
+    before = time.process_time()
+    async with connect(bridge) as client:
+        connected = time.process_time()
+        assert set(await list_tools(client)) == {"files__good"}
+    assert connected - before < CPU
+    assert "tool 'bomb' is not published" in bridge.problems["files"][0] or "files__bomb" in bridge.problems["files"][0]
+
+
+COSTLY = {
+    "catastrophic pattern": {"type": "string", "pattern": "^(a+)+$"},
+    "ambiguous pattern": {"type": "string", "pattern": "^(a|a|aa)*$"},
+    "alternatives": {"anyOf": [{"anyOf": [{"pattern": f"^(a*)*{n}$"} for n in range(12)]} for _ in range(20)]},
+    "names of properties": {"patternProperties": {f"^(a*)*{n}$": False for n in range(249)}},
+    "references": {"$ref": "#/$defs/d0"},
+    "unique items": {"uniqueItems": True},
+}
+TEXT = "a" * 30_000 + "b"
+VALUES = {"unique items": [[n] for n in range(20_000)], "names of properties": {TEXT: 1}}
+
+
+@pytest.mark.parametrize("kind", COSTLY)
+async def test_no_call_takes_long_because_of_a_schema(tmp_path: Path, kind: str) -> None:
+    """Python's own regular expressions would never come to an end here."""
+    schema = {"type": "object", "properties": {"a": COSTLY[kind]}, "$defs": double(11)["$defs"]}
+    value = VALUES.get(kind, TEXT)
+    output = {} if kind == "names of properties" else {"outputSchema": schema}  # the official client uses `re` for it
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool("costly", inputSchema=schema, **output), structured={"a": value})
+    spent = []
+    async with connect(gateway.build()) as client:
+        assert "files__costly" in await list_tools(client)
+        for _ in range(3):
+            before = time.process_time()
+            await client.call_tool("files__costly", {"a": value})
+            spent.append(time.process_time() - before)
+    assert min(spent) < CPU

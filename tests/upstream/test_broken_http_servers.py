@@ -1,0 +1,136 @@
+"""A server over HTTP that is broken in any way affects only its own tools."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_bridge.registry.registry import ToolRegistry
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.upstream.upstream_kit import (
+    Json,
+    call_text,
+    connect_gateway,
+    find_free_port,
+    list_names,
+    run_http_server,
+    run_source,
+    wait_for_state,
+    wait_for_tool,
+)
+
+pytestmark = pytest.mark.anyio
+SHORT = {"timeout": "2s"}
+NEVER_READY = {
+    "hanging": "did not start within 2 seconds",
+    "500": "HTTP status 500",
+    "redirect": "redirects to another address (HTTP status 307)",
+}
+AT_CALLS = {
+    "endless body": "something else than the response",
+    "endless event": "ended during the call",
+    "garbage events": "the response has ended early",
+    "floods events": "did not finish within 2 seconds",
+    "cut": "ended during the call",
+    "wrong ids": "something else than the response",
+    "crash in call": "ended during the call",
+    "hang in call": "something else than the response",
+}
+SSE = {
+    "hanging": "did not start within 2 seconds",
+    "500": "500",
+    "no endpoint": "did not start within 2 seconds",
+    "foreign endpoint": "no endpoint on its own host",
+}
+
+
+def write_url(address: str, **options: object) -> Json:
+    return {"url": f"{address}/mcp", "start_timeout": 2, **options}
+
+
+@pytest.mark.parametrize("fault", [*NEVER_READY, *AT_CALLS])
+async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path: Path) -> None:
+    with run_http_server() as good, run_http_server(fault) as broken:
+        servers = {"good": write_url(good), "broken": write_url(broken)}
+        began = time.monotonic()
+        async with connect_gateway(tmp_path, servers, limits=SHORT) as client:
+            assert await call_text(client, "good__echo") == "hello"
+            assert time.monotonic() - began < 4  # usually less than 1.5
+            if fault in AT_CALLS:
+                await wait_for_tool(client, "broken__echo")
+                assert AT_CALLS[fault] in await call_text(client, "broken__echo")
+            for _ in range(10):
+                began = time.monotonic()
+                assert await call_text(client, "good__echo") == "hello"
+                assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("fault", NEVER_READY)
+async def test_the_status_says_why_a_server_does_not_work(fault: str, tmp_path: Path) -> None:
+    with run_http_server(fault) as address:
+        async with run_source(write_url(address), tmp_path) as (source, client):
+            assert NEVER_READY[fault] in (await wait_for_state(source, "broken")).reason
+            assert await list_names(client) == []
+
+
+@pytest.mark.parametrize("fault", SSE)
+async def test_the_status_says_why_a_server_of_the_older_transport_does_not_work(fault: str, tmp_path: Path) -> None:
+    entry = {"transport": "sse", "start_timeout": 2}
+    with run_http_server(fault) as address:
+        async with run_source({"url": f"{address}/sse", **entry}, tmp_path) as (source, _):
+            assert SSE[fault] in (await wait_for_state(source, "broken")).reason
+
+
+@BOTH_LOOPS
+async def test_a_server_that_is_started_later_is_used_within_a_second(tmp_path: Path, anyio_backend: str) -> None:
+    port = find_free_port()
+    registry, published = ToolRegistry(), anyio.Event()
+    registry.watch(published.set)
+    entry = write_url(f"http://127.0.0.1:{port}")
+    async with run_source(entry, tmp_path, registry=registry) as (source, client):
+        assert "cannot be reached" in (await wait_for_state(source, "broken")).reason
+        with run_http_server(port=port):
+            with anyio.fail_after(10):  # usually after 0.5 to 2 seconds, depending on the failures until now
+                await published.wait()
+            assert await call_text(client, "echo") == "hello"
+
+
+@BOTH_LOOPS
+async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, anyio_backend: str) -> None:
+    port = find_free_port()
+    entry = write_url(f"http://127.0.0.1:{port}")
+    with run_http_server(port=port):
+        async with run_source(entry, tmp_path) as (source, client):
+            assert await call_text(client, "echo") == "hello"
+            assert "ended during the call" in await call_text(client, "echo", "crash")
+            with anyio.fail_after(20):  # the first call may still find an open connection
+                while "is not available: the server cannot be reached" not in await call_text(client, "echo"):
+                    pass
+            assert source.status.state != "ready"
+            assert await list_names(client) == ["echo"]
+            with run_http_server(port=port):
+                began = time.monotonic()
+                assert await call_text(client, "echo") == "hello"
+                assert time.monotonic() - began < 2  # usually 0.3
+                assert (await wait_for_state(source, "ready")).reason == ""
+
+
+async def test_a_call_that_finds_its_session_lost_is_made_again_in_a_new_one(tmp_path: Path) -> None:
+    with run_http_server("session lost") as address:
+        async with run_source(write_url(address), tmp_path) as (_, client):
+            assert [await call_text(client, "echo", text) for text in ("a", "b", "c")] == ["a", "b", "c"]
+
+
+async def test_a_server_of_the_older_transport_that_comes_back_is_used(tmp_path: Path) -> None:
+    port = find_free_port()
+    entry = {"url": f"http://127.0.0.1:{port}/sse", "transport": "sse"}
+    with run_http_server(port=port):
+        async with run_source(entry, tmp_path) as (source, client):
+            assert await call_text(client, "echo") == "hello"
+            assert "ended during the call" in await call_text(client, "echo", "crash")
+            with run_http_server(port=port):
+                assert await call_text(client, "echo") == "hello"
+                await wait_for_state(source, "ready")

@@ -1,0 +1,144 @@
+"""With `sessions: client`, each client has its own connection to a server, and so its own state there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+
+from tests.kits.http.http_hosting import STATELESS, Road, hosted
+from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
+from tests.kits.upstream.upstream_kit import Json, wait_for_tool
+from tests.upstream.test_several_clients import NAMES
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
+COUNTER = Path(__file__).parents[1] / "kits/upstream/counter_server.py"
+ENTRY = {"command": sys.executable, "args": ["-I", "-S", str(COUNTER)], "sessions": "client"}
+
+
+@contextlib.asynccontextmanager
+async def host(entry: Json, folder: Path) -> AsyncIterator[str]:
+    """Serve a bridge in front of one server over HTTP; yield its address once it is connected."""
+    async with contextlib.AsyncExitStack() as stack:
+        base, _ = await stack.enter_async_context(hosted(build_bridge(entry, folder)))
+        yield base
+
+
+def connect(base: str, mode: str = "legacy", **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
+    """Connect a client."""
+    return Road("http", mode).to(base, cache=None, **options)
+
+
+async def count(client: Client, **arguments: Any) -> tuple[int, int]:
+    """Call the counter; return how often it was called, and its process."""
+    result = await call_structured(client, "count", arguments)
+    return result["count"], result["pid"]
+
+
+async def wait_until_ended(pid: int) -> None:
+    """Wait until a process is gone."""
+    with anyio.fail_after(20):
+        while is_running(pid):  # noqa: ASYNC110 - a process of another parent
+            await anyio.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_the_state_of_each_client_is_its_own(tmp_path: Path) -> None:
+    async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+        await wait_for_tool(ada, "count")
+        counts = [await count(client) for client in (ada, ada, bob, ada)]
+    assert [number for number, _ in counts] == [1, 2, 1, 3]
+    assert len({pid for _, pid in counts}) == 2
+
+
+async def test_clients_of_a_shared_server_share_its_state(tmp_path: Path) -> None:
+    async with host({**ENTRY, "sessions": "shared"}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+        await wait_for_tool(ada, "count")
+        assert [(await count(client))[0] for client in (ada, bob)] == [1, 2]
+
+
+async def test_clients_without_a_session_share_the_first_connection(tmp_path: Path) -> None:
+    async with host(ENTRY, tmp_path) as base, connect(base, STATELESS) as ada, connect(base, STATELESS) as bob:
+        await wait_for_tool(ada, "count")
+        assert [(await count(client))[0] for client in (ada, bob)] == [1, 2]
+
+
+async def test_the_process_of_a_client_ends_when_it_disconnects(tmp_path: Path) -> None:
+    async with host(ENTRY, tmp_path) as base, connect(base) as ada:
+        await wait_for_tool(ada, "count")
+        _, kept = await count(ada)
+        async with connect(base) as bob:
+            _, ended = await count(bob)
+        await wait_until_ended(ended)
+        assert is_running(kept)
+        assert (await count(ada)) == (2, kept)
+
+
+async def test_an_idle_connection_ends_and_the_next_call_opens_another(tmp_path: Path) -> None:
+    async with host({**ENTRY, "session_idle": 0.2}, tmp_path) as base, connect(base) as ada:
+        await wait_for_tool(ada, "count")
+        _, ended = await count(ada)
+        await wait_until_ended(ended)
+        number, pid = await count(ada)
+        assert number == 1
+        assert pid != ended
+
+
+async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_path: Path) -> None:
+    async with host({**ENTRY, "session_limit": 1}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+        await wait_for_tool(ada, "count")
+        _, first = await count(ada)
+        assert (await count(bob))[0] == 1
+        assert not is_running(first)
+        assert (await count(ada))[0] == 1
+
+
+async def test_a_crash_in_the_process_of_a_client_affects_no_other(tmp_path: Path) -> None:
+    async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+        await wait_for_tool(ada, "count")
+        await count(ada)
+        await count(bob)
+        assert (await ada.call_tool("count", {"crash": True})).is_error
+        assert [(await count(client))[0] for client in (ada, bob)] == [1, 2]
+
+
+async def test_all_processes_of_clients_end_with_the_bridge(tmp_path: Path) -> None:
+    async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+        await wait_for_tool(ada, "count")
+        pids = [(await count(client))[1] for client in (ada, bob)]
+    assert [pid for pid in pids if is_running(pid)] == []
+
+
+async def test_questions_over_stdio_reach_all_clients_at_once(tmp_path: Path) -> None:
+    answers: dict[str, Any] = {}
+    with warnings.catch_warnings(), Way("stdio", "handshake").run_server() as entry:
+        warnings.simplefilter("ignore")  # sampling and roots are deprecated
+        async with host({**entry, "sessions": "client"}, tmp_path) as base, contextlib.AsyncExitStack() as stack:
+            clients = {name: await stack.enter_async_context(connect(base, **Host(name).options)) for name in NAMES[:2]}
+            await wait_for_tool(clients["Ada"], "ask_form")
+
+            async def ask(name: str) -> None:
+                result = await call_structured(clients[name], "ask_form")  # raises for an error
+                answers[name] = result["answer"]["content"]["name"]
+
+            async with anyio.create_task_group() as tasks:
+                for name in clients:
+                    tasks.start_soon(ask, name)
+                    tasks.start_soon(ask, name)
+    assert answers == {name: name for name in clients}

@@ -1,0 +1,91 @@
+"""Twenty servers of several kinds of which five are broken; and how much memory broken ones may take."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.kits.processes.processes_kit import a_token, carrying, command, is_gone
+from tests.kits.upstream.upstream_kit import Json, call_text, list_names, run_http_server, write_command, write_settings
+
+pytestmark = pytest.mark.anyio
+BROKEN = ("crash at start", "never reads", "hang in list", "endless garbage")
+MEGABYTE = 1024**2
+
+
+@contextlib.asynccontextmanager
+async def serve(folder: Path, servers: Json, token: str) -> AsyncIterator[Client]:
+    """Connect the official client to a bridge in a process of its own, whose command line ends with the token."""
+    (folder / token).mkdir()
+    settings = write_settings(folder / token, servers, limits={"timeout": "20s"})
+    program, *arguments = command("--no-guard", str(settings))
+    async with Client(stdio_client(StdioServerParameters(command=program, args=arguments)), cache=None) as client:
+        yield client
+
+
+def find_bridge(token: str) -> psutil.Process:
+    """Return the process of the bridge."""
+    (found,) = [one for one in map(psutil.Process, carrying(token)) if "mcp_bridge" in one.cmdline()]
+    return found
+
+
+async def test_fifteen_good_servers_are_served_beside_five_broken_ones(tmp_path: Path) -> None:
+    token = a_token()
+    with run_http_server() as address:
+        good: Json = {f"stdio{number}": write_command(token=token) for number in range(9)}
+        good |= {f"http{number}": {"url": f"{address}/mcp"} for number in range(5)}
+        good["sse"] = {"url": f"{address}/sse", "transport": "sse"}
+        broken: Json = {f"bad{number}": write_command(fault, token) for number, fault in enumerate(BROKEN)}
+        broken["refused"] = {"url": "http://127.0.0.1:9/mcp"}
+        began = time.monotonic()
+        async with serve(tmp_path, {**broken, **good}, token) as client:
+            assert await call_text(client, "stdio0__echo") == "hello"
+            assert time.monotonic() - began < 6  # less than 2 seconds on an idle machine
+            with anyio.fail_after(20):
+                while len(await list_names(client)) < 15:  # noqa: ASYNC110 - on a busy machine, some are late
+                    await anyio.sleep(0.1)
+            assert set(await list_names(client)) == {f"{name}__echo" for name in good}
+            for name in good:
+                assert await call_text(client, f"{name}__echo", name) == name
+    is_gone(token)
+
+
+@pytest.mark.parametrize(
+    "fault", ["long line", "endless line", "floods notifications", "floods requests", "floods replies", "stops reading"]
+)
+async def test_a_broken_server_takes_a_bounded_amount_of_memory(fault: str, tmp_path: Path) -> None:
+    token = a_token()
+    async with serve(tmp_path, {"bad": write_command(fault, token), "good": write_command()}, token) as client:
+        bridge = find_bridge(token)
+        before, highest = bridge.memory_info().rss, 0
+        with anyio.move_on_after(5):
+            for number in range(100):
+                await call_text(client, "good__echo", "x" * 10_000)
+                if number in {0, 50}:
+                    with anyio.move_on_after(2):
+                        await call_text(client, "bad__echo", "long")
+                highest = max(highest, bridge.memory_info().rss)
+                await anyio.sleep(0.02)
+        assert highest - before < 160 * MEGABYTE
+        assert await call_text(client, "good__echo") == "hello"
+
+
+async def test_calls_to_a_server_that_does_not_read_take_a_bounded_amount_of_memory(tmp_path: Path) -> None:
+    token = a_token()
+    async with serve(tmp_path, {"bad": write_command("stops reading", token)}, token) as client:
+        bridge = find_bridge(token)
+        assert await call_text(client, "bad__echo") == "hello"
+        before, texts = bridge.memory_info().rss, []
+        for _ in range(16):
+            with anyio.move_on_after(0.3):
+                texts.append(await call_text(client, "bad__echo", "x" * 3 * MEGABYTE))
+        assert bridge.memory_info().rss - before < 200 * MEGABYTE
+        assert any("ended during the call" in text for text in texts)

@@ -1,0 +1,96 @@
+"""Several clients share one server: each question reaches the client whose call asks it, or nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+
+from tests.kits.http.http_hosting import Road, hosted
+from tests.kits.upstream.everything_kit import (
+    ERAS,
+    Host,
+    Way,
+    build_bridge,
+    call_structured,
+    wait_for_names,
+)
+from tests.kits.upstream.upstream_kit import wait_for_tool
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
+NAMES = ("Ada", "Bob", "Cleo")
+
+
+@contextlib.asynccontextmanager
+async def connect_all(way: Way, folder: Path, mode: str) -> AsyncIterator[dict[str, Client]]:
+    """Connect several clients over HTTP to a bridge in front of one server."""
+    with warnings.catch_warnings(), way.run_server() as entry:
+        warnings.simplefilter("ignore")  # sampling and roots are deprecated
+        async with contextlib.AsyncExitStack() as stack:
+            base, _ = await stack.enter_async_context(hosted(build_bridge(entry, folder)))
+            roads = {name: Road("http", mode).to(base, cache=None, **Host(name).options) for name in NAMES}
+            clients = {name: await stack.enter_async_context(road) for name, road in roads.items()}
+            await wait_for_tool(clients["Ada"], "ask_form")
+            yield clients
+
+
+async def ask_all(clients: dict[str, Client]) -> dict[str, Any]:
+    """Let the calls of all clients ask at the same time, each until it has an answer."""
+    answers: dict[str, Any] = {}
+
+    async def ask_until_answered(name: str, client: Client) -> None:
+        for _ in range(20):
+            result = await client.call_tool("ask_form", {})
+            if not result.is_error:
+                answers[name] = (result.structured_content or {})["answer"]["content"]["name"]
+                return
+        answers[name] = "no answer"
+
+    async with anyio.create_task_group() as tasks:
+        for name, client in clients.items():
+            tasks.start_soon(ask_until_answered, name, client)
+    return answers
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("way", [Way("http", "handshake"), Way("http", "stateless"), Way("stdio", "dual")], ids=str)
+async def test_a_server_whose_messages_name_their_request_asks_all_clients_at_once(
+    way: Way, mode: str, tmp_path: Path
+) -> None:
+    async with connect_all(way, tmp_path, mode) as clients:
+        assert await ask_all(clients) == {name: name for name in NAMES}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("way", [Way("stdio", "handshake"), Way("sse", "handshake")], ids=str)
+async def test_a_question_that_could_be_of_two_clients_is_an_error_and_then_calls_take_turns(
+    way: Way, mode: str, tmp_path: Path
+) -> None:
+    async with connect_all(way, tmp_path, mode) as clients:
+        assert await ask_all(clients) == {name: name for name in NAMES}
+
+
+async def test_a_server_is_subscribed_to_from_the_first_client_to_the_last(tmp_path: Path) -> None:
+    async with connect_all(Way("stdio", "handshake"), tmp_path, "legacy") as clients:
+        for name in NAMES:
+            await clients[name].subscribe_resource("note://one")
+        assert (await call_structured(clients["Ada"], "show_subscribed"))["names"] == ["note://one"]
+        await clients["Ada"].unsubscribe_resource("note://one")
+        await clients["Bob"].unsubscribe_resource("note://one")
+        assert (await call_structured(clients["Ada"], "show_subscribed"))["names"] == ["note://one"]
+        await clients["Cleo"].unsubscribe_resource("note://one")
+        await wait_for_names(clients["Ada"], "show_subscribed", lambda names: names == [])
+
+
+async def test_a_new_connection_to_a_server_has_the_subscriptions_again(tmp_path: Path) -> None:
+    async with connect_all(Way("stdio", "handshake"), tmp_path, "legacy") as clients:
+        await clients["Ada"].subscribe_resource("note://one")
+        with contextlib.suppress(Exception):
+            await clients["Ada"].call_tool("end", {})
+        await wait_for_names(clients["Ada"], "show_subscribed", lambda names: names == ["note://one"])
