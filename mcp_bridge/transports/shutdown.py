@@ -176,11 +176,12 @@ class ShutdownSignals:
         if self._guard is None:
             self._count += 1
             return True
-        known, self._count = self._count, 0
-        for each in self._before:
-            if each != self._guard.relay_signal:
-                self._count += max(self._direct[each], self._guard.count_signals(each))
-        return self._count > known
+        relay = self._guard.relay_signal
+        total = sum(max(self._direct[each], self._guard.count_signals(each)) for each in self._before if each != relay)
+        if total <= self._count:  # compared last: the other of the two ways may have interrupted this method
+            return False
+        self._count = total
+        return True
 
     def _exit_after(self, seconds: float) -> None:
         """Exit after `seconds` if a blocked loop, or a call that ignores its cancellation, holds the process."""

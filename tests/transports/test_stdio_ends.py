@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.runtime.supervisor import SharedNumbers, Supervisor
 from mcp_bridge.transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE, Talk, served
@@ -175,6 +177,28 @@ async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> N
                 Context().run(lambda: (signal.raise_signal(signal.SIGTERM), None))
                 with anyio.fail_after(PATIENCE):
                     await heard.wait()
+
+
+async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_interrupts_the_other() -> None:
+    class Relaying(Supervisor):
+        """Relays the signal in the moment in which the server counts it."""
+
+        relayed = False
+
+        def count_signals(self, number: int) -> int:
+            if number == signal.SIGTERM and not self.relayed:
+                self.relayed = True
+                shared[SharedNumbers.COUNTS + number] += 1
+                os.kill(os.getpid(), self.relay_signal)
+            return super().count_signals(number)
+
+    called: list[str] = []
+    shared = SharedNumbers()
+    ending = ShutdownSignals(guard=Relaying(shared))
+    with ending, ending.handle_while_serving(lambda: called.append("drain"), lambda: called.append("now"), PATIENCE):
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.wait_all_tasks_blocked()
+    assert called == ["drain"]
 
 
 async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() -> None:
