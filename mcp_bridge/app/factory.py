@@ -23,7 +23,7 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.contracts.tasks import TaskOptions, ToolTasks
+from mcp_bridge.contracts.tasks import MEMORY, TaskOptions, ToolTasks
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.registry.plugins import FILE_STORES, load_source_type, make_store
@@ -144,7 +144,8 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
     if settings.tasks is None:
         return None
     tools = {pattern: ToolTasks(**one.model_dump()) for pattern, one in settings.tasks.tools.items()}
-    return TaskOptions(**settings.tasks.model_dump(exclude={"tools"}), tools=tools)
+    options = TaskOptions(**settings.tasks.model_dump(exclude={"tools", "workers_only"}), tools=tools)
+    return options._replace(concurrency=0) if settings.tasks.workers_only and options.url != MEMORY else options
 
 
 def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:

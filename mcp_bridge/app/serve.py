@@ -184,6 +184,19 @@ async def serve_local_socket(
         await local_socket.serve(bridge.endpoint, listener, idle=idle, drain=bridge.drain, ending=ending)
 
 
+async def run_worker(bridge: Bridge, ready: Callable[[], None], ending: ShutdownSignals) -> None:
+    """Run tasks that servers with the same settings have created, until a signal arrives.
+
+    The first signal lets running tasks end for `bridge.drain` seconds. Raises ConfigError or SourceError if there are
+    no tools.
+    """
+    endpoint = bridge.endpoint
+    async with _run_cancellable(bridge, ending, ready):
+        await bridge.wait_until_started()
+        with anyio.CancelScope() as scope, ending.handle_while_serving(scope.cancel, scope.cancel, bridge.drain):
+            await endpoint.run_worker()
+
+
 @contextlib.asynccontextmanager
 async def _run_cancellable(
     bridge: Bridge, ending: ShutdownSignals | None, ready: Callable[[], None] = lambda: None

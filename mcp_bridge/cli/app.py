@@ -34,6 +34,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
+    "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
     "read": Command(options.ReadOptions, "reading:read_resource"),
@@ -83,7 +84,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "serve", "shared", "approvals", "approve", "login"),
+        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

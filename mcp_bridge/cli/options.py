@@ -299,6 +299,18 @@ class LockOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Run the tasks that servers with the same settings create in Redis, on this or another machine."""
+
+    file: SettingsArgument = None
+    concurrency: Annotated[
+        int | None, Option(metavar="N", min=1, help="How many tasks run at once. Default: `tasks.concurrency`.")
+    ] = None
+    log_level: LogLevelOption = "warning"
+    log_file: Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApproveOptions:
     """Show how tools of other servers have changed, and accept them. Exits with 1 if any is not accepted."""
 

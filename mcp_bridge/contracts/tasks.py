@@ -9,6 +9,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 TASKS = "io.modelcontextprotocol/tasks"
 """The identifier of the extension."""
 
+MEMORY = "memory://"
+"""The URL of tasks that are kept in the memory of the server."""
+
 TaskMode = Literal["forbidden", "optional", "required"]
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -39,6 +42,11 @@ class TaskOptions(NamedTuple):
         most: The most tasks that are kept at once. One of several clients has at most three quarters of them.
         size: The most bytes of the results that are kept.
         tools: Options of single tools, by patterns of their names; the first pattern that matches applies.
+        url: Where tasks are kept: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
+        concurrency: How many tasks this process runs at once. With Redis it may be 0: other processes run them.
+        lease: Redis: how many seconds after its process has ended a task is started again in another one.
+        attempts: Redis: how often a task is started before it fails, if each process that ran it has ended.
+        drain: Redis: how many seconds the tasks of this process have to end with it, before others start them again.
     """
 
     after: float = 10.0
@@ -48,6 +56,11 @@ class TaskOptions(NamedTuple):
     most: int = 1024
     size: int = 256 * 1024 * 1024
     tools: Mapping[str, ToolTasks] = {}
+    url: str = MEMORY
+    concurrency: int = 10
+    lease: float = 30.0
+    attempts: int = 3
+    drain: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +73,7 @@ class TaskOrder:
         created: In seconds since 1970.
         ttl: In seconds from `created`.
         timeout: In seconds of running.
+        run: Which run of the task this is, counted from 1. Only a task whose process has ended runs again.
     """
 
     id: str
@@ -71,6 +85,7 @@ class TaskOrder:
     created: float
     ttl: float
     timeout: float
+    run: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -253,6 +253,13 @@ class Endpoint:
                 await tasks.start(self._tasks.run_tasks)
             task_status.started()
 
+    async def run_worker(self) -> None:
+        """Run tasks that servers have created, and serve no client, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._runner.run)
+            if self._tasks is not None:
+                await self._tasks.run_tasks()
+
     def limit_subscriptions(self, most: int) -> None:
         """Limit the number of concurrent subscriptions/listen streams: each may hold a connection."""
         self._notifier.limit_streams(most)

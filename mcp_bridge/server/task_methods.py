@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.contracts.errors import CallError, MissingCapability, Overloaded
+from mcp_bridge._version import DISTRIBUTION
+from mcp_bridge.contracts.errors import CallError, ConfigError, MissingCapability, Overloaded
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import (
+    MEMORY,
     TASKS,
     RunnableTask,
     TaskEngine,
@@ -69,7 +71,7 @@ class TaskMethods:
         self._get_store = get_store
         self._pipelines: dict[float, Pipeline] = {}
         self._sealer: StateSealer | None = None
-        self._engine: TaskEngine = _make_engine(options)
+        self._engine: TaskEngine = _make_engine(options, audience, responses.redactor.redact_value)
 
     @property
     def extensions(self) -> Mapping[str, Any]:
@@ -253,10 +255,17 @@ class TaskMethods:
         return str(json.loads(self._get_sealer().open(sealed, **_bind(request))))
 
 
-def _make_engine(options: TaskOptions) -> TaskEngine:
-    from mcp_bridge.engines.memory import MemoryTasks
+def _make_engine(options: TaskOptions, name: str, redact: Callable[[Any], Any]) -> TaskEngine:
+    if options.url == MEMORY:
+        from mcp_bridge.engines.memory import MemoryTasks
 
-    return MemoryTasks(options)
+        return MemoryTasks(options)
+    try:
+        from mcp_bridge.engines.redis import RedisTasks
+    except ImportError as error:
+        hint = f"Run `pip install '{DISTRIBUTION}[tasks]'`, or write `{MEMORY}`"
+        raise ConfigError("tasks in Redis need docket", where="tasks.url", hint=hint) from error
+    return RedisTasks(options, name, redact=redact)
 
 
 def _supports_tasks(request: Request) -> bool:

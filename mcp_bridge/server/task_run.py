@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -24,6 +25,10 @@ from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.pending_question import AnswerRecord, PendingQuestion
 from mcp_bridge.server.questions import QuestionRequest
 from mcp_bridge.server.requests import Request
+
+
+RUNS = "mcp-bridge/runs"
+"""The key in `_meta` of a result whose task has run more than once: how often."""
 
 
 class NoStream:
@@ -61,6 +66,10 @@ class TaskContext(ServedContext):
         self._run = run
         self.set_request(None)
         self.ask_through(run)
+
+    @property
+    def idempotency_key(self) -> str:
+        return sha256(self._run.order.id.encode()).hexdigest()
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Record the progress. Values that do not increase are dropped."""
@@ -163,6 +172,8 @@ class TaskRun:
     def _open_question(self, pending: PendingQuestion) -> None:
         """Open a question under a name that no other question of this task has had."""
         name, count = pending.key, len(self._names)
+        if self.order.run > 1:  # an answer may still arrive for a question of an earlier run
+            name = f"{name}-run{self.order.run}"
         while not name or name in self._names:
             count += 1
             name = f"{pending.key or 'q'}-{count}"
@@ -177,6 +188,8 @@ class TaskRun:
     def _finish(
         self, status: TaskStatus, error: RpcError | None = None, *, result: Mapping[str, Any] | None = None
     ) -> None:
+        if result is not None and self.order.run > 1:
+            result = {**result, "_meta": {**(result.get("_meta") or {}), RUNS: self.order.run}}
         problem = {"error": error.to_json(), "message": error.message} if error is not None else {}
         self._change(status=status, result=result, requests={}, **problem)
 

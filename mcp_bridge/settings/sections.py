@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcp_bridge.contracts.tasks import MEMORY
 from mcp_bridge.settings.values import (
     Delay,
     Duration,
@@ -14,6 +15,7 @@ from mcp_bridge.settings.values import (
     PrincipalName,
     Scope,
     Size,
+    TaskUrl,
     TokenReference,
     Url,
     Whole,
@@ -254,6 +256,28 @@ class TaskSettings(SettingsModel):
     )
     size: Size = Field(
         default=256 * 1024 * 1024, description="The maximum size of the kept results, above which no task is created."
+    )
+    url: TaskUrl = Field(
+        default=MEMORY,
+        description="Where tasks are kept: `memory://`, or Redis at `redis://`, `rediss://` or `unix://`, from which "
+        "several servers and workers with these settings share them.",
+    )
+    concurrency: Whole = Field(
+        default=10, ge=1, le=10_000, description="Redis: how many tasks a server or worker runs at once."
+    )
+    workers_only: bool = Field(
+        default=False, description="Redis: whether only `mcp-bridge worker` runs tasks, not `mcp-bridge serve`."
+    )
+    lease: Duration = Field(
+        default=30.0,
+        ge=1,
+        description="Redis: how long after its process has ended, or lost its connection, a task starts again.",
+    )
+    attempts: Whole = Field(
+        default=3,
+        ge=1,
+        le=1000,
+        description="Redis: how often a task is started before it fails, if each process that ran it has ended.",
     )
     tools: dict[str, ToolTaskSettings] = Field(
         default={},

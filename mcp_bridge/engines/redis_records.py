@@ -1,0 +1,190 @@
+"""The records of tasks in Redis: order and state, changed by scripts that run atomically there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import orjson
+from redis.asyncio import BlockingConnectionPool, Redis
+
+from mcp_bridge.contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
+
+CONNECTIONS = 16
+"""The most connections of a process for records. Further requests wait for one."""
+PATIENCE = 5.0
+"""Seconds within which Redis has to answer, and a connection has to be free."""
+_FORGET = """
+local function forget(id)
+  redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], id) or 0)
+  redis.call('HDEL', KEYS[2], id)
+  redis.call('ZREM', KEYS[1], id)
+end
+"""
+"""KEYS: 1 all tasks by the time at which they expire, 2 the sizes of results, 3 the sum of these sizes."""
+_CREATE = f"""{_FORGET}
+local id, now, expires = ARGV[1], ARGV[2], ARGV[3]
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do forget(old) end
+redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) or redis.call('ZCARD', KEYS[5]) >= tonumber(ARGV[5])
+  or tonumber(redis.call('GET', KEYS[3]) or 0) >= tonumber(ARGV[6]) then return 0 end
+redis.call('ZADD', KEYS[1], expires, id)
+redis.call('ZADD', KEYS[5], expires, id)
+redis.call('HSET', KEYS[4], 'order', ARGV[7], 'state', ARGV[8], 'run', 0, 'attempts', 0)
+for _, key in ipairs({{KEYS[4], KEYS[5]}}) do redis.call('PEXPIREAT', key, math.ceil(expires * 1000)) end
+return 1
+"""
+"""KEYS: as above, 4 the record, 5 the tasks of the client. Returns 0 if a limit is reached."""
+_BEGIN = """
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return nil end
+redis.call('DEL', KEYS[2])
+return {redis.call('HINCRBY', KEYS[1], 'run', 1), redis.call('HINCRBY', KEYS[1], 'attempts', 1),
+  redis.call('HGET', KEYS[1], 'order'), redis.call('HGET', KEYS[1], 'state')}
+"""
+"""KEYS: 1 the record, 2 its answers. Returns nil if the task has ended or is unknown."""
+_CHANGE = """
+local run = redis.call('HGET', KEYS[4], 'run')
+if not run or redis.call('HEXISTS', KEYS[4], 'ended') == 1 or (ARGV[2] ~= '' and ARGV[2] ~= run) then return 0 end
+redis.call('HSET', KEYS[4], 'state', ARGV[3])
+if ARGV[4] ~= '' then
+  redis.call('HSET', KEYS[4], 'ended', 1)
+  redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
+  redis.call('INCRBY', KEYS[3], ARGV[4])
+end
+redis.call('PUBLISH', ARGV[5], ARGV[1])
+return 1
+"""
+"""ARGV: the id, the run (any if empty), the state, the size of the result if the state is final, the channel."""
+_REMOVE = f"""{_FORGET}
+forget(ARGV[1])
+redis.call('ZREM', KEYS[5], ARGV[1])
+redis.call('DEL', KEYS[4])
+redis.call('PUBLISH', ARGV[2], ARGV[1])
+"""
+
+
+class TaskRecords:
+    """Reads and changes records. Every method raises RedisError if Redis is unavailable.
+
+    Args:
+        prefix: The beginning of all keys.
+        redact: Removes secrets from a value before it is stored.
+    """
+
+    def __init__(self, options: TaskOptions, prefix: str, redact: Callable[[Any], Any]) -> None:
+        self._options = options
+        self._prefix = prefix
+        self._channel = f"{prefix}:changes"
+        self._redact = redact
+        self._redis = Redis(
+            connection_pool=BlockingConnectionPool.from_url(
+                options.url,
+                max_connections=CONNECTIONS,
+                timeout=PATIENCE,
+                socket_timeout=PATIENCE,
+                socket_connect_timeout=PATIENCE,
+            )
+        )
+        self._create, self._begin, self._change, self._remove = map(
+            self._redis.register_script, (_CREATE, _BEGIN, _CHANGE, _REMOVE)
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._redis.aclose()
+
+    async def create(self, order: TaskOrder) -> bool:
+        """Store a task; False if that would exceed a limit."""
+        options = self._options
+        share = options.most if order.client is None else -(-options.most * 3 // 4)
+        state = TaskState(updated=order.created)
+        limits = (options.most, share, options.size)
+        values = (order.id, time.time(), order.created + order.ttl, *limits, orjson.dumps(asdict(order)))
+        return bool(await self._create(self._keys(order.id, order.client), (*values, self._encode(state))))
+
+    async def begin_run(self, task_id: str) -> tuple[int, TaskRecord] | None:
+        """Begin a new run. Returns how many runs were begun and not released, and the record; None if it has ended."""
+        found = await self._begin((self._key(task_id), self._answers(task_id)))
+        if found is None:
+            return None
+        run, attempts, order, state = found
+        return attempts, TaskRecord(TaskOrder(**{**orjson.loads(order), "run": run}), _decode(state))
+
+    async def release_run(self, task_id: str) -> None:
+        """Make the latest run count no more: it was ended on purpose."""
+        await self._redis.hincrby(self._key(task_id), "attempts", -1)
+
+    async def change(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
+        """Store a state, unless the stored one is final, or with `by_run` a later run has begun."""
+        encoded = self._encode(state)
+        size = len(encoded) if state.is_final else ""
+        values = (order.id, order.run if by_run else "", encoded, size, self._channel)
+        return bool(await self._change(self._keys(order.id, order.client), values))
+
+    async def remove(self, order: TaskOrder) -> None:
+        await self._remove(self._keys(order.id, order.client), (order.id, self._channel))
+
+    async def find(self, task_id: str) -> TaskRecord | None:
+        order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])
+        if order is None or state is None:
+            return None
+        return TaskRecord(TaskOrder(**orjson.loads(order)), _decode(state))
+
+    async def add_answers(self, order: TaskOrder, responses: Mapping[str, Any]) -> None:
+        async with self._redis.pipeline() as pipeline:
+            pipeline.rpush(self._answers(order.id), orjson.dumps(responses))
+            pipeline.pexpireat(self._answers(order.id), round((order.created + order.ttl) * 1000))
+            pipeline.publish(self._channel, order.id)
+            await pipeline.execute()
+
+    async def take_answers(self, task_id: str) -> list[Mapping[str, Any]]:
+        """Return the answers that have arrived, in their order, and remove them."""
+        async with self._redis.pipeline() as pipeline:
+            pipeline.lrange(self._answers(task_id), 0, -1)
+            pipeline.delete(self._answers(task_id))
+            found: Sequence[bytes] = (await pipeline.execute())[0]
+        return [orjson.loads(each) for each in found]
+
+    async def listen(self) -> AsyncGenerator[str | None, None]:
+        """Yield the ids of tasks that change; None once this begins, since changes before that were missed."""
+        async with self._redis.pubsub(ignore_subscribe_messages=True) as pubsub:
+            await pubsub.subscribe(self._channel)
+            yield None
+            while True:
+                message = await pubsub.get_message(timeout=PATIENCE)
+                if message is not None:
+                    yield message["data"].decode()
+                else:
+                    await pubsub.ping()
+
+    def _encode(self, state: TaskState) -> bytes:
+        fields = asdict(state)
+        shown = ("message", "progress", "requests", "result", "error")
+        return orjson.dumps({**fields, **{name: self._redact(fields[name]) for name in shown}})
+
+    def _keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
+        shared = tuple(f"{self._prefix}:{name}" for name in ("all", "sizes", "bytes"))
+        return (*shared, self._key(task_id), f"{self._prefix}:client:{client or ''}")
+
+    def _key(self, task_id: str) -> str:
+        return f"{self._prefix}:task:{task_id}"
+
+    def _answers(self, task_id: str) -> str:
+        return f"{self._prefix}:answers:{task_id}"
+
+
+def describe_address(url: str) -> str:
+    """Return where a Redis is, without its credentials."""
+    parts = urlsplit(url)
+    return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
+
+
+def _decode(state: bytes | str) -> TaskState:
+    fields = orjson.loads(state)
+    progress = fields["progress"]
+    return TaskState(**{**fields, "progress": tuple(progress) if progress else None})
