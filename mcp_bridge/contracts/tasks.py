@@ -87,6 +87,10 @@ class TaskOrder:
     timeout: float
     run: int = 1
 
+    @property
+    def expires(self) -> float:
+        return self.created + self.ttl
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState:

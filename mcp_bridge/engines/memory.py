@@ -128,6 +128,6 @@ class MemoryTasks:
     def _remove_expired(self) -> None:
         now = time.time()
         for entry in list(self._tasks.values()):
-            if entry.order.created + entry.order.ttl > now:
+            if entry.order.expires > now:
                 break
             self._remove_entry(entry)

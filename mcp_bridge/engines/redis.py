@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -87,7 +87,7 @@ class RedisTasks:
         self._make_task = make_task
         self._docket.register(self._run_task, names=["run_task"])
         task_status.started()
-        async with self._records, anyio.create_task_group() as self._group:
+        async with _close_in_any_case(self._records), anyio.create_task_group() as self._group:
             self._group.start_soon(self._follow_changes)
             await self._run_worker()
 
@@ -120,8 +120,7 @@ class RedisTasks:
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass the client's answers to the process that runs the task."""
         async with self._reaching_redis():
-            if (record := await self._records.find(task_id)) is not None:
-                await self._records.add_answers(record.order, responses)
+            await self._records.add_answers(task_id, responses)
 
     async def cancel_task(self, task_id: str) -> None:
         """Cancel a task, unless it has ended."""
@@ -150,7 +149,7 @@ class RedisTasks:
         """Run tasks until cancelled; then those that run here have `drain` seconds."""
         options = self._options
         lease = timedelta(seconds=options.lease)
-        async with self._docket:
+        async with _close_in_any_case(self._docket):
             self._running.set()
             if options.concurrency == 0:
                 await anyio.sleep_forever()
@@ -161,7 +160,7 @@ class RedisTasks:
                 reconnection_delay=timedelta(seconds=RETRY),
                 minimum_check_interval=timedelta(milliseconds=100),
             )
-            async with worker:
+            async with _close_in_any_case(worker):
                 running = asyncio.create_task(worker.run_forever())
                 try:
                     await asyncio.shield(running)
@@ -273,6 +272,17 @@ class RedisTasks:
         elif task.state.requests:
             for responses in await self._records.take_answers(run.order.id):
                 task.deliver(responses)
+
+
+@asynccontextmanager
+async def _close_in_any_case(manager: AbstractAsyncContextManager[Any]) -> AsyncIterator[None]:
+    """Enter a context manager, and leave it even while this task is being cancelled."""
+    await manager.__aenter__()
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True), suppress(RedisError):
+            await manager.__aexit__(None, None, None)
 
 
 def _make_lost(attempts: int) -> TaskState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -58,6 +58,15 @@ redis.call('PUBLISH', ARGV[5], ARGV[1])
 return 1
 """
 """ARGV: the id, the run (any if empty), the state, the size of the result if the state is final, the channel."""
+_ANSWER = """
+if redis.call('HGET', KEYS[1], 'state') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'state', ARGV[3])
+redis.call('RPUSH', KEYS[2], ARGV[4])
+redis.call('PEXPIREAT', KEYS[2], math.ceil(ARGV[5] * 1000))
+redis.call('PUBLISH', ARGV[6], ARGV[1])
+return 1
+"""
+"""KEYS: 1 the record, 2 its answers. Returns 0 if the state is not the expected one."""
 _REMOVE = f"""{_FORGET}
 forget(ARGV[1])
 redis.call('ZREM', KEYS[5], ARGV[1])
@@ -79,8 +88,8 @@ class TaskRecords:
         self._prefix = prefix
         self._channel = f"{prefix}:changes"
         self._redact = redact
-        self._redis = Redis(
-            connection_pool=BlockingConnectionPool.from_url(
+        self._redis = Redis.from_pool(
+            BlockingConnectionPool.from_url(
                 options.url,
                 max_connections=CONNECTIONS,
                 timeout=PATIENCE,
@@ -88,8 +97,8 @@ class TaskRecords:
                 socket_connect_timeout=PATIENCE,
             )
         )
-        self._create, self._begin, self._change, self._remove = map(
-            self._redis.register_script, (_CREATE, _BEGIN, _CHANGE, _REMOVE)
+        self._create, self._begin, self._change, self._answer, self._remove = map(
+            self._redis.register_script, (_CREATE, _BEGIN, _CHANGE, _ANSWER, _REMOVE)
         )
 
     async def __aenter__(self) -> Self:
@@ -104,7 +113,7 @@ class TaskRecords:
         share = options.most if order.client is None else -(-options.most * 3 // 4)
         state = TaskState(updated=order.created)
         limits = (options.most, share, options.size)
-        values = (order.id, time.time(), order.created + order.ttl, *limits, orjson.dumps(asdict(order)))
+        values = (order.id, time.time(), order.expires, *limits, orjson.dumps(asdict(order)))
         return bool(await self._create(self._keys(order.id, order.client), (*values, self._encode(state))))
 
     async def begin_run(self, task_id: str) -> tuple[int, TaskRecord] | None:
@@ -135,12 +144,18 @@ class TaskRecords:
             return None
         return TaskRecord(TaskOrder(**orjson.loads(order)), _decode(state))
 
-    async def add_answers(self, order: TaskOrder, responses: Mapping[str, Any]) -> None:
-        async with self._redis.pipeline() as pipeline:
-            pipeline.rpush(self._answers(order.id), orjson.dumps(responses))
-            pipeline.pexpireat(self._answers(order.id), round((order.created + order.ttl) * 1000))
-            pipeline.publish(self._channel, order.id)
-            await pipeline.execute()
+    async def add_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
+        """Pass answers to the run of a task. The questions that they answer are not open any more."""
+        while True:
+            order, stored = await self._redis.hmget(self._key(task_id), ["order", "state"])
+            if order is None or stored is None or not (state := _decode(stored)).requests:
+                return
+            requests = {key: request for key, request in state.requests.items() if key not in responses}
+            answered = replace(state, requests=requests, status="input_required" if requests else "working")
+            until = TaskOrder(**orjson.loads(order)).expires
+            values = (task_id, stored, self._encode(answered), orjson.dumps(responses), until, self._channel)
+            if await self._answer((self._key(task_id), self._answers(task_id)), values):
+                return
 
     async def take_answers(self, task_id: str) -> list[Mapping[str, Any]]:
         """Return the answers that have arrived, in their order, and remove them."""

@@ -26,7 +26,6 @@ from mcp_bridge.server.pending_question import AnswerRecord, PendingQuestion
 from mcp_bridge.server.questions import QuestionRequest
 from mcp_bridge.server.requests import Request
 
-
 RUNS = "mcp-bridge/runs"
 """The key in `_meta` of a result whose task has run more than once: how often."""
 
@@ -173,7 +172,7 @@ class TaskRun:
         """Open a question under a name that no other question of this task has had."""
         name, count = pending.key, len(self._names)
         if self.order.run > 1:  # an answer may still arrive for a question of an earlier run
-            name = f"{name}-run{self.order.run}"
+            name = f"{name or 'q'}-run{self.order.run}"
         while not name or name in self._names:
             count += 1
             name = f"{pending.key or 'q'}-{count}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -61,8 +60,7 @@ def find_free_port() -> int:
 def redis_process() -> Iterator[RedisServer]:
     """A running Redis that the test can kill and start again."""
     if not shutil.which("redis-server"):
-        reason = "redis-server is not installed (Debian: apt-get install redis-server)"
-        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+        pytest.skip("redis-server is not installed (Debian: apt-get install redis-server)")
     with tempfile.TemporaryDirectory(prefix="redis") as folder:
         server = RedisServer(Path(folder))
         server.start()

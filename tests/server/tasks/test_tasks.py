@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -10,8 +11,7 @@ import pytest
 from mcp_bridge import CallContext, Form, NeedsInput, TaskOptions, ToolError, ToolRegistry, ToolTasks
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.tasks import TASKS
-from tests.kits.loops import BOTH_LOOPS
+from mcp_bridge.contracts.tasks import MEMORY, TASKS
 from tests.kits.questions.asking_kit import (
     EVERYTHING,
     HANDSHAKE,
@@ -26,15 +26,29 @@ from tests.kits.questions.asking_kit import (
     said,
     talking,
 )
+from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
-pytestmark = BOTH_LOOPS
+pytestmark = pytest.mark.parametrize(
+    ("anyio_backend", "engine"), [("asyncio", "memory"), ("trio", "memory"), ("asyncio", "redis")]
+)
 AT_ONCE = TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)})
 ABLE: Json = {**EVERYTHING, "extensions": {TASKS: {}}}
 
 
+_urls: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where the tasks of the running test are kept."""
+    _urls.append(MEMORY if engine == "memory" else request.getfixturevalue("redis_server"))
+    yield
+    _urls.pop()
+
+
 def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
     """A bridge whose calls may continue as tasks."""
-    return bridge_of(registry, tasks=options)
+    return bridge_of(registry, tasks=options._replace(url=_urls[-1]))
 
 
 async def create(talk: Talk, name: str, **arguments: Any) -> str:
