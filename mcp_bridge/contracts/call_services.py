@@ -36,6 +36,14 @@ class CallServices:
         """The values behind `get_state`."""
         raise NotImplementedError
 
+    @property
+    def idempotency_key(self) -> str | None:
+        """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
+
+        A task in Redis runs again if the process that runs it ends.
+        """
+        return None
+
     async def debug(self, message: str, data: Any = None) -> None:
         """Send the client a log message of the level `debug`; `data` is any JSON value to show with it."""
         await self.log("debug", _join_data(message, data))

@@ -128,14 +128,6 @@ class CallContext(CallServices):
     def lifespan(self, value: Any) -> None:
         self._lifespan = value
 
-    @property
-    def idempotency_key(self) -> str | None:
-        """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
-
-        A task in Redis runs again if the process that runs it ends.
-        """
-        return None
-
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the client, if the client requested it.
 

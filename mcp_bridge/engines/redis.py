@@ -28,6 +28,8 @@ RECHECK = 1.0
 """Seconds after which a waiting request reads the state again, even if it has heard of no change."""
 ADDING = 16
 """The most tasks that are added at once: each needs a connection of docket's pool, which fails when none is free."""
+ENQUEUEING = 2.0
+"""Seconds within which a task has to be queued, or its creation fails."""
 RETRY = 0.5
 """Seconds between two attempts to reach Redis."""
 
@@ -95,15 +97,32 @@ class RedisTasks:
         """Start a task. Raises Overloaded if too many tasks, or too large results, are kept."""
         await self._running.wait()
         async with self._reaching_redis():
-            if not await self._records.create(order):
+            if not await self._records.create_record(order):
                 raise Overloaded("The server is at capacity: too many tasks are kept. Cancel some, or retry later.")
-            async with self._adding:
-                await self._docket.add("run_task", key=order.id)(order.id)
+            try:
+                await self._enqueue(order.id)
+            except BaseException:
+                with anyio.CancelScope(shield=True), suppress(RedisError):
+                    await self._records.remove_record(order)
+                raise
+
+    async def _enqueue(self, task_id: str) -> None:
+        """Add a task to the queue, which has each id once. Connections from before an outage fail at their next use."""
+        end = anyio.current_time() + ENQUEUEING
+        while True:
+            try:
+                async with self._adding:
+                    await self._docket.add("run_task", key=task_id)(task_id)
+                return
+            except RedisError:
+                if anyio.current_time() > end:
+                    raise
+                await anyio.sleep(0.02)
 
     async def find_task(self, task_id: str) -> TaskRecord | None:
         """Return a task; None if it is unknown or has expired."""
         async with self._reaching_redis():
-            return await self._records.find(task_id)
+            return await self._records.find_record(task_id)
 
     async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
         """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
@@ -125,15 +144,15 @@ class RedisTasks:
     async def cancel_task(self, task_id: str) -> None:
         """Cancel a task, unless it has ended."""
         async with self._reaching_redis():
-            if (record := await self._records.find(task_id)) is not None:
+            if (record := await self._records.find_record(task_id)) is not None:
                 cancelled = replace(record.state, status="cancelled", requests={}, updated=time.time())
-                await self._records.change(record.order, cancelled, by_run=False)
+                await self._records.change_state(record.order, cancelled, by_run=False)
 
     async def remove_task(self, task_id: str) -> None:
         """Cancel a task and remove it."""
         async with self._reaching_redis():
-            if (record := await self._records.find(task_id)) is not None:
-                await self._records.remove(record.order)
+            if (record := await self._records.find_record(task_id)) is not None:
+                await self._records.remove_record(record.order)
 
     @asynccontextmanager
     async def _reaching_redis(self) -> AsyncIterator[None]:
@@ -223,7 +242,7 @@ class RedisTasks:
                 return
 
     async def _store_state(self, order: TaskOrder, state: TaskState) -> bool:
-        return await self._retry(partial(self._records.change, order, state, by_run=True))
+        return await self._retry(partial(self._records.change_state, order, state, by_run=True))
 
     async def _retry(self, operation: Callable[[], Awaitable[T]]) -> T:
         """Run an operation until Redis is available."""
@@ -248,7 +267,7 @@ class RedisTasks:
         """Wake what waits for a change, and pass answers and cancellations to the tasks that run here."""
         while True:
             try:
-                async with aclosing(self._records.listen()) as changes:
+                async with aclosing(self._records.follow_changes()) as changes:
                     async for task_id in changes:
                         self._report_outage(None)
                         await self._pass_change(task_id)
@@ -264,7 +283,7 @@ class RedisTasks:
                 await self._update_run(run)
 
     async def _update_run(self, run: LocalRun) -> None:
-        record, task = await self._records.find(run.order.id), run.task
+        record, task = await self._records.find_record(run.order.id), run.task
         if task is None:
             return
         if record is None or record.state.is_final:

@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 import orjson
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from mcp_bridge.contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
 
@@ -17,6 +20,8 @@ CONNECTIONS = 16
 """The most connections of a process for records. Further requests wait for one."""
 PATIENCE = 5.0
 """Seconds within which Redis has to answer, and a connection has to be free."""
+RETRIES = 3
+"""How often a request is sent again: connections from before an outage of Redis fail at their next use."""
 _FORGET = """
 local function forget(id)
   redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], id) or 0)
@@ -95,6 +100,8 @@ class TaskRecords:
                 timeout=PATIENCE,
                 socket_timeout=PATIENCE,
                 socket_connect_timeout=PATIENCE,
+                retry=Retry(ConstantBackoff(0.05), RETRIES),
+                retry_on_error=[RedisConnectionError],
             )
         )
         self._create, self._begin, self._change, self._answer, self._remove = map(
@@ -107,14 +114,14 @@ class TaskRecords:
     async def __aexit__(self, *_: object) -> None:
         await self._redis.aclose()
 
-    async def create(self, order: TaskOrder) -> bool:
+    async def create_record(self, order: TaskOrder) -> bool:
         """Store a task; False if that would exceed a limit."""
         options = self._options
         share = options.most if order.client is None else -(-options.most * 3 // 4)
         state = TaskState(updated=order.created)
         limits = (options.most, share, options.size)
         values = (order.id, time.time(), order.expires, *limits, orjson.dumps(asdict(order)))
-        return bool(await self._create(self._keys(order.id, order.client), (*values, self._encode(state))))
+        return bool(await self._create(self._get_keys(order.id, order.client), (*values, self._encode(state))))
 
     async def begin_run(self, task_id: str) -> tuple[int, TaskRecord] | None:
         """Begin a new run. Returns how many runs were begun and not released, and the record; None if it has ended."""
@@ -128,17 +135,17 @@ class TaskRecords:
         """Make the latest run count no more: it was ended on purpose."""
         await self._redis.hincrby(self._key(task_id), "attempts", -1)
 
-    async def change(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
+    async def change_state(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
         """Store a state, unless the stored one is final, or with `by_run` a later run has begun."""
         encoded = self._encode(state)
         size = len(encoded) if state.is_final else ""
         values = (order.id, order.run if by_run else "", encoded, size, self._channel)
-        return bool(await self._change(self._keys(order.id, order.client), values))
+        return bool(await self._change(self._get_keys(order.id, order.client), values))
 
-    async def remove(self, order: TaskOrder) -> None:
-        await self._remove(self._keys(order.id, order.client), (order.id, self._channel))
+    async def remove_record(self, order: TaskOrder) -> None:
+        await self._remove(self._get_keys(order.id, order.client), (order.id, self._channel))
 
-    async def find(self, task_id: str) -> TaskRecord | None:
+    async def find_record(self, task_id: str) -> TaskRecord | None:
         order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])
         if order is None or state is None:
             return None
@@ -165,7 +172,7 @@ class TaskRecords:
             found: Sequence[bytes] = (await pipeline.execute())[0]
         return [orjson.loads(each) for each in found]
 
-    async def listen(self) -> AsyncGenerator[str | None, None]:
+    async def follow_changes(self) -> AsyncGenerator[str | None, None]:
         """Yield the ids of tasks that change; None once this begins, since changes before that were missed."""
         async with self._redis.pubsub(ignore_subscribe_messages=True) as pubsub:
             await pubsub.subscribe(self._channel)
@@ -182,7 +189,7 @@ class TaskRecords:
         shown = ("message", "progress", "requests", "result", "error")
         return orjson.dumps({**fields, **{name: self._redact(fields[name]) for name in shown}})
 
-    def _keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
+    def _get_keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
         shared = tuple(f"{self._prefix}:{name}" for name in ("all", "sizes", "bytes"))
         return (*shared, self._key(task_id), f"{self._prefix}:client:{client or ''}")
 

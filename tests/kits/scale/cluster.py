@@ -1,0 +1,142 @@
+"""Servers and workers as real processes that share a Redis, and a client that asks any of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+
+from mcp_bridge.contracts.tasks import TASKS
+from tests.kits.survival.isolation_live import eventually
+from tests.kits.survival.survival_kit import ACCEPT, META, PATIENCE, STATELESS, URL, bridge_of, message_of
+
+Json = dict[str, Any]
+ABLE: Json = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
+FINAL = ("completed", "failed", "cancelled")
+
+
+class Node:
+    """A process of mcp-bridge. `err` is what it has written to stderr."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        command = [sys.executable, "-m", "mcp_bridge", *words]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        self.err = ""
+        self._has_news = threading.Condition()
+        threading.Thread(target=self._read_errors, daemon=True).start()
+
+    def wait_for(self, text: str) -> None:
+        """Wait until stderr has this text."""
+        with self._has_news:
+            found = self._has_news.wait_for(lambda: text in self.err, PATIENCE)
+        assert found, f"it never wrote {text!r}, but: {self.err[-2000:]}"
+
+    def kill(self) -> None:
+        """End all its processes as `kill -9` does."""
+        os.kill(bridge_of(self.process.pid), signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+    def stop(self) -> int:
+        """Ask it to end with SIGTERM, and return its exit code."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stream:
+            for line in stream:
+                with self._has_news:
+                    self.err += line.decode(errors="replace")
+                    self._has_news.notify_all()
+
+
+class Server(Node):
+    """A server over HTTP and a client of it, in 2026-07-28."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "serve", "--http", "127.0.0.1:0")
+        self.wait_for("/mcp (")
+        self.url = URL.findall(self.err)[0]
+        self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE, limits=httpx2.Limits(max_connections=None))
+
+    def ask(self, method: str, name: str, /, **params: Any) -> Json:
+        """Send a request; the whole response."""
+        meta = {**META, "io.modelcontextprotocol/clientCapabilities": ABLE}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, "Mcp-Name": name}
+        return message_of(self.http.post("/mcp", content=json.dumps(message).encode(), headers=headers))
+
+    def call(self, name: str, /, **arguments: Any) -> Json:
+        """Call a tool; the result."""
+        answer = self.ask("tools/call", name, name=name, arguments=arguments)
+        assert "result" in answer, answer
+        result: Json = answer["result"]
+        return result
+
+    def create(self, name: str, /, **arguments: Any) -> str:
+        """Call a tool whose calls are tasks; the handle."""
+        result = self.call(name, **arguments)
+        assert result["resultType"] == "task", result
+        return str(result["taskId"])
+
+    def fetch(self, task: str, *statuses: str) -> Json:
+        """The task, once it has one of these statuses, by default a final one."""
+
+        def look() -> Json | None:
+            answer = self.ask("tasks/get", task, taskId=task)
+            assert "result" in answer, answer
+            found: Json = answer["result"]
+            return found if found["status"] in (statuses or FINAL) else None
+
+        found: Json = eventually(look)
+        return found
+
+    def close(self) -> None:
+        super().close()
+        self.http.close()
+
+
+class Cluster:
+    """The processes that serve one settings file, and end with the block."""
+
+    def __init__(self, folder: Path, redis: str, tools: str, **settings: Any) -> None:
+        self.folder = folder
+        self._nodes: list[Node] = []
+        (folder / "tools.py").write_text(tools)
+        tasks = {"url": redis, "after": 0, "poll": 0.05, "lease": 3, **settings.pop("tasks", {})}
+        sources = [{"type": "python", "path": "tools.py"}]
+        (folder / "mcp-bridge.json").write_text(json.dumps({"sources": sources, "tasks": tasks, **settings}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self._nodes:
+            node.close()
+
+    def start_server(self) -> Server:
+        """Start a server, and return when it accepts requests."""
+        server = Server(self.folder)
+        self._nodes.append(server)
+        return server
+
+    def start_worker(self, *options: str) -> Node:
+        """Start a worker, and return when its sources have started."""
+        worker = Node(self.folder, "worker", *options)
+        self._nodes.append(worker)
+        worker.wait_for("Running up to")
+        return worker

@@ -1,0 +1,202 @@
+"""Tasks in Redis with real servers and workers: they survive the sudden end of each of these processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
+from tests.kits.scale.cluster import Cluster
+from tests.kits.survival.isolation_live import eventually
+from tests.kits.survival.survival_kit import PATIENCE, bridge_of
+
+TOOLS = """
+import asyncio, os, signal
+from pathlib import Path
+from mcp_bridge import CallContext, tool
+
+@tool
+async def work(ctx: CallContext, name: str = "") -> int:
+    "Work until there is a file `release` with the name; the process that has done it."
+    with open("begun" + name, "a") as log:
+        print(os.getpid(), ctx.idempotency_key, file=log)
+    while not Path("release" + name).exists():
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+@tool
+async def greet(ctx: CallContext) -> str:
+    "Ask for a name."
+    form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return "Hello, " + (await ctx.ask("Who?", form, key="name")).content["name"]
+
+@tool
+async def crash() -> None:
+    "End the process."
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@tool
+async def reveal() -> str:
+    "Return the secret."
+    return os.environ["SECRET"]
+"""
+
+
+def runs_of(folder: Path, name: str = "") -> list[list[str]]:
+    """The process and the idempotency key of each run that has begun."""
+    file = folder / f"begun{name}"
+    return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def begun(folder: Path, count: int = 1) -> list[list[str]]:
+    """The runs, once there are so many."""
+    eventually(lambda: len(runs_of(folder)) >= count)
+    return runs_of(folder)
+
+
+def test_a_worker_runs_what_one_server_creates_and_another_one_returns(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
+    with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}) as cluster:
+        one, other = cluster.start_server(), cluster.start_server()
+        task = one.create("work")
+        assert other.fetch(task, "working")["status"] == "working"
+        worker = cluster.start_worker()
+        begun(tmp_path)
+        (tmp_path / "release").touch()
+        result = other.fetch(task)["result"]
+        assert result["content"][0]["text"] == str(bridge_of(worker.process.pid))
+        assert result == one.fetch(task)["result"]
+
+
+def test_questions_of_a_task_are_answered_at_any_server(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
+    with Cluster(tmp_path, redis_server, TOOLS) as cluster:
+        one, other = cluster.start_server(), cluster.start_server()
+        task = one.create("greet")
+        (key,) = other.fetch(task, "input_required")["inputRequests"]
+        answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
+        assert "result" in other.ask("tasks/update", task, taskId=task, inputResponses=answers)
+        assert one.fetch(task)["result"]["content"][0]["text"] == "Hello, Ada"
+
+
+def test_a_task_is_cancelled_at_any_server(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
+    with Cluster(tmp_path, redis_server, TOOLS) as cluster:
+        one, other = cluster.start_server(), cluster.start_server()
+        task = one.create("work")
+        begun(tmp_path)
+        for server in (other, one):
+            assert "result" in server.ask("tasks/cancel", task, taskId=task)
+        assert one.fetch(task)["status"] == other.fetch(task)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("ends", ["server", "worker"])
+def test_a_task_runs_again_when_its_process_is_killed_and_says_so(
+    ends: str,
+    tmp_path: Path,
+    redis_server: str,  # noqa: F811
+) -> None:
+    with Cluster(tmp_path, redis_server, TOOLS) as cluster:
+        first = cluster.start_server()
+        task = first.create("work")
+        begun(tmp_path)
+        second = cluster.start_server() if ends == "server" else cluster.start_worker()
+        first.kill()
+        runs = begun(tmp_path, 2)
+        (tmp_path / "release").touch()
+        result = cluster.start_server().fetch(task)["result"]
+        assert result["content"][0]["text"] == str(bridge_of(second.process.pid))
+        assert result["_meta"]["mcp-bridge/runs"] == 2
+        (one, key), (two, same) = runs
+        assert one != two
+        assert key == same
+        second.wait_for("runs again")
+
+
+def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: RedisServer) -> None:  # noqa: F811
+    with Cluster(tmp_path, redis_process.url, TOOLS, tasks={"workers_only": True}) as cluster:
+        server, worker = cluster.start_server(), cluster.start_worker()
+        task = server.create("work")
+        begun(tmp_path)
+        redis_process.kill()
+        error = server.ask("tasks/get", task, taskId=task)["error"]
+        assert error == {"code": -32603, "message": "The server cannot reach its tasks now. Retry later."}
+        assert server.ask("tools/call", "work", name="work", arguments={})["error"] == error
+        (tmp_path / "release").touch()
+        worker.wait_for("is unavailable")
+        redis_process.start()
+        eventually(lambda: "result" in server.ask("tasks/get", task, taskId=task))
+        assert server.fetch(task)["status"] == "completed"
+        assert server.fetch(server.create("work"))["status"] == "completed"
+        for node in (server, worker):
+            node.wait_for("available again")
+            assert "Traceback" not in node.err
+
+
+def test_a_task_fails_that_ends_each_process_that_runs_it(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
+    options = {"workers_only": True, "attempts": 2}
+    with Cluster(tmp_path, redis_server, TOOLS, tasks=options) as cluster:
+        server, workers = cluster.start_server(), [cluster.start_worker() for _ in range(3)]
+        task = server.fetch(server.create("crash"))
+        assert task["status"] == "failed"
+        assert "started 2 times" in task["error"]["message"]
+        assert len([worker for worker in workers if worker.process.poll() is None]) == 1
+
+
+def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
+    with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}, limits={"drain": "1m"}) as cluster:
+        server, worker = cluster.start_server(), cluster.start_worker("--concurrency", "1")
+        task, waiting = server.create("work"), server.create("work", name="2")
+        begun(tmp_path)
+        worker.process.send_signal(signal.SIGTERM)
+        other = cluster.start_worker()
+        eventually(lambda: runs_of(tmp_path, "2"))
+        (tmp_path / "release").touch()
+        assert worker.process.wait(PATIENCE) == 0
+        assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})
+        (tmp_path / "release2").touch()
+        assert server.fetch(waiting)["result"]["content"][0]["text"] == str(bridge_of(other.process.pid))
+
+
+def test_tasks_that_do_not_end_with_their_worker_run_elsewhere(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
+    options = {"workers_only": True, "attempts": 1}
+    with Cluster(tmp_path, redis_server, TOOLS, tasks=options, limits={"drain": 0.1}) as cluster:
+        server, worker = cluster.start_server(), cluster.start_worker()
+        task = server.create("work")
+        begun(tmp_path)
+        assert worker.stop() == 0
+        cluster.start_worker()
+        begun(tmp_path, 2)
+        (tmp_path / "release").touch()
+        assert server.fetch(task)["result"]["_meta"]["mcp-bridge/runs"] == 2
+
+
+def test_results_in_redis_have_no_secrets(
+    tmp_path: Path,
+    redis_process: RedisServer,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = "do-not-store-" + os.urandom(8).hex()
+    monkeypatch.setenv("SECRET", secret)
+    with Cluster(tmp_path, redis_process.url, TOOLS, http={"token_env": "SECRET"}) as cluster:
+        server = cluster.start_server()
+        server.http.headers["Authorization"] = f"Bearer {secret}"
+        assert server.fetch(server.create("reveal"))["status"] == "completed"
+    stored = [file.read_bytes() for file in redis_process.folder.rglob("*") if file.is_file()]
+    assert any(b"completed" in data for data in stored)
+    assert not any(secret.encode() in data for data in stored)
+
+
+@pytest.mark.parametrize("tasks", [None, {}, {"url": "memory://"}])
+def test_a_worker_needs_tasks_in_redis(tasks: object, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    settings = {"sources": [{"type": "python", "path": "tools.py"}], **({"tasks": tasks} if tasks is not None else {})}
+    (tmp_path / "mcp-bridge.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", "worker"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("mcp-bridge: mcp-bridge.json: tasks.url: the tasks are not in Redis. Write the URL")
