@@ -129,7 +129,7 @@ class TaskRecords:
         if found is None:
             return None
         run, attempts, order, state = found
-        return attempts, TaskRecord(TaskOrder(**{**orjson.loads(order), "run": run}), _decode(state))
+        return attempts, TaskRecord(TaskOrder(**{**orjson.loads(order), "run": run}), _decode_state(state))
 
     async def release_run(self, task_id: str) -> None:
         """Make the latest run count no more: it was ended on purpose."""
@@ -149,13 +149,13 @@ class TaskRecords:
         order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])
         if order is None or state is None:
             return None
-        return TaskRecord(TaskOrder(**orjson.loads(order)), _decode(state))
+        return TaskRecord(TaskOrder(**orjson.loads(order)), _decode_state(state))
 
     async def add_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass answers to the run of a task. The questions that they answer are not open any more."""
         while True:
             order, stored = await self._redis.hmget(self._key(task_id), ["order", "state"])
-            if order is None or stored is None or not (state := _decode(stored)).requests:
+            if order is None or stored is None or not (state := _decode_state(stored)).requests:
                 return
             requests = {key: request for key, request in state.requests.items() if key not in responses}
             answered = replace(state, requests=requests, status="input_required" if requests else "working")
@@ -206,7 +206,7 @@ def describe_address(url: str) -> str:
     return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
 
 
-def _decode(state: bytes | str) -> TaskState:
+def _decode_state(state: bytes | str) -> TaskState:
     fields = orjson.loads(state)
     progress = fields["progress"]
     return TaskState(**{**fields, "progress": tuple(progress) if progress else None})
