@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -56,6 +56,27 @@ class ChangeEvent(NamedTuple):
         return {"uri": self.uri} if self.uri else {}
 
 
+class ListenEvent(Protocol):
+    """A notification on a stream."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def params(self) -> Mapping[str, Any]: ...
+
+
+class StreamFeed(Protocol):
+    """A further source of the events of a stream."""
+
+    @property
+    def acknowledged(self) -> Mapping[str, Any]:
+        """What the acknowledgement of the stream says about this feed."""
+
+    async def run(self, add_event: Callable[[ListenEvent], None]) -> None:
+        """Add events until there are no more, or until cancelled."""
+
+
 class ListenStream:
     """One subscriptions/listen stream: what its client wants, and the events that wait to be sent."""
 
@@ -64,14 +85,14 @@ class ListenStream:
     def __init__(self, methods: Set[str], uris: Set[str], *, is_closed: bool = False) -> None:
         self.methods = methods
         self.uris = uris
-        self.events: deque[ChangeEvent] = deque()
+        self.events: deque[ListenEvent] = deque()
         self.is_closed = is_closed
         self._news: anyio.Event | None = None
 
     def wants(self, event: ChangeEvent) -> bool:
         return event.uri in self.uris if event.uri else event.method in self.methods
 
-    def add_event(self, event: ChangeEvent) -> None:
+    def add_event(self, event: ListenEvent) -> None:
         if len(self.events) < BACKLOG:
             self.events.append(event)
         else:
@@ -140,7 +161,9 @@ class ChangeNotifier:
             uris.remove(uri)
             self.subscriptions.remove_uris([uri])
 
-    async def listen(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def listen(
+        self, request: Request, params: Mapping[str, Any], feed: StreamFeed | None = None
+    ) -> dict[str, Any]:
         """Serve a subscriptions/listen stream until `close_streams` (2026-07-28, basic/utilities/subscriptions).
 
         Raises RpcError for a request that is too large, and when there are too many streams.
@@ -157,7 +180,9 @@ class ChangeNotifier:
             raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
         stream = ListenStream({_FILTERS[key] for key in wanted}, frozenset(uris), is_closed=self._is_closed)
         meta = {SUBSCRIPTION_ID: echo(request.id)}
-        acknowledged = {**wanted, "resourceSubscriptions": echo(uris)} if uris else wanted
+        acknowledged: dict[str, Any] = {**wanted, **(feed.acknowledged if feed is not None else {})}
+        if uris:
+            acknowledged["resourceSubscriptions"] = echo(uris)
         self._streams.add(stream)
         self._counts[client] += 1
         self.subscriptions.add_uris(stream.uris)
@@ -167,12 +192,13 @@ class ChangeNotifier:
             await request.notify(
                 "notifications/subscriptions/acknowledged", {"notifications": acknowledged, "_meta": meta}
             )
-            while stream.events or not stream.is_closed:
-                while stream.events:
-                    event = stream.events.popleft()
-                    await request.notify(event.method, {**event.params, "_meta": meta})
-                if not stream.is_closed:
-                    await stream.wait()
+            if feed is None:
+                await _send_events(stream, request, meta)
+            else:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(feed.run, stream.add_event)
+                    await _send_events(stream, request, meta)
+                    tasks.cancel_scope.cancel()
         finally:
             self._streams.discard(stream)
             self.subscriptions.remove_uris(stream.uris)
@@ -250,3 +276,13 @@ class ChangeNotifier:
         if (soon := self._soon) is not None:
             with suppress(RuntimeError):  # the loop has just ended
                 soon(partial(self._record, event))
+
+
+async def _send_events(stream: ListenStream, request: Request, meta: Mapping[str, Any]) -> None:
+    """Send the events of a stream until it is closed."""
+    while stream.events or not stream.is_closed:
+        while stream.events:
+            event = stream.events.popleft()
+            await request.notify(event.method, {**event.params, "_meta": meta})
+        if not stream.is_closed:
+            await stream.wait()

@@ -122,6 +122,7 @@ class Endpoint:
             self.registry,
             self.tools,
             self._responses,
+            self._notifier,
             state,
             audience=identity.name,
             get_store=self._runner.get_session_store,

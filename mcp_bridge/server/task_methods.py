@@ -31,6 +31,7 @@ from mcp_bridge.contracts.tasks import (
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.server.change_notices import SUBSCRIPTIONS, ChangeNotifier
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.server.tools import ToolMethods
@@ -57,6 +58,7 @@ class TaskMethods:
         registry: ToolRegistry,
         tools: ToolMethods,
         responses: Responses,
+        notifier: ChangeNotifier,
         state: State,
         *,
         audience: str,
@@ -66,6 +68,7 @@ class TaskMethods:
         self._registry = registry
         self._tools = tools
         self._responses = responses
+        self._notifier = notifier
         self._state = state
         self._audience = f"{audience}/tasks"
         self._get_store = get_store
@@ -81,7 +84,12 @@ class TaskMethods:
     @property
     def methods(self) -> Mapping[str, Callable[[Request, Mapping[str, Any]], Any]]:
         """The methods of the extension, by name."""
-        return {"tasks/get": self.get_task, "tasks/update": self.update_task, "tasks/cancel": self.serve_cancel}
+        return {
+            "tasks/get": self.get_task,
+            "tasks/update": self.update_task,
+            "tasks/cancel": self.serve_cancel,
+            "subscriptions/listen": self.open_stream,
+        }
 
     async def run_tasks(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run tasks until cancelled."""
@@ -117,6 +125,25 @@ class TaskMethods:
         record = await self._find_own_task(request, params)
         await self._engine.cancel_task(record.order.id)
         return self._responses.complete_result({}, request.version)
+
+    async def open_stream(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve subscriptions/listen, with notifications of the tasks in `taskIds`. Unknown tasks are left out.
+
+        Raises RpcError as `ChangeNotifier.listen` does, and for a client that has not declared the extension.
+        """
+        ids = params["notifications"].get("taskIds")
+        if not ids:
+            return await self._notifier.listen(request, params)
+        if not _supports_tasks(request):
+            raise _make_missing_capability()
+        if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or len(ids) > SUBSCRIPTIONS:
+            text = f"notifications.taskIds: expected an array of at most {SUBSCRIPTIONS} strings"
+            raise RpcError(INVALID_PARAMS, f"Invalid parameters of subscriptions/listen: {text}")
+        from mcp_bridge.server.task_notices import TaskFeed  # most clients poll
+
+        found = [await self._engine.find_task(each) for each in dict.fromkeys(ids)]
+        own = [each for each in found if each is not None and each.order.principal == request.incoming.principal]
+        return await self._notifier.listen(request, params, TaskFeed(self._engine, own, self._options.poll))
 
     async def _find_own_task(self, request: Request, params: Mapping[str, Any]) -> TaskRecord:
         if not _supports_tasks(request):

@@ -38,6 +38,13 @@ def render_detailed(record: TaskRecord, poll: float) -> dict[str, Any]:
     return detailed
 
 
+def render_notification(record: TaskRecord, poll: float) -> dict[str, Any]:
+    """Return the params of notifications/tasks: the task as tasks/get returns it."""
+    detailed = render_detailed(record, poll)
+    del detailed["resultType"]
+    return detailed
+
+
 def _render_task(record: TaskRecord, poll: float) -> dict[str, Any]:
     order, state = record
     return {

@@ -342,3 +342,45 @@ async def test_tasks_have_a_time_limit_of_their_own() -> None:
     async with talking(with_tasks(registry, options), capabilities=ABLE) as talk:
         assert said((await fetch(talk, await create(talk, "work", seconds=0.1)))["result"]) == "done"
         assert code_of((await fetch(talk, await create(talk, "work", seconds=PATIENCE)))["result"]) == "timeout"
+
+
+async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_after_each_change() -> None:
+    registry, release = ToolRegistry(), anyio.Event()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        await ctx.ask("Who?", NAME, key="name")
+        await release.wait()
+        return "done"
+
+    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+        task = await create(talk, "work")
+        await fetch(talk, task, "input_required")
+        number = await talk.ask("subscriptions/listen", {"notifications": {"taskIds": [task, "unknown", task]}})
+
+        async def hear(status: str) -> Json:
+            def fits(message: Json) -> bool:
+                return message.get("method") == "notifications/tasks" and message["params"]["status"] == status
+
+            return dict((await talk.until(fits))["params"])
+
+        first = await hear("input_required")
+        assert first.pop("_meta") == {"io.modelcontextprotocol/subscriptionId": number}
+        fetched = await fetch(talk, task, "input_required")
+        assert first == {key: value for key, value in fetched.items() if key not in ("resultType", "_meta")}
+        acknowledged = await talk.until(lambda message: "acknowledged" in message.get("method", ""))
+        assert acknowledged["params"]["notifications"] == {"taskIds": [task]}
+        await talk.get("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="Ada")}})
+        await hear("working")
+        release.set()
+        assert said((await hear("completed"))["result"]) == "done"
+
+
+async def test_listening_to_tasks_needs_the_extension_and_valid_handles() -> None:
+    async with talking(with_tasks(ToolRegistry()), capabilities=ABLE) as talk:
+        invalid = await talk.get("subscriptions/listen", {"notifications": {"taskIds": [1]}})
+        assert invalid["error"]["code"] == -32602
+        talk.capabilities = EVERYTHING
+        missing = await talk.get("subscriptions/listen", {"notifications": {"taskIds": ["any"]}})
+        assert missing["error"]["code"] == -32021
+        assert missing["error"]["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
