@@ -253,10 +253,12 @@ async def test_the_handle_of_nobody_and_of_an_expired_task_is_the_same_error() -
     async def work() -> str:
         return "done"
 
-    async with talking(with_tasks(registry, AT_ONCE._replace(ttl=0.05)), capabilities=ABLE) as talk:
+    async with talking(with_tasks(registry, AT_ONCE._replace(ttl=1.0)), capabilities=ABLE) as talk:
         task = await create(talk, "work")
         assert len(task) >= 43
-        await anyio.sleep(0.1)
+        with anyio.fail_after(PATIENCE):
+            while "result" in await talk.get("tasks/get", {"taskId": task}):
+                pass
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
             errors = [
                 (await talk.get(method, {"taskId": each, "inputResponses": {}}))["error"] for each in (task, "x" * 43)
