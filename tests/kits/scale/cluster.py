@@ -111,15 +111,16 @@ class Server(Node):
 
 
 class Cluster:
-    """The processes that serve one settings file, and end with the block."""
+    """The processes that serve one settings file, and end with the block. Without a Redis there are no tasks."""
 
     def __init__(self, folder: Path, redis: str, tools: str, **settings: Any) -> None:
         self.folder = folder
         self._nodes: list[Node] = []
         (folder / "tools.py").write_text(tools)
-        tasks = {"url": redis, "after": 0, "poll": 0.05, "lease": 3, **settings.pop("tasks", {})}
-        sources = [{"type": "python", "path": "tools.py"}]
-        (folder / "mcp-bridge.json").write_text(json.dumps({"sources": sources, "tasks": tasks, **settings}))
+        given = {"sources": [{"type": "python", "path": "tools.py"}], **settings}
+        if redis:
+            given["tasks"] = {"url": redis, "after": 0, "poll": 0.05, "lease": 3, **settings.get("tasks", {})}
+        (folder / "mcp-bridge.json").write_text(json.dumps(given))
 
     def __enter__(self) -> Self:
         return self

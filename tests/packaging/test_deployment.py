@@ -1,0 +1,113 @@
+"""The example of a deployment: its files are valid, and its servers restart one after the other without a lost call."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.kits.scale.cluster import Cluster, Server
+from tests.kits.survival.survival_kit import PATIENCE
+
+EXAMPLE = Path(__file__).parents[2] / "config" / "deploy"
+VARIABLES = {"MCP_BRIDGE_TOKEN": "token-" + "t" * 32, "MCP_BRIDGE_KEY": "key-" + "k" * 32}
+TOOLS = """
+import asyncio
+from pathlib import Path
+from mcp_bridge import tool
+
+@tool
+async def echo(number: int) -> int:
+    "Return the number after a moment."
+    await asyncio.sleep(0.02)
+    return number
+
+@tool
+async def wait() -> str:
+    "Wait for a file."
+    Path("begun").touch()
+    while not Path("release").exists():
+        await asyncio.sleep(0.01)
+    return "released"
+"""
+
+
+def run(*words: str) -> str:
+    """Run a Python module with these words; its output."""
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_compose_file_is_valid() -> None:
+    run("check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(EXAMPLE / "compose.yaml"))
+
+
+def test_the_kubernetes_manifests_are_valid(tmp_path: Path) -> None:
+    for number, manifest in enumerate(yaml.safe_load_all((EXAMPLE / "kubernetes.yaml").read_text())):
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(manifest))
+        run("kubernetes_validate", "--strict", "--kubernetes-version", "1.33", str(file))
+
+
+def test_the_commands_and_variables_of_both_are_those_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
+    manifests = list(yaml.safe_load_all((EXAMPLE / "kubernetes.yaml").read_text()))
+    pods = [each["spec"]["template"]["spec"]["containers"][0] for each in manifests if each["kind"] == "Deployment"]
+    assert [services[name]["command"] for name in ("server", "worker")] == [pod["args"] for pod in pods]
+    for name, value in VARIABLES.items():
+        assert all(name in services[service]["environment"] for service in ("server", "worker"))
+        assert all(name in {each["name"] for each in pod["env"]} for pod in pods)
+        monkeypatch.setenv(name, value)
+    for file in ("mcp-bridge.yaml", "tools.py"):
+        assert file in (EXAMPLE / "Dockerfile").read_text()
+        shutil.copy(EXAMPLE / file, tmp_path)
+    assert "2 tools" in run("mcp_bridge", "validate", str(tmp_path / "mcp-bridge.yaml"))
+
+
+def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Path) -> None:
+    with Cluster(tmp_path, "", TOOLS) as cluster, ThreadPoolExecutor() as pool:
+        server = cluster.start_server()
+        assert server.http.get("/health").status_code == 200
+        calling = pool.submit(server.call, "wait")
+        while not (tmp_path / "begun").exists():
+            assert not calling.done(), calling.result()
+        server.process.terminate()
+        while server.http.get("/health").status_code != 503:
+            pass
+        assert not calling.done()
+        (tmp_path / "release").touch()
+        assert calling.result(PATIENCE)["content"][0]["text"] == "released"
+        assert server.process.wait(PATIENCE) == 0
+
+
+def test_servers_restart_one_after_the_other_without_a_lost_call(tmp_path: Path) -> None:
+    with Cluster(tmp_path, "", TOOLS) as cluster, ThreadPoolExecutor() as pool:
+        ready = [cluster.start_server(), cluster.start_server()]
+        is_over = threading.Event()
+
+        def call_all_the_time(client: int) -> int:
+            number = 0
+            while not is_over.is_set():
+                server: Server = ready[number % len(ready)]
+                assert server.call("echo", number=number)["structuredContent"] == number
+                number += 1
+            return number
+
+        clients = [pool.submit(call_all_the_time, client) for client in range(6)]
+        for _ in range(2):
+            new = cluster.start_server()
+            old = ready.pop(0)  # as a balancer does before it stops a server
+            ready.append(new)
+            assert old.stop() == 0
+        is_over.set()
+        assert all(client.result(PATIENCE) > 10 for client in clients)
