@@ -37,13 +37,16 @@ logger = logging.getLogger("mcp_bridge.tasks")
 
 
 class LocalRun:
-    """A task that this process runs. `scope` is shielded: a run has time to end after `run_tasks` is cancelled."""
+    """A task that this process runs. `scope` is shielded: a run has time to end after `run_tasks` is cancelled.
 
-    __slots__ = ("changed", "ended", "order", "scope", "task")
+    `missed` says that others changed the task before `task` could be told.
+    """
 
-    def __init__(self, order: TaskOrder) -> None:
-        self.order = order
+    __slots__ = ("changed", "ended", "missed", "scope", "task")
+
+    def __init__(self) -> None:
         self.task: RunnableTask | None = None
+        self.missed = False
         self.scope = anyio.CancelScope(shield=True)
         self.changed = anyio.Event()
         self.ended = anyio.Event()
@@ -187,11 +190,20 @@ class RedisTasks:
                     with anyio.CancelScope(shield=True):
                         running.cancel()  # no new tasks
                         await asyncio.wait({running}, timeout=self._options.drain)
-                        running.cancel()  # those that still run
-                        await asyncio.wait({running})
+                        while not running.done():  # a cancellation before it waits for its tasks does not reach them
+                            running.cancel()
+                            await asyncio.wait({running}, timeout=RETRY)
 
     async def _run_task(self, task_id: str) -> None:
         """Run a task here (called by the worker). Its end is stored before this returns."""
+        run = self._runs[task_id] = LocalRun()  # before the run begins in Redis, so that no change is missed
+        try:
+            await self._begin_run(task_id, run)
+        finally:
+            if self._runs.get(task_id) is run:
+                del self._runs[task_id]
+
+    async def _begin_run(self, task_id: str, run: LocalRun) -> None:
         begun = await self._retry(partial(self._records.begin_run, task_id))
         if begun is None or self._group is None:
             return
@@ -201,8 +213,7 @@ class RedisTasks:
             return
         if order.run > 1:
             logger.warning("a task of '%s' runs again: the process that ran it has ended", order.params["name"])
-        run = LocalRun(order)
-        self._group.start_soon(self._run_here, run)  # docket's cancellation is unknown to the scopes of the call
+        self._group.start_soon(self._run_here, run, order)  # docket's cancellation is unknown to the scopes of the call
         try:
             await run.ended.wait()
         except asyncio.CancelledError:  # this process ends, and another one runs the task again
@@ -213,29 +224,27 @@ class RedisTasks:
                     await self._records.release_run(task_id)
             raise
 
-    async def _run_here(self, run: LocalRun) -> None:
+    async def _run_here(self, run: LocalRun, order: TaskOrder) -> None:
         assert self._make_task is not None
-        task_id = run.order.id
-        self._runs[task_id] = run
         try:
             with run.scope:
-                task = run.task = self._make_task(run.order, run.notify_changed)
+                task = run.task = self._make_task(order, run.notify_changed)
                 async with anyio.create_task_group() as group:
-                    group.start_soon(self._store_changes, run, task)
+                    group.start_soon(self._store_changes, run, order, task)
+                    if run.missed:
+                        group.start_soon(self._retry, partial(self._update_run, order.id, run))
                     await task.run_to_end()
                     run.notify_changed()
         finally:
-            if self._runs.get(task_id) is run:
-                del self._runs[task_id]
             run.ended.set()
 
-    async def _store_changes(self, run: LocalRun, task: RunnableTask) -> None:
+    async def _store_changes(self, run: LocalRun, order: TaskOrder, task: RunnableTask) -> None:
         """Store each state of a run, the last one too. Cancels the run when it may not change the task any more."""
         while True:
             await run.changed.wait()
             run.changed = anyio.Event()
             state = task.state
-            if not await self._store_state(run.order, state):
+            if not await self._store_state(order, state):
                 task.cancel_run()
                 return
             if state.is_final:
@@ -280,16 +289,17 @@ class RedisTasks:
             if (changed := self._changes.pop(each, None)) is not None:
                 changed.set()
             if (run := self._runs.get(each)) is not None:
-                await self._update_run(run)
+                await self._update_run(each, run)
 
-    async def _update_run(self, run: LocalRun) -> None:
-        record, task = await self._records.find_record(run.order.id), run.task
-        if task is None:
+    async def _update_run(self, task_id: str, run: LocalRun) -> None:
+        if (task := run.task) is None:
+            run.missed = True
             return
+        record = await self._records.find_record(task_id)
         if record is None or record.state.is_final:
             task.cancel_run()  # no effect if it has ended by itself
         elif task.state.requests:
-            for responses in await self._records.take_answers(run.order.id):
+            for responses in await self._records.take_answers(task_id):
                 task.deliver(responses)
 
 

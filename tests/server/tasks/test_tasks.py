@@ -332,6 +332,27 @@ async def test_too_many_tasks_are_rejected() -> None:
             await talk.get("tasks/cancel", {"taskId": task})
 
 
+async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> None:
+    registry, running = ToolRegistry(), set[int]()
+
+    @tool(registry=registry)
+    async def work(number: int) -> str:
+        running.add(number)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            running.remove(number)
+
+    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+        for number in range(50):
+            task = await create(talk, "work", number=number)
+            await anyio.sleep(number * 0.0002)
+            await talk.get("tasks/cancel", {"taskId": task})
+        with anyio.fail_after(PATIENCE):
+            while running:  # noqa: ASYNC110 - the tasks end by themselves
+                await anyio.sleep(0.01)
+
+
 async def test_tasks_have_a_time_limit_of_their_own() -> None:
     registry = governed(timeout=0.05)
 
