@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
@@ -177,6 +180,7 @@ class RedisTasks:
                 await anyio.sleep_forever()
             worker = Worker(
                 self._docket,
+                name=f"{socket.gethostname()}#{os.getpid()}#{secrets.token_hex(8)}",
                 concurrency=options.concurrency,
                 redelivery_timeout=lease,
                 reconnection_delay=timedelta(seconds=RETRY),
@@ -184,6 +188,7 @@ class RedisTasks:
             )
             async with _close_in_any_case(worker):
                 running = asyncio.create_task(worker.run_forever())
+                renewing = asyncio.create_task(self._renew_leases(worker.name))
                 try:
                     await asyncio.shield(running)
                 finally:
@@ -193,6 +198,23 @@ class RedisTasks:
                         while not running.done():  # a cancellation before it waits for its tasks does not reach them
                             running.cancel()
                             await asyncio.wait({running}, timeout=RETRY)
+                        renewing.cancel()
+
+    async def _renew_leases(self, worker: str) -> None:
+        """Keep the tasks that run here from being started elsewhere.
+
+        The library does so too, but not while its worker ends or connects again, and tasks may run on for long then.
+        """
+        stream, group = self._docket.stream_key, self._docket.worker_group_name
+        while True:
+            await anyio.sleep(self._options.lease / 4)
+            if not self._runs:
+                continue
+            with suppress(RedisError):  # what runs tasks reports it
+                async with self._docket.redis() as redis:
+                    held = await redis.xpending_range(stream, group, "-", "+", 2 * len(self._runs), worker)
+                    if ids := [each["message_id"] for each in held]:
+                        await redis.xclaim(stream, group, worker, 0, ids, idle=0, justid=True)
 
     async def _run_task(self, task_id: str) -> None:
         """Run a task here (called by the worker). Its end is stored before this returns."""

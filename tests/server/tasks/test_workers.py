@@ -154,6 +154,9 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
         worker.process.send_signal(signal.SIGTERM)
         other = cluster.start_worker()
         eventually(lambda: runs_of(tmp_path, "2"))
+        other.kill()
+        other = cluster.start_worker()
+        eventually(lambda: len(runs_of(tmp_path, "2")) == 2)  # the lease of what ran at the kill has ended
         (tmp_path / "release").touch()
         assert worker.process.wait(PATIENCE) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})
