@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge._version import __version__
+from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import (
@@ -26,7 +26,7 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import MEMORY, TaskOptions, ToolTasks
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
-from mcp_bridge.registry.plugins import FILE_STORES, load_source_type, make_store
+from mcp_bridge.registry.plugins import load_source_type, make_store
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.schema.size_limits import SizeLimits
@@ -150,15 +150,29 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
 
 def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
     """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
-    file = None
-    if name in FILE_STORES:
-        from mcp_bridge.approvals.policy import get_store_file
-
-        file = settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path)
     try:
-        return make_store(name, file, where=f"{section}.store")
+        return make_store(name, *_find_store(settings, name, path), where=f"{section}.store")
     except ConfigError as error:
         raise settings.add_location(error, section, "store") from None
+
+
+def _find_store(settings: Settings, name: str, path: str | None) -> tuple[Any, ...]:
+    """Return the arguments of a store of ours: where it is. Raises ConfigError if the settings do not say so."""
+    if name == "sqlite":
+        from mcp_bridge.approvals.policy import get_store_file
+
+        return (settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path),)
+    if name == "redis":
+        shared = settings.tasks.url if settings.tasks is not None and settings.tasks.url != MEMORY else None
+        if (url := settings.state.url or shared) is None:
+            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
+        try:
+            import redis  # noqa: F401
+        except ImportError:
+            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
+            raise ConfigError("the store `redis` needs the package redis", hint=hint) from None
+        return url, f"mcp-bridge:{settings.name}:state:"
+    return ()
 
 
 def _connect_approvals(

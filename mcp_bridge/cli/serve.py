@@ -13,7 +13,7 @@ from mcp_bridge.cli.output import format_entry_counts, report
 from mcp_bridge.cli.serve_options import ServeOptions
 from mcp_bridge.cli.target import NO_RECORD, BridgeTarget, hide_secrets, load_target
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.registry.plugins import FILE_STORES, make_store
+from mcp_bridge.registry.plugins import make_store
 from mcp_bridge.runtime.process_tree import end_descendants
 from mcp_bridge.runtime.stderr_relay import relay_stderr
 from mcp_bridge.runtime.stdio_descriptors import detach_stdin, reserve_stdio
@@ -124,9 +124,9 @@ def _build_session_options(settings: Settings) -> SessionOptions:
     http = settings.http
     resuming = None
     if http.resumable:
-        # Events get a store of their own, or they would push other state out of a bounded one. A file would outlive
-        # the sessions, which end with this process.
-        kind = "memory" if settings.state.store in FILE_STORES else settings.state.store
+        # Events get a store of their own, or they would push other state out of a bounded one. It is in memory, unless
+        # the store is third-party: the sessions end with this process.
+        kind = settings.state.store if ":" in settings.state.store else "memory"
         resuming = ResumeOptions(events=http.events, retry=http.retry, store=make_store(kind))
     return SessionOptions(sessions=http.sessions, idle=http.idle, resuming=resuming)
 

@@ -24,7 +24,8 @@ from redis.exceptions import RedisError
 from mcp_bridge.contracts.errors import ConfigError, Overloaded
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge.contracts.tasks import MEMORY, MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
-from mcp_bridge.engines.redis_records import TaskRecords, describe_address
+from mcp_bridge.engines.redis_records import TaskRecords
+from mcp_bridge.stores.redis import describe_address
 
 T = TypeVar("T")
 RECHECK = 1.0

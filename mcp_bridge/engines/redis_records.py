@@ -6,22 +6,12 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import orjson
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ConstantBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from mcp_bridge.contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
+from mcp_bridge.stores.redis import PATIENCE, connect_redis
 
-CONNECTIONS = 16
-"""The most connections of a process for records. Further requests wait for one."""
-PATIENCE = 5.0
-"""Seconds within which Redis has to answer, and a connection has to be free."""
-RETRIES = 3
-"""How often a request is sent again: connections from before an outage of Redis fail at their next use."""
 _FORGET = """
 local function forget(id)
   redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], id) or 0)
@@ -93,17 +83,7 @@ class TaskRecords:
         self._prefix = prefix
         self._channel = f"{prefix}:changes"
         self._redact = redact
-        self._redis = Redis.from_pool(
-            BlockingConnectionPool.from_url(
-                options.url,
-                max_connections=CONNECTIONS,
-                timeout=PATIENCE,
-                socket_timeout=PATIENCE,
-                socket_connect_timeout=PATIENCE,
-                retry=Retry(ConstantBackoff(0.05), RETRIES),
-                retry_on_error=[RedisConnectionError],
-            )
-        )
+        self._redis = connect_redis(options.url)
         self._create, self._begin, self._change, self._answer, self._remove = map(
             self._redis.register_script, (_CREATE, _BEGIN, _CHANGE, _ANSWER, _REMOVE)
         )
@@ -198,12 +178,6 @@ class TaskRecords:
 
     def _answers(self, task_id: str) -> str:
         return f"{self._prefix}:answers:{task_id}"
-
-
-def describe_address(url: str) -> str:
-    """Return where a Redis is, without its credentials."""
-    parts = urlsplit(url)
-    return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
 
 
 def _decode_state(state: bytes | str) -> TaskState:

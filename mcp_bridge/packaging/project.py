@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.tasks import MEMORY
 from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.imports import find_distributions, find_local_files, follow_imports
 from mcp_bridge.packaging.requirements import parse_name, read_requirements
@@ -63,7 +64,7 @@ class ProjectReferences:
     modules: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    uses_jwt: bool = False
+    extras: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +114,8 @@ def collect_project(path: Path, additions: Additions) -> Project:
     own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
     requirements = read_requirements(own, additions.requirements)
     packages = [*packages, *_list_third_party(references, root)]
-    extras = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
-    if references.uses_jwt:
-        extras.append("jwt")
+    if document.data.get("event_loop") == "uvloop":
+        references.extras.add("uvloop")
     return Project(
         name=_choose_name(document.data.get("name"), path),
         title=_to_text(document.data.get("title")),
@@ -127,7 +127,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
         token_env=_find_token_variable(document.data),
         token_references=_find_token_references(document.data),
         requirements=requirements.packages,
-        extras=tuple(sorted({*requirements.extras, *extras})),
+        extras=tuple(sorted({*requirements.extras, *references.extras})),
         warnings=(
             *references.warnings,
             *requirements.warnings,
@@ -163,7 +163,7 @@ def _find_references(document: Document) -> ProjectReferences:
     sources, http = document.data.get("sources"), document.data.get("http")
     jwt = http.get("jwt") if isinstance(http, dict) else None
     if isinstance(jwt, dict):
-        references.uses_jwt = True
+        references.extras.add("jwt")
         if (keys := _to_text(jwt.get("jwks"))) is not None and "://" not in keys:
             references.paths.append((("http", "jwt", "jwks"), keys))
     if not isinstance(sources, list):
@@ -176,6 +176,11 @@ def _find_references(document: Document) -> ProjectReferences:
         store = section.get("store") if isinstance(section, dict) else None
         if isinstance(store, str) and ":" in store:
             references.modules.append(store.partition(":")[0])
+        elif store == "redis":
+            references.extras.add("redis")
+    tasks = document.data.get("tasks")
+    if isinstance(tasks, dict) and tasks.get("url", MEMORY) != MEMORY:
+        references.extras.add("tasks")
     return references
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
@@ -20,13 +19,10 @@ SOURCES: dict[str, str] = {
 
 STORES: dict[str, str] = {
     "memory": "mcp_bridge.stores.memory:MemoryStore",
+    "redis": "mcp_bridge.stores.redis:RedisStore",
     "sqlite": "mcp_bridge.stores.sqlite:SqliteStore",
 }
-"""Stores by name. Each is a class or function that is called without arguments.
-
-Those in `FILE_STORES` are called with their file, and have a method `check` that raises OSError if it is unusable.
-"""
-FILE_STORES = frozenset({"sqlite"})
+"""Stores by name: classes that are called with the arguments of `make_store`."""
 
 
 def load_object(reference: str) -> Any:
@@ -56,8 +52,8 @@ def load_source_type(name: str) -> Any:
     return load_object(SOURCES[name])
 
 
-def make_store(name: str, file: Path | None = None, *, where: str = "state.store") -> Store:
-    """Make a store, which may be a third-party `module:attribute`. Stores in files use `file`.
+def make_store(name: str, *arguments: Any, where: str = "state.store") -> Store:
+    """Make a store with its arguments. A third-party `module:attribute`, class or function, is called without any.
 
     `where` is the path of the setting that names the store. Raises ConfigError.
     """
@@ -68,18 +64,12 @@ def make_store(name: str, file: Path | None = None, *, where: str = "state.store
         )
     factory = load_object(STORES.get(name, name))
     try:
-        store = _make_file_store(factory, file) if name in FILE_STORES else factory()
+        store = factory(*arguments) if name in STORES else factory()
+        if name == "sqlite":
+            store.check()
     except Exception as error:  # whatever a third-party factory raises
         raise ConfigError(f"store '{name}' cannot be made: {error}", where=where) from error
     if not isinstance(store, Store):
         hint = "A store has the methods get, set, add and delete"
         raise ConfigError(f"'{name}' returns {type(store).__name__}, which is not a store", where=where, hint=hint)
-    return store
-
-
-def _make_file_store(factory: Any, file: Path | None) -> Any:
-    if file is None:
-        raise ValueError("it needs a file")
-    store = factory(file)
-    store.check()
     return store

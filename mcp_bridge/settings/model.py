@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -266,7 +267,10 @@ class Settings(SettingsModel):
         overrides = [source.model_dump(include={"overrides"}) for source in self.sources if source.overrides]
         named = frozenset(find_secret_values([*(source.options for source in self.sources), *overrides]))
         self._public -= named
-        self._secrets |= named | {key.get_secret_value() for key in self.state.keys}
+        urls = (self.state.url, self.tasks.url if self.tasks is not None else None)
+        passwords = {urlsplit(url).password or "" for url in urls if url is not None} - {""}
+        self._secrets |= named | passwords | {unquote(each) for each in passwords}
+        self._secrets |= {key.get_secret_value() for key in self.state.keys}
 
     @field_validator("working_dir")
     @classmethod

@@ -13,6 +13,7 @@ from mcp_bridge.settings.values import (
     Keys,
     KeySetLocation,
     PrincipalName,
+    RedisUrl,
     Scope,
     Size,
     TaskUrl,
@@ -200,12 +201,15 @@ class StateSettings(SettingsModel):
     store: str = Field(
         default="memory",
         min_length=1,
-        description="The store: `memory`, `sqlite` (a file), or your own class as `package.module:Name`.",
+        description="The store: `memory`, `sqlite` (a file), `redis`, or your own class as `package.module:Name`.",
     )
     path: str | None = Field(
         default=None,
         min_length=1,
         description="The file of `sqlite`. Default: a file in the state folder of the user.",
+    )
+    url: RedisUrl | None = Field(
+        default=None, description="The Redis of `redis`, at `redis://`, `rediss://` or `unix://`. Default: `tasks.url`."
     )
     keys: Keys = Field(
         default=(),

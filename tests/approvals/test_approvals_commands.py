@@ -24,6 +24,7 @@ from mcp_bridge.cli.app import app
 from mcp_bridge.cli.approvals import ApprovalTerminal
 from mcp_bridge.cli.exits import report_errors
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
+from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
 from tests.kits.survival.survival_kit import PATIENCE, Guest, Way, live  # isort: skip - approvals_kit says where
 
@@ -317,7 +318,7 @@ def next_question(server: Any) -> Any:
         ({}, ["revoke"], "revoke: no approval was selected. Pass the id of an approval, or use --all"),
         ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file, not an id. Put the id before it, or use --all"),
         ({}, ["revoke", "abc", "--all", FILE], "no approval was selected"),
-        ({"store": "memry"}, ["list"], "approvals.store: unknown store 'memry'. Known stores: memory, sqlite"),
+        ({"store": "memry"}, ["list"], "approvals.store: unknown store 'memry'. Known stores: memory, redis, sqlite"),
         ({}, ["list", "gate.py"], "gate.py: approvals need a settings file. Pass the settings that are served"),
         ({}, ["list", "none.yaml"], "none.yaml"),
     ],
@@ -349,8 +350,15 @@ def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sock
     assert run_here("approvals", "revoke", "--all")[0] == 0
 
 
-def test_state_in_a_file_outlives_the_bridge(tmp_path: Path, sockets: str) -> None:
-    state = {**KEYS, "store": "sqlite", "path": "state.sqlite3"}
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_state_in_a_store_outlives_the_bridge(
+    kind: str,
+    tmp_path: Path,
+    sockets: str,
+    redis_server: str,  # noqa: F811
+) -> None:
+    place = {"url": redis_server} if kind == "redis" else {"path": "state.sqlite3"}
+    state = {**KEYS, "store": kind, **place}
     settings = {**settings_in(tmp_path, sockets, path=None, remember=True), "state": state}
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
@@ -363,6 +371,8 @@ def test_state_in_a_file_outlives_the_bridge(tmp_path: Path, sockets: str) -> No
         again = third.ask("tools/call", params).result(PATIENCE)
         assert again["error"]["data"] == {"reason": "invalid_request_state"}
     assert [grant["tool"] for grant in json.loads(run("list", "--json", folder=tmp_path).stdout)] == ["repeat"]
+    assert run("revoke", "--all", folder=tmp_path).stdout == ""
+    assert json.loads(run("list", "--json", folder=tmp_path).stdout) == []
     assert not (tmp_path / "kept.sqlite3").exists()
 
 

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.kits.conformance.front import Front
-from tests.kits.conformance.referee import Toolchain, Verdict, everything, judge, requirements, several, through_gateway
+from tests.kits.conformance.referee import (
+    Toolchain,
+    Verdict,
+    everything,
+    instances,
+    judge,
+    requirements,
+    several,
+    through_gateway,
+)
+from tests.kits.haproxy import proxying
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 
@@ -72,6 +82,16 @@ def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, f
     first, second = front.answered
     assert abs(first - second) <= 1
     assert min(first, second) > len(verdict.passed)
+
+
+@pytest.mark.parametrize("revision", sorted(REQUIRED))
+def test_every_scenario_passes_behind_the_proxy_of_the_example_too(
+    node: Toolchain, revision: str, tmp_path: Path
+) -> None:
+    with instances(tmp_path) as urls, proxying(urls, tmp_path) as url:
+        verdict = judge(node, url, revision, tmp_path)
+    assert verdict.problems == [], verdict.output
+    assert len(verdict.passed) == REQUIRED[revision]
 
 
 @pytest.mark.parametrize("revision", sorted(REQUIRED))

@@ -239,9 +239,10 @@ def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_is_made_by_its_name_and_a_new_one_each_time(name: str, tmp_path: Path) -> None:
-    made = make_store(name, tmp_path / "file")
+    arguments = {"memory": (), "redis": ("redis://localhost", "prefix:"), "sqlite": (tmp_path / "file",)}[name]
+    made = make_store(name, *arguments)
     assert isinstance(made, Store)
-    assert made is not make_store(name, tmp_path / "file")
+    assert made is not make_store(name, *arguments)
 
 
 @pytest.mark.parametrize("attribute", ["Mine", "made"])
@@ -252,7 +253,7 @@ def test_a_strangers_store_is_made_by_a_class_or_a_function(strangers: str, attr
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("memry", "unknown store 'memry'. Known stores: memory, sqlite, or your own as module:Name"),
+        ("memry", "unknown store 'memry'. Known stores: memory, redis, sqlite, or your own as module:Name"),
         ("no_such_module:Store", "No module named 'no_such_module'"),
         ("{}:Missing", "has no 'Missing'"),
         ("{}:broken", "cannot be made: nobody answers"),

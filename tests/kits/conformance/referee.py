@@ -140,14 +140,20 @@ def everything(folder: Path, *options: str) -> contextlib.AbstractContextManager
 
 
 @contextlib.contextmanager
-def several(folder: Path, count: int = 2) -> Iterator[Front]:
-    """Separate processes of the fixture server that share sealing keys, behind one round-robin front."""
-    instances = folder / "instances"
-    instances.mkdir()
-    options = ("--instances", str(instances), f"--key={secrets.token_urlsafe(32)}")
+def instances(folder: Path, count: int = 2) -> Iterator[Sequence[str]]:
+    """The URLs of separate processes of the fixture server that share sealing keys."""
+    shared = folder / "instances"
+    shared.mkdir()
+    options = ("--instances", str(shared), f"--key={secrets.token_urlsafe(32)}")
     with contextlib.ExitStack() as stack:
-        urls = [stack.enter_context(everything(folder, *options)) for _ in range(count)]
-        yield stack.enter_context(Front(urls).running())
+        yield [stack.enter_context(everything(folder, *options)) for _ in range(count)]
+
+
+@contextlib.contextmanager
+def several(folder: Path) -> Iterator[Front]:
+    """Two such processes behind one round-robin front."""
+    with instances(folder) as urls, Front(urls).running() as front:
+        yield front
 
 
 @contextlib.contextmanager
