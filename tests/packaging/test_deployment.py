@@ -8,14 +8,14 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
+import httpx2
 import pytest
 import yaml
 
+from tests.kits.haproxy import CONFIG, drain_server, proxying
 from tests.kits.scale.cluster import Cluster
-from tests.kits.survival.isolation_live import eventually
 from tests.kits.survival.survival_kit import PATIENCE
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "deploy"
@@ -92,28 +92,34 @@ def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Pat
         assert server.process.wait(PATIENCE) == 0
 
 
-def have_grown(counts: list[int], before: list[int]) -> bool:
-    return all(now > then for now, then in zip(counts, before, strict=True))
-
-
-def test_servers_restart_one_after_the_other_without_a_lost_call(tmp_path: Path) -> None:
+def test_servers_behind_the_proxy_end_one_after_the_other_without_a_lost_call(tmp_path: Path) -> None:
     with Cluster(tmp_path, "", TOOLS) as cluster, ThreadPoolExecutor() as pool:
-        ready = (cluster.start_server(), cluster.start_server())
-        counts = [0] * 6
-        is_over = threading.Event()
+        servers = [cluster.start_server() for _ in range(3)]
+        with proxying([server.url for server in servers], tmp_path) as url:
+            client = servers[-1]
+            client.http = httpx2.Client(base_url=url, timeout=PATIENCE)
+            counts = [0] * 6
+            is_over = threading.Event()
 
-        def call_all_the_time(client: int) -> None:
-            while not is_over.is_set():
-                server = ready[counts[client] % 2]
-                assert server.call("echo", number=client)["structuredContent"] == client
-                counts[client] += 1
+            def call_all_the_time(number: int) -> None:
+                while not is_over.is_set():
+                    assert client.call("echo", number=number)["structuredContent"] == number
+                    counts[number] += 1
 
-        clients = [pool.submit(call_all_the_time, client) for client in range(6)]
-        for _ in range(2):
-            old, other = ready
-            ready, seen = (other, cluster.start_server()), list(counts)
-            eventually(partial(have_grown, counts, seen))  # no client uses the old one any more, as with a balancer
-            assert old.stop() == 0
-        is_over.set()
-        for client in clients:
-            client.result(PATIENCE)
+            calling = [pool.submit(call_all_the_time, number) for number in range(len(counts))]
+            for number, server in enumerate(servers[:-1]):
+                drain_server(number, tmp_path)
+                seen = list(counts)
+                while not all(now > then for now, then in zip(counts, seen, strict=True)):
+                    assert not any(each.done() for each in calling), [each.result(0) for each in calling if each.done()]
+                assert server.stop() == 0
+            assert not any(each.done() for each in calling)
+            is_over.set()
+            for each in calling:
+                each.result(PATIENCE)
+
+
+def test_the_proxy_accepts_its_file() -> None:
+    if not shutil.which("haproxy"):
+        pytest.skip("haproxy is not installed (Debian: apt-get install haproxy)")
+    subprocess.run(["haproxy", "-c", "-f", str(CONFIG)], check=True, timeout=PATIENCE)
