@@ -142,20 +142,22 @@ def shorten_text(text: str, length: int = MAX_LINE) -> str:
     return line if len(line) <= length else line[: length - len(_TRUNCATED)] + _TRUNCATED
 
 
-def screen_question(question: Question) -> Question:
-    """Return a question of another server with screened texts. Raises ValueError if a link hides where it leads."""
+def screen_question(question: Question, server: str) -> Question:
+    """Return a question of the server of this name, which its message begins with, with screened texts.
+
+    Raises ValueError if a link hides where it leads.
+    """
     screen = TextScreen()
     if isinstance(question, Link):
         if "@" in urlsplit(question.url).netloc:
             raise ValueError("the URL must not have a user before its host")
-        return replace(question, message=screen.screen_text(question.message, ""))
+        return replace(question, message=f"[{server}] {screen.screen_text(question.message, '')}")
     if isinstance(question, Form):
         schema = question.schema
         if find_hidden_text(schema) is not None:
             raise ValueError("the form has invisible characters in names or values")
-        return replace(
-            question, message=screen.screen_text(question.message, ""), schema=screen.screen_schema(schema, "")
-        )
+        message = f"[{server}] {screen.screen_text(question.message, '')}"
+        return replace(question, message=message, schema=screen.screen_schema(schema, ""))
     return question
 
 

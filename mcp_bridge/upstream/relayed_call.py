@@ -35,11 +35,12 @@ class RelayedCall:
     It is also the message stream of its request, and notes the id that this gets.
     """
 
-    def __init__(self, ctx: CallContext, tasks: TaskOwner, stream: MessageStream) -> None:
+    def __init__(self, ctx: CallContext, tasks: TaskOwner, stream: MessageStream, server: str) -> None:
         self.ctx = ctx
         self.number: Any = None
         self._tasks = tasks
         self._stream = stream
+        self._server = server
         self._waiting: deque[tuple[str, Mapping[str, Any]]] = deque()
         self._delivered: anyio.Event | None = None
         self._questions = 0
@@ -76,7 +77,7 @@ class RelayedCall:
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Ask the client on behalf of the server, and return the result. Raises RpcError."""
         try:
-            question = screen_question(questions.read_question(method, params))
+            question = screen_question(questions.read_question(method, params), self._server)
         except ValueError as error:
             raise RpcError(METHOD_NOT_FOUND, str(error)) from error
         if self._questions >= MAX_QUESTIONS:

@@ -70,6 +70,7 @@ class UpstreamSession:
     """A session with a server. It serves the server's own requests, by asking the client whose call is in flight.
 
     Attributes:
+        name: The name of the server in the settings.
         channel: What carries the messages.
         version: The protocol version; empty before `negotiate`.
         capabilities: What the server has declared.
@@ -78,8 +79,15 @@ class UpstreamSession:
     """
 
     def __init__(
-        self, channel: UpstreamChannel, tasks: TaskOwner, listener: SessionListener, *, has_one_client: bool = False
+        self,
+        name: str,
+        channel: UpstreamChannel,
+        tasks: TaskOwner,
+        listener: SessionListener,
+        *,
+        has_one_client: bool = False,
     ) -> None:
+        self.name = name
         self.channel = channel
         self._has_one_client = has_one_client
         self._tasks = tasks
@@ -161,7 +169,7 @@ class UpstreamSession:
             return await self._relay(method, params, ctx)
 
     async def _relay(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
-        call = RelayedCall(ctx, self._tasks, self.channel.stream)
+        call = RelayedCall(ctx, self._tasks, self.channel.stream, self.name)
         meta = {key: value for key, value in ctx.meta.items() if key not in _OWN_KEYS} if ctx.meta else {}
         if self.is_stateless:
             meta |= self._build_envelope(ctx.capabilities)

@@ -87,7 +87,7 @@ async def test_the_texts_of_a_question_are_screened(tmp_path: Path) -> None:
     seen: list[Any] = []
     async with connect_to(tmp_path, "poisoned form", seen) as client:
         await client.call_tool("evil__go", {})
-    assert seen[0]["message"].startswith("Really?")
+    assert seen[0]["message"].startswith("[evil] Really?")
     assert is_harmless(seen[0], MAX_TEXT + 500)
 
 

@@ -166,7 +166,7 @@ async def test_questions_reach_the_user_and_answers_the_server(asking_entry: Jso
     }  # fmt: skip
     assert roots["answer"] == {"roots": [{"uri": "file:///Ada", "name": "Ada"}]}
     asked_form, asked_url, asked_model = host.asked
-    assert (asked_form.message, asked_url.url) == ("Your name?", "https://example.com/login")
+    assert (asked_form.message, asked_url.url) == ("[server] Your name?", "https://example.com/login")
     assert (asked_model.max_tokens, asked_model.system_prompt) == (7, "Be brief.")
     assert [tool.name for tool in asked_model.tools] == ["look"]
 

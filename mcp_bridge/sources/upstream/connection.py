@@ -61,6 +61,7 @@ class NoListener:
 
 
 async def serve_connection(
+    name: str,
     address: UpstreamAddress | CredentialAddress,
     listener: SessionListener,
     link: ConnectionLink,
@@ -69,13 +70,13 @@ async def serve_connection(
     *,
     has_one_client: bool = False,
 ) -> str:
-    """Connect, and serve until the connection ends. Return why it did."""
+    """Connect to the server of this name, and serve until the connection ends. Return why it did."""
     try:
         with anyio.CancelScope(deadline=anyio.current_time() + start_timeout) as limit:
             if isinstance(address, CredentialAddress):
                 address = await address.build_address()
             async with own_tasks() as tasks, address.open_channel(link.handle_message, link.end) as channel:
-                link.session = UpstreamSession(channel, tasks, listener, has_one_client=has_one_client)
+                link.session = UpstreamSession(name, channel, tasks, listener, has_one_client=has_one_client)
                 try:
                     await serve(link.session, link, limit)
                 except Exception as error:  # whatever a server has sent, only its own source may suffer

@@ -133,7 +133,10 @@ class EntryBuilder:
         try:
             if result.get("resultType") == "input_required":
                 needs = questions.read_needs(result.get("inputRequests") or {}, result.get("requestState"))
-                return NeedsInput({key: screen_question(one) for key, one in needs.questions.items()}, needs.state)
+                name = self.forwarder.name
+                return NeedsInput(
+                    {key: screen_question(one, name) for key, one in needs.questions.items()}, needs.state
+                )
             return read(result)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = f"The server '{self.forwarder.name}' returned a result that is malformed: {error}"

@@ -212,7 +212,7 @@ class UpstreamSource:
             await link.ended.wait()
 
         return await serve_connection(
-            self._address, NoListener(), link, serve_calls, self._start_timeout, has_one_client=True
+            self.name, self._address, NoListener(), link, serve_calls, self._start_timeout, has_one_client=True
         )
 
     async def _wait_for_session(self) -> UpstreamSession:
@@ -280,7 +280,7 @@ class UpstreamSource:
     async def _connect_once(self) -> None:
         """Serve one connection until it ends. Raises SourceError if that was soon."""
         link = ConnectionLink(self._handle_end)
-        problem = await serve_connection(self._address, self, link, self._serve_session, self._start_timeout)
+        problem = await serve_connection(self.name, self._address, self, link, self._serve_session, self._start_timeout)
         is_stable = link.began is not None and anyio.current_time() - link.began >= STABLE
         self._failures = 1 if is_stable else self._failures + 1
         has_worked = self._has_connected and self._reader.offer.entries and self._failures < BROKEN_AFTER
