@@ -109,6 +109,7 @@ def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identi
         ttl_ms=_choose_ttl(watch or any(source.type in _CHANGING for source in settings.sources)),
         private=private,
         listing=_build_listing(settings),
+        has_skills=any(source.type == "skills" for source in settings.sources),
         # Clients do not wait for other sources, which may take long and declare no ServerInfo.
         is_open=all(source.type in _DESCRIBING and source.isolation is None for source in settings.sources),
     )

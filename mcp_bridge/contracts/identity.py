@@ -20,6 +20,7 @@ class Identity(NamedTuple):
         ttl_ms: How many milliseconds clients of the stateless era may cache a list.
         private: Whether only the client that asked may use a cached list (MCP 2026-07-28, server/utilities/caching).
         listing: What tools/list has besides, or instead of, the tools of the sources.
+        has_skills: Whether clients can list skills (SEP-2640).
         is_open: Whether a source may still declare a `ServerInfo`, so that clients wait for the sources.
     """
 
@@ -33,6 +34,7 @@ class Identity(NamedTuple):
     ttl_ms: int = 60_000
     private: bool = False
     listing: ToolListing = LIST_ALL
+    has_skills: bool = False
     is_open: bool = False
 
     def with_info(self, info: ServerInfo) -> Identity:

@@ -13,6 +13,7 @@ SOURCES: dict[str, str] = {
     "framework": "mcp_bridge.frameworks.options:FrameworkOptions",
     "mcp": "mcp_bridge.sources.upstream.options:UpstreamOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
+    "skills": "mcp_bridge.sources.skills.options:SkillsOptions",
     "xaibo": "mcp_bridge.xaibo.source.options:XaiboOptions",
 }
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""

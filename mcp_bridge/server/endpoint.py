@@ -38,6 +38,7 @@ from mcp_bridge.wire.protocol_versions import HANDSHAKE
 
 if TYPE_CHECKING:
     from mcp_bridge.server.completions import CompletionMethod
+    from mcp_bridge.server.skills import SkillMethods
     from mcp_bridge.server.task_methods import TaskMethods
 
 Result = Any
@@ -88,7 +89,13 @@ class Endpoint:
         if listing.built_in:
             self._add_built_in_tools(listing, resources, prompts, truncator)
         self._tasks = tasks = self._make_tasks(state, identity)
-        lifecycle = Lifecycle(identity, responses, tasks.extensions if tasks is not None else None)
+        skills = self._make_skills(identity)
+        lifecycle = Lifecycle(
+            identity,
+            responses,
+            extensions=skills.extensions if skills is not None else {},
+            stateless_extensions=tasks.extensions if tasks is not None else {},
+        )
         common: dict[str, Method] = {
             "tools/list": self.tools.list_tools,
             "tools/call": self.tools.call if tasks is None else tasks.call_tool,
@@ -98,6 +105,7 @@ class Endpoint:
             "prompts/list": prompts.list_prompts,
             "prompts/get": prompts.get,
             "completion/complete": self._complete_argument,
+            **(skills.methods if skills is not None else {}),
         }
         self._stateless_methods: dict[str, Method] = common | {
             "server/discover": lifecycle.discover,
@@ -127,6 +135,13 @@ class Endpoint:
             audience=identity.name,
             get_store=self._runner.get_session_store,
         )
+
+    def _make_skills(self, identity: Identity) -> SkillMethods | None:
+        if not identity.has_skills:
+            return None
+        from mcp_bridge.server.skills import SkillMethods  # most servers do not need it
+
+        return SkillMethods(self.registry, self._responses, page=identity.page)
 
     def _add_built_in_tools(
         self, listing: ToolListing, resources: ResourceMethods, prompts: PromptMethods, truncator: ResultTruncator

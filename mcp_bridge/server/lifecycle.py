@@ -26,9 +26,17 @@ CAPABILITIES: Mapping[str, Any] = {
 class Lifecycle:
     """The MCP methods by which a client learns what the server is."""
 
-    def __init__(self, identity: Identity, responses: Responses, extensions: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        responses: Responses,
+        *,
+        extensions: Mapping[str, Any],
+        stateless_extensions: Mapping[str, Any],
+    ) -> None:
         self._responses = responses
-        self._stateless_capabilities = {**CAPABILITIES, **(extensions or {})}
+        self._capabilities = _declare(extensions)
+        self._stateless_capabilities = _declare({**extensions, **stateless_extensions})
         self._is_open = identity.is_open
 
     def initialize(self, request: Request, params: Mapping[str, Any]) -> Any:
@@ -55,7 +63,7 @@ class Lifecycle:
     def _describe_session(self, version: str) -> dict[str, Any]:
         return {
             "protocolVersion": version,
-            "capabilities": CAPABILITIES,
+            "capabilities": self._capabilities,
             "serverInfo": self._responses.server_info,
             **self._responses.instructions,
         }
@@ -65,6 +73,10 @@ class Lifecycle:
         capabilities = self._stateless_capabilities
         result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": capabilities, **instructions}
         return self._responses.with_cache_hints(result, request.version, scope=self._responses.choose_scope(request))
+
+
+def _declare(extensions: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**CAPABILITIES, "extensions": extensions} if extensions else CAPABILITIES
 
 
 def set_log_level(request: Request, params: Mapping[str, Any]) -> dict[str, Any]:

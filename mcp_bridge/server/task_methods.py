@@ -38,7 +38,7 @@ from mcp_bridge.server.tools import ToolMethods
 from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge.wire.results import to_mcp
-from mcp_bridge.wire.tasks import EXTENSIONS, REQUIRED_CAPABILITIES, declares_tasks, render_created, render_detailed
+from mcp_bridge.wire.tasks import REQUIRED_CAPABILITIES, declares_tasks, render_created, render_detailed
 from mcp_bridge.wire.tools import to_wire
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class TaskMethods:
     @property
     def extensions(self) -> Mapping[str, Any]:
         """What the capabilities of the server declare (server/discover)."""
-        return EXTENSIONS
+        return {TASKS: {}}
 
     @property
     def methods(self) -> Mapping[str, Callable[[Request, Mapping[str, Any]], Any]]:

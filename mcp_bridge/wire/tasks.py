@@ -10,8 +10,6 @@ from mcp_bridge.contracts.tasks import TASKS, TaskRecord
 
 REQUIRED_CAPABILITIES: Mapping[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 """The data of the error for clients that have not declared the extension."""
-EXTENSIONS: Mapping[str, Any] = {"extensions": {TASKS: {}}}
-"""What servers and clients declare in their capabilities."""
 
 
 def declares_tasks(capabilities: Mapping[str, Any]) -> bool:

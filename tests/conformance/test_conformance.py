@@ -9,12 +9,15 @@ import pytest
 
 from tests.kits.conformance.front import Front
 from tests.kits.conformance.referee import (
+    HERE,
     Toolchain,
     Verdict,
     everything,
+    examine,
     instances,
     judge,
     requirements,
+    serving,
     several,
     through_gateway,
 )
@@ -73,6 +76,12 @@ def test_so_does_every_other_scenario_that_is_no_extension(verdict: Verdict) -> 
 def test_so_does_every_scenario_of_the_tasks_extension(verdict: Verdict) -> None:
     expected = TASK_SCENARIOS if verdict.requirements.revision == "2026-07-28" else set()
     assert verdict.tasks == {name: [] for name in expected}, verdict.output
+
+
+@pytest.mark.parametrize("scenario", ["enumeration", "manifest", "directory"])
+def test_so_does_every_scenario_of_the_skills_extension(node: Toolchain, scenario: str, tmp_path: Path) -> None:
+    with serving(HERE.parents[2] / "config" / "skills.yaml", tmp_path) as url:
+        assert examine(node, url, f"sep-2640-skills-{scenario}", tmp_path) == []
 
 
 def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, front: Front, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ EXPECTED = {
     "limits.yaml": ["count", "shout", "temperature"],
     "names.yaml": ["first__count", "first__shout", "how_warm"],
     "python.yaml": ["count", "shout", "temperature"],
+    "skills.yaml": ["count", "shout", "temperature"],
     "state.yaml": ["count", "shout", "temperature"],
     "tasks.yaml": ["count", "shout", "temperature"],
     "tool_search.yaml": [

@@ -56,7 +56,9 @@ def folder(tmp_path: Path) -> Path:
     for page in PAGES:
         for found in FENCE.finditer(page.read_text(encoding="utf-8")):
             if found["file"]:
-                (tmp_path / found["file"]).write_text(found["body"], encoding="utf-8")
+                file = tmp_path / found["file"]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(found["body"], encoding="utf-8")
     return tmp_path
 
 

@@ -119,6 +119,17 @@ def requirements(node: Toolchain, revision: str) -> Requirements:
     return Requirements(revision=revision, required=tuple(content["server"]), unscored=unscored)
 
 
+def examine(node: Toolchain, url: str, scenario: str, folder: Path) -> list[str]:
+    """What one scenario of 2026-07-28 complains about, with the results below `folder`."""
+    results = folder / "results"
+    options = ["server", "--url", url, "--scenario", scenario, "--spec-version", INSTANCES, "--force"]
+    options += ["--output-dir", results]
+    script = node.conformance / "dist/index.js"
+    done = run([node.node, script, *options], node.environment(folder), SUITE_TIMEOUT, folder)
+    checks = [json.loads(file.read_bytes()) for file in results.glob("*/checks.json")]
+    return complaints(scenario, checks[0]) if checks else [f"{done.stdout}{done.stderr}"]
+
+
 def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
     """Run what a revision requires against a server, with the results below `folder`."""
     results = folder / "results"
@@ -162,9 +173,14 @@ def through_gateway(folder: Path) -> Iterator[str]:
     with everything(folder) as url:
         settings = folder / "gateway.yaml"
         settings.write_text(json.dumps({"sources": [{"type": "mcp", "name": "upstream", "prefix": "", "url": url}]}))
-        command = (sys.executable, "-m", "mcp_bridge", "serve", str(settings), "--http", "127.0.0.1:0")
-        with running((*command, "--log-level", "info"), folder) as gateway:
+        with serving(settings, folder) as gateway:
             yield gateway
+
+
+def serving(settings: Path, folder: Path) -> contextlib.AbstractContextManager[str]:
+    """A server with these settings, at this URL."""
+    command = (sys.executable, "-m", "mcp_bridge", "serve", str(settings), "--http", "127.0.0.1:0")
+    return running((*command, "--log-level", "info"), folder)
 
 
 def main() -> int:
