@@ -35,6 +35,7 @@ _REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
     "python": ("path", "module"),
     "xaibo": ("provider", "agent"),
     "framework": ("objects", "utcp"),
+    "skills": ("path",),
 }
 """By type of source, the options whose values are files, modules or objects in them (`module:Name`)."""
 _FILE_KEYS = frozenset({"path", "agent", "utcp"})
@@ -58,13 +59,17 @@ class Additions:
 
 @dataclass(slots=True, kw_only=True)
 class ProjectReferences:
-    """What a document refers to: files with their places, modules, variables, and warnings about the rest."""
+    """What a document refers to: files with their places, modules, variables, and warnings about the rest.
+
+    `folders` are the paths of which all files are needed, not only those in Python.
+    """
 
     paths: list[tuple[Where, str]] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     extras: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +205,8 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
             references.paths.append(((*where, key), name))
         else:
             references.modules.append(name)
+        if kind == "skills":
+            references.folders.add(text)
         if key in _PARTIAL_KEYS:
             references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD_HINT}")
     isolation = source.get("isolation")
@@ -233,7 +240,8 @@ def _find_referenced(references: ProjectReferences, document: Document, root: Pa
             raise document.make_error(where, f"'{text}' is an absolute path, which is invalid on other machines", hint)
         if _is_excluded(path, root):
             raise document.make_error(where, f"'{text}' is never packed", "Secrets and environments are not exported")
-        yield from sorted(path.glob("*.py")) if path.is_dir() else (path,)
+        pattern = "**/*" if text in references.folders else "*.py"
+        yield from sorted(file for file in path.glob(pattern) if file.is_file()) if path.is_dir() else (path,)
     for module in references.modules:
         yield from find_local_files(module.partition(".")[0], (root,))
 

@@ -102,6 +102,12 @@ def test_the_keys_of_an_issuer_are_packed_with_the_extra_that_uses_them(project_
     assert "mcp-tool-bridge[jwt]" in made
 
 
+def test_a_server_with_redis_is_packed_with_the_extras_that_use_it(project_folder: Path) -> None:
+    with (project_folder / "mcp-bridge.yaml").open("a") as file:
+        file.write("approvals: {store: redis}\ntasks: {url: '${REDIS_URL:-redis://redis}'}\n")
+    assert "mcp-tool-bridge[redis,tasks]" in inside(project_folder, "export", "dockerfile", "--from-index").out
+
+
 def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: Path) -> None:
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("approvals: {path: '${APPROVAL_KEY:-a-default}'}\n")

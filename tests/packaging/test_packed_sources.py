@@ -28,8 +28,10 @@ def folder(tmp_path: Path) -> Path:
         "manual.json",
         "_hidden.py",
         "a b[1].py",
+        "skills/one/SKILL.md",
+        "skills/one/parts/two.txt",
     ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("")
     return tmp_path
 
@@ -46,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
             "{type: framework, objects: ['own.things:tool', 'provider:tools']}",
             {"own/__init__.py", "own/things.py", "provider.py"},
         ),
+        ("{type: skills, path: skills}", {"skills/one/SKILL.md", "skills/one/parts/two.txt"}),
         ("{type: 'own.things:Options'}", {"own/__init__.py", "own/things.py"}),
     ],
 )
