@@ -163,6 +163,13 @@ class Bridge:
         for entry in self.registry.list():  # those of sources are checked by the sources
             for problem in find_handler_problems(entry.handler):
                 logger.warning("tool '%s': every call will fail: %s", entry.name, problem)
+        self._warn_about_tasks(self.registry.list())
+
+    def _warn_about_tasks(self, tools: Iterable[ToolEntry]) -> None:
+        for tool in tools if self.state.tasks is None else ():
+            if tool.tasks is not None and tool.tasks.mode == "required":
+                advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
+                logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
 
     def disable_recording(self) -> None:
         """Write nothing about other servers, for commands that only look at what is published."""
@@ -295,6 +302,7 @@ class Bridge:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
+        self._warn_about_tasks(tools)
         if offer.server != self._infos.get(name):
             self._adopt_info(name, offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates

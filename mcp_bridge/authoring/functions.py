@@ -13,6 +13,7 @@ from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.schema.callables import find_context_parameter, get_callable_name
 
 if TYPE_CHECKING:
+    from mcp_bridge.contracts.tasks import TaskMode, ToolTasks
     from mcp_bridge.schema.inference import Signature
     from mcp_bridge.schema.text_arguments import Bind
 
@@ -28,6 +29,15 @@ class Decorator(Protocol):
 def get_function_name(function: Callable[..., Any]) -> str:
     """Return the function's name, or that of its class if it has none."""
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+def read_declared_tasks(given: ToolTasks | TaskMode | None) -> ToolTasks | None:
+    """Return what a decorator declares about tasks. Raises ValueError for what cannot be declared."""
+    if given is None:
+        return None
+    from mcp_bridge.contracts.tasks import read_tool_tasks  # most tools declare nothing
+
+    return read_tool_tasks(given)
 
 
 def make_typed_handler(

@@ -15,6 +15,7 @@ from mcp_bridge.authoring.functions import (
     infer_visible_signature,
     make_data_handler,
     make_typed_handler,
+    read_declared_tasks,
 )
 from mcp_bridge.contracts.hints import ToolHints, add_hints
 from mcp_bridge.contracts.tool import ToolEntry
@@ -23,6 +24,7 @@ from mcp_bridge.schema.callables import get_callable_name, read_annotation, read
 from mcp_bridge.schema.headers import check_headers
 
 if TYPE_CHECKING:
+    from mcp_bridge.contracts.tasks import TaskMode, ToolTasks
     from mcp_bridge.schema.inference import Signature
     from mcp_bridge.schema.text_arguments import Bind
 
@@ -49,6 +51,7 @@ def tool(
     destructive: bool | None = None,
     idempotent: bool | None = None,
     open_world: bool | None = None,
+    tasks: ToolTasks | TaskMode | None = None,
 ) -> Decorator: ...
 def tool(
     name: str | Callable[..., Any] = "",
@@ -66,6 +69,7 @@ def tool(
     destructive: bool | None = None,
     idempotent: bool | None = None,
     open_world: bool | None = None,
+    tasks: ToolTasks | TaskMode | None = None,
 ) -> Any:
     """Turn a function into a tool, and register it in `registry` if given.
 
@@ -75,17 +79,21 @@ def tool(
     of the call.
 
     `read_only`, `destructive`, `idempotent` and `open_world` are hints for clients, and become MCP's `annotations`.
+    `tasks` says how its calls become tasks, where these are enabled: `optional`, `required`, `forbidden` or ToolTasks.
 
     The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
-    already exists in `registry`, and TypeError if no schema can be inferred or a `Header` is invalid.
+    already exists in `registry` or `tasks` is invalid, and TypeError if no schema can be inferred or a `Header` is
+    invalid.
     """
 
     hints = ToolHints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
+    declared = read_declared_tasks(tasks)
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
         entry = _build_tool_entry(function, given, description, input_schema, output_schema)
         entry.tags, entry.title = list(tags or ()), title
         entry.annotations, entry.icons, entry.meta = add_hints(annotations, hints), list(icons or ()), dict(meta or {})
+        entry.tasks = declared
         if registry is not None:
             registry.register(entry)
         return attach_entry(function, "tool_entry", entry)

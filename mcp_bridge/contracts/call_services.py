@@ -40,9 +40,14 @@ class CallServices:
     def idempotency_key(self) -> str | None:
         """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
 
-        A task in Redis runs again if the process that runs it ends.
+        A task runs again after a failure, if its tool allows that, and in Redis also if the process that runs it ends.
         """
         return None
+
+    @property
+    def attempt(self) -> int:
+        """Which run of the call this is, from 1. Only tasks run again, see `idempotency_key`."""
+        return 1
 
     async def debug(self, message: str, data: Any = None) -> None:
         """Send the client a log message of the level `debug`; `data` is any JSON value to show with it."""

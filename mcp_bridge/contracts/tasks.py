@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The identifier of the extension."""
@@ -12,23 +14,46 @@ TASKS = "io.modelcontextprotocol/tasks"
 MEMORY = "memory://"
 """The URL of tasks that are kept in the memory of the server."""
 
+MAX_BACKOFF = 300.0
+"""The most seconds between two attempts."""
+
 TaskMode = Literal["forbidden", "optional", "required"]
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
 class ToolTasks(NamedTuple):
-    """How the calls of one tool become tasks. None means that the option of all tools applies.
+    """How the calls of one tool become tasks. None means the default, which is that of all tools.
 
     Attributes:
-        mode: `optional`: if the client supports tasks. `required`: only such clients can call the tool. `forbidden`:
-            never.
+        mode: `optional`, the default: if the client supports tasks. `required`: only such clients can call the tool.
+            `forbidden`: never.
         after: How many seconds a call may take before it continues as a task; 0 makes each call a task at once.
-        timeout: How many seconds a task may run, without the time in which it waits for the user.
+        timeout: How many seconds each attempt may run, without the time in which it waits for the user.
+        retries: How often a task is attempted again after a failure. Default: `TaskOptions.retries` if the tool is
+            declared idempotent or read-only, else 0.
+        backoff: How many seconds the first retry waits. Each further one waits twice as long, at most 5 minutes.
     """
 
-    mode: TaskMode = "optional"
+    mode: TaskMode | None = None
     after: float | None = None
     timeout: float | None = None
+    retries: int | None = None
+    backoff: float | None = None
+
+    def with_defaults(self, others: ToolTasks) -> ToolTasks:
+        """Return these options, with those of `others` in place of None."""
+        return others._replace(**{name: own for name, own in self._asdict().items() if own is not None})
+
+
+def read_tool_tasks(given: ToolTasks | TaskMode) -> ToolTasks:
+    """Return the options that a tool declares. Raises ValueError for an unknown mode, and for numbers below 0."""
+    tasks = ToolTasks(mode=given) if isinstance(given, str) else given
+    if tasks.mode not in (None, *get_args(TaskMode)):
+        raise ValueError(f"tasks: expected {', '.join(get_args(TaskMode))} or ToolTasks, got {tasks.mode!r}")
+    for name, value in tasks._asdict().items():
+        if name != "mode" and value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"tasks: {name}: expected a number from 0, got {value!r}")
+    return tasks
 
 
 class TaskOptions(NamedTuple):
@@ -37,11 +62,14 @@ class TaskOptions(NamedTuple):
     Attributes:
         after: See `ToolTasks`. Tools that require tasks have 0 by default.
         timeout: See `ToolTasks`.
+        retries: See `ToolTasks`. Applies to tools that are declared idempotent or read-only.
+        backoff: See `ToolTasks`.
         ttl: How many seconds a task and its result are kept, from its creation.
         poll: How many seconds clients should wait between two requests for the state of a task.
         most: The most tasks that are kept at once. One of several clients has at most three quarters of them.
         size: The most bytes of the results that are kept.
-        tools: Options of single tools, by patterns of their names; the first pattern that matches applies.
+        tools: Options of single tools, by patterns of their names; the first pattern that matches applies. They take
+            precedence over what tools declare.
         url: Where tasks are kept: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
         concurrency: How many tasks this process runs at once. With Redis it may be 0: other processes run them.
         lease: Redis: how many seconds after its process has ended a task is started again in another one.
@@ -51,6 +79,8 @@ class TaskOptions(NamedTuple):
 
     after: float = 10.0
     timeout: float = 3600.0
+    retries: int = 0
+    backoff: float = 1.0
     ttl: float = 86400.0
     poll: float = 1.0
     most: int = 1024
@@ -72,8 +102,11 @@ class TaskOrder:
         client: Whose quotas the task counts against; None if the server has only one client.
         created: In seconds since 1970.
         ttl: In seconds from `created`.
-        timeout: In seconds of running.
-        run: Which run of the task this is, counted from 1. Only a task whose process has ended runs again.
+        timeout: In seconds of running, for each attempt.
+        retries: How often the task is attempted again after a failure.
+        backoff: In seconds, before the first retry.
+        run: Which run of the task this is, counted from 1. A task runs again after a failure, and if its process ends.
+        failures: How many attempts have failed.
     """
 
     id: str
@@ -85,11 +118,19 @@ class TaskOrder:
     created: float
     ttl: float
     timeout: float
+    retries: int = 0
+    backoff: float = 1.0
     run: int = 1
+    failures: int = 0
 
     @property
     def expires(self) -> float:
         return self.created + self.ttl
+
+    def compute_delay(self) -> float | None:
+        """Return how many seconds after its failure the task is attempted again; None for never."""
+        delay = min(self.backoff * 2.0 ** min(self.failures, 64), MAX_BACKOFF)
+        return delay if self.failures < self.retries and time.time() + delay < self.expires else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +171,12 @@ class RunnableTask(Protocol):
 
     state: TaskState
 
-    async def run_to_end(self) -> None:
-        """Run the call to a final state. Raises only if the task of the event loop is cancelled."""
+    async def run_to_end(self) -> float | None:
+        """Run the call to a final state, or to a failure that the engine has to repeat.
+
+        Returns after how many seconds the task is to run again; None if its state is final. Raises only if the task of
+        the event loop is cancelled.
+        """
 
     def deliver(self, responses: Mapping[str, Any]) -> None:
         """Accept answers of the client, by key. Unknown keys are ignored."""

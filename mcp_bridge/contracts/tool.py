@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:  # content is imported for the first call
     from mcp_bridge.contracts.content import Content
+    from mcp_bridge.contracts.tasks import ToolTasks
 
 X_MCP_HEADER = "x-mcp-header"
 """The keyword in an argument's schema that names the header which HTTP clients copy it into, see `Header`."""
@@ -46,7 +47,8 @@ class ToolEntry:
     also receives the context of the call, by that parameter's name. It may be async. `owner` is the name of the source
     that published the entry; the registry sets it. `affinity` names the argument and the output field with the id of
     state that the handler keeps in its process for later calls; isolated calls with the same id run in that process.
-    If not `is_listed`, the tool is in no list, and can be called by its name.
+    If not `is_listed`, the tool is in no list, and can be called by its name. `tasks` says how its calls become tasks,
+    unless the settings do.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ToolEntry:
     owner: str = ""
     affinity: str = ""
     is_listed: bool = True
+    tasks: ToolTasks | None = None
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
         """Return this entry as a definition. Schemas are shared with the entry, tags are copied.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -82,7 +83,17 @@ class MemoryTasks:
         self._group.start_soon(self._run_task, entry)
 
     async def _run_task(self, entry: MemoryTask) -> None:
-        await entry.task.run_to_end()
+        """Run a task, and again after each failure that has to be repeated."""
+        while (delay := await entry.task.run_to_end()) is not None:
+            with anyio.move_on_after(delay):
+                while not entry.task.state.is_final:  # until it is cancelled
+                    await entry.changed.wait()
+            if (state := entry.task.state).is_final:
+                return
+            order = entry.order = replace(entry.order, run=entry.order.run + 1, failures=entry.order.failures + 1)
+            assert self._make_task is not None
+            entry.task = self._make_task(order, entry.notify_waiting)
+            entry.task.state = state
         state = entry.task.state
         if state.result is not None and entry.order.id in self._tasks:
             entry.size = len(orjson.dumps(state.result))

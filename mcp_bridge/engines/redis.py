@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -18,13 +15,14 @@ from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from docket import Docket, Worker
+from docket import CurrentExecution, CurrentWorker, Docket, Execution, Retry, Worker
 from redis.exceptions import RedisError
 
 from mcp_bridge.contracts.errors import ConfigError, Overloaded
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge.contracts.tasks import MEMORY, MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
 from mcp_bridge.engines.redis_records import TaskRecords
+from mcp_bridge.engines.redis_workers import RETRY, LocalRun, TaskWorkers, close_in_any_case
 from mcp_bridge.stores.redis import describe_address
 
 T = TypeVar("T")
@@ -34,29 +32,8 @@ ADDING = 16
 """The most tasks that are added at once: each needs a connection of docket's pool, which fails when none is free."""
 ENQUEUEING = 2.0
 """Seconds within which a task has to be queued, or its creation fails."""
-RETRY = 0.5
-"""Seconds between two attempts to reach Redis."""
 
 logger = logging.getLogger("mcp_bridge.tasks")
-
-
-class LocalRun:
-    """A task that this process runs. `scope` is shielded: a run has time to end after `run_tasks` is cancelled.
-
-    `missed` says that others changed the task before `task` could be told.
-    """
-
-    __slots__ = ("changed", "ended", "missed", "scope", "task")
-
-    def __init__(self) -> None:
-        self.task: RunnableTask | None = None
-        self.missed = False
-        self.scope = anyio.CancelScope(shield=True)
-        self.changed = anyio.Event()
-        self.ended = anyio.Event()
-
-    def notify_changed(self) -> None:
-        self.changed.set()
 
 
 class RedisTasks:
@@ -76,6 +53,7 @@ class RedisTasks:
         self._records = TaskRecords(options, f"mcp-bridge:{name}:tasks", redact)
         self._docket = Docket(f"mcp-bridge:{name}:queue", options.url, execution_ttl=timedelta(0))
         self._runs: dict[str, LocalRun] = {}
+        self._workers = TaskWorkers(self._docket, options, self._runs)
         self._changes: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
         self._group: TaskGroup | None = None
         self._make_task: MakeTask | None = None
@@ -96,9 +74,11 @@ class RedisTasks:
         self._make_task = make_task
         self._docket.register(self._run_task, names=["run_task"])
         task_status.started()
-        async with _close_in_any_case(self._records), anyio.create_task_group() as self._group:
+        async with close_in_any_case(self._records), anyio.create_task_group() as self._group:
             self._group.start_soon(self._follow_changes)
-            await self._run_worker()
+            async with close_in_any_case(self._docket):
+                self._running.set()
+                await self._workers.run()
 
     async def submit_task(self, order: TaskOrder) -> None:
         """Start a task. Raises Overloaded if too many tasks, or too large results, are kept."""
@@ -171,60 +151,22 @@ class RedisTasks:
 
     # Runs
 
-    async def _run_worker(self) -> None:
-        """Run tasks until cancelled; then those that run here have `drain` seconds."""
-        options = self._options
-        lease = timedelta(seconds=options.lease)
-        async with _close_in_any_case(self._docket):
-            self._running.set()
-            if options.concurrency == 0:
-                await anyio.sleep_forever()
-            worker = Worker(
-                self._docket,
-                name=f"{socket.gethostname()}#{os.getpid()}#{secrets.token_hex(8)}",
-                concurrency=options.concurrency,
-                redelivery_timeout=lease,
-                reconnection_delay=timedelta(seconds=RETRY),
-                minimum_check_interval=timedelta(milliseconds=100),
-            )
-            async with _close_in_any_case(worker):
-                running = asyncio.create_task(worker.run_forever())
-                renewing = asyncio.create_task(self._renew_leases(worker.name))
-                try:
-                    await asyncio.shield(running)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        running.cancel()  # no new tasks
-                        await asyncio.wait({running}, timeout=self._options.drain)
-                        while not running.done():  # a cancellation before it waits for its tasks does not reach them
-                            running.cancel()
-                            await asyncio.wait({running}, timeout=RETRY)
-                        renewing.cancel()
-
-    async def _renew_leases(self, worker: str) -> None:
-        """Keep the tasks that run here from being started elsewhere.
-
-        The library does so too, but not while its worker ends or connects again, and tasks may run on for long then.
-        """
-        stream, group = self._docket.stream_key, self._docket.worker_group_name
-        while True:
-            await anyio.sleep(self._options.lease / 4)
-            if not self._runs:
-                continue
-            with suppress(RedisError):  # what runs tasks reports it
-                async with self._docket.redis() as redis:
-                    held = await redis.xpending_range(stream, group, "-", "+", 2 * len(self._runs), worker)
-                    if ids := [each["message_id"] for each in held]:
-                        await redis.xclaim(stream, group, worker, 0, ids, idle=0, justid=True)
-
-    async def _run_task(self, task_id: str) -> None:
-        """Run a task here (called by the worker). Its end is stored before this returns."""
-        run = self._runs[task_id] = LocalRun()  # before the run begins in Redis, so that no change is missed
+    async def _run_task(
+        self,
+        task_id: str,
+        retry: Retry = Retry(attempts=None),  # noqa: B008 - docket replaces what the defaults name
+        execution: Execution = CurrentExecution(),  # noqa: B008
+        worker: Worker = CurrentWorker(),  # noqa: B008
+    ) -> None:
+        """Run a task here (called by a worker). Its end is stored before this returns."""
+        run = self._runs[task_id] = LocalRun(worker, execution.message_id)  # before it begins: no change is missed
         try:
             await self._begin_run(task_id, run)
         finally:
             if self._runs.get(task_id) is run:
                 del self._runs[task_id]
+        if run.delay is not None:
+            retry.after(timedelta(seconds=run.delay))
 
     async def _begin_run(self, task_id: str, run: LocalRun) -> None:
         begun = await self._retry(partial(self._records.begin_run, task_id))
@@ -234,21 +176,24 @@ class RedisTasks:
         if attempts > self._options.attempts:
             await self._store_state(order, _make_lost(attempts - 1))
             return
-        if order.run > 1:
+        if attempts > 1:
             logger.warning("a task of '%s' runs again: the process that ran it has ended", order.params["name"])
         self._group.start_soon(self._run_here, run, order)  # docket's cancellation is unknown to the scopes of the call
         try:
             await run.ended.wait()
+            if run.delay is not None:
+                await self._retry(partial(self._records.release_run, task_id, has_failed=True))
         except asyncio.CancelledError:  # this process ends, and another one runs the task again
             run.scope.cancel()
             with anyio.CancelScope(shield=True), suppress(RedisError):
                 await run.ended.wait()
                 with anyio.move_on_after(RETRY):
-                    await self._records.release_run(task_id)
+                    await self._records.release_run(task_id, has_failed=False)
             raise
 
     async def _run_here(self, run: LocalRun, order: TaskOrder) -> None:
         assert self._make_task is not None
+        run.scope.deadline = anyio.current_time() + order.expires - time.time()
         try:
             with run.scope:
                 task = run.task = self._make_task(order, run.notify_changed)
@@ -256,7 +201,8 @@ class RedisTasks:
                     group.start_soon(self._store_changes, run, order, task)
                     if run.missed:
                         group.start_soon(self._retry, partial(self._update_run, order.id, run))
-                    await task.run_to_end()
+                    run.delay = await task.run_to_end()
+                    run.is_over = True
                     run.notify_changed()
         finally:
             run.ended.set()
@@ -266,11 +212,11 @@ class RedisTasks:
         while True:
             await run.changed.wait()
             run.changed = anyio.Event()
-            state = task.state
+            is_last, state = run.is_over, task.state
             if not await self._store_state(order, state):
                 task.cancel_run()
                 return
-            if state.is_final:
+            if is_last or state.is_final:
                 return
 
     async def _store_state(self, order: TaskOrder, state: TaskState) -> bool:
@@ -297,13 +243,18 @@ class RedisTasks:
 
     async def _follow_changes(self) -> None:
         """Wake what waits for a change, and pass answers and cancellations to the tasks that run here."""
+        was_interrupted = False
         while True:
             try:
                 async with aclosing(self._records.follow_changes()) as changes:
                     async for task_id in changes:
                         self._report_outage(None)
+                        if was_interrupted:
+                            was_interrupted = False
+                            self._workers.reuse_slots()
                         await self._pass_change(task_id)
             except RedisError as error:
+                was_interrupted = True
                 self._report_outage(error)
                 await anyio.sleep(RETRY)
 
@@ -324,17 +275,6 @@ class RedisTasks:
         elif task.state.requests:
             for responses in await self._records.take_answers(task_id):
                 task.deliver(responses)
-
-
-@asynccontextmanager
-async def _close_in_any_case(manager: AbstractAsyncContextManager[Any]) -> AsyncIterator[None]:
-    """Enter a context manager, and leave it even while this task is being cancelled."""
-    await manager.__aenter__()
-    try:
-        yield
-    finally:
-        with anyio.CancelScope(shield=True), suppress(RedisError):
-            await manager.__aexit__(None, None, None)
 
 
 def _make_lost(attempts: int) -> TaskState:

@@ -37,9 +37,16 @@ _BEGIN = """
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return nil end
 redis.call('DEL', KEYS[2])
 return {redis.call('HINCRBY', KEYS[1], 'run', 1), redis.call('HINCRBY', KEYS[1], 'attempts', 1),
-  redis.call('HGET', KEYS[1], 'order'), redis.call('HGET', KEYS[1], 'state')}
+  redis.call('HGET', KEYS[1], 'failures') or 0, redis.call('HGET', KEYS[1], 'order'),
+  redis.call('HGET', KEYS[1], 'state')}
 """
 """KEYS: 1 the record, 2 its answers. Returns nil if the task has ended or is unknown."""
+_RELEASE = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return end
+redis.call('HINCRBY', KEYS[1], 'attempts', -1)
+redis.call('HINCRBY', KEYS[1], 'failures', ARGV[1])
+"""
+"""KEYS: 1 the record. ARGV: how many failures to add."""
 _CHANGE = """
 local run = redis.call('HGET', KEYS[4], 'run')
 if not run or redis.call('HEXISTS', KEYS[4], 'ended') == 1 or (ARGV[2] ~= '' and ARGV[2] ~= run) then return 0 end
@@ -84,8 +91,8 @@ class TaskRecords:
         self._channel = f"{prefix}:changes"
         self._redact = redact
         self._redis = connect_redis(options.url)
-        self._create, self._begin, self._change, self._answer, self._remove = map(
-            self._redis.register_script, (_CREATE, _BEGIN, _CHANGE, _ANSWER, _REMOVE)
+        self._create, self._begin, self._release, self._change, self._answer, self._remove = map(
+            self._redis.register_script, (_CREATE, _BEGIN, _RELEASE, _CHANGE, _ANSWER, _REMOVE)
         )
 
     async def __aenter__(self) -> Self:
@@ -108,12 +115,13 @@ class TaskRecords:
         found = await self._begin((self._key(task_id), self._answers(task_id)))
         if found is None:
             return None
-        run, attempts, order, state = found
-        return attempts, TaskRecord(TaskOrder(**{**orjson.loads(order), "run": run}), _decode_state(state))
+        run, attempts, failures, order, state = found
+        counts = {"run": run, "failures": int(failures)}
+        return attempts, TaskRecord(TaskOrder(**{**orjson.loads(order), **counts}), _decode_state(state))
 
-    async def release_run(self, task_id: str) -> None:
-        """Make the latest run count no more: it was ended on purpose."""
-        await self._redis.hincrby(self._key(task_id), "attempts", -1)
+    async def release_run(self, task_id: str, *, has_failed: bool) -> None:
+        """Make the latest run count no more as one whose process has ended: it was ended on purpose, or has failed."""
+        await self._release((self._key(task_id),), (int(has_failed),))
 
     async def change_state(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
         """Store a state, unless the stored one is final, or with `by_run` a later run has begun."""

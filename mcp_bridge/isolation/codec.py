@@ -204,6 +204,8 @@ def encode_context(ctx: CallContext) -> Json:
     return {
         **{name: getattr(ctx, name) for name in CONTEXT_FIELDS},
         "state_key": ctx.state_key,
+        "attempt": ctx.attempt,
+        "idempotency_key": ctx.idempotency_key,
         "meta": to_plain_mapping(ctx.meta),
         "capabilities": to_plain_mapping(ctx.capabilities),
         "answers": {key: encode_answer(answer) for key, answer in ctx.answers.items()},

@@ -67,6 +67,7 @@ def _encode_entry(kind: EntryKind, entry: Any) -> Json:
     values["context"] = find_context_parameter(entry.handler) is not None
     if kind == "tools":
         values["affinity"] = entry.affinity
+        values["tasks"] = entry.tasks._asdict() if entry.tasks is not None else None
     if kind == "prompts":
         values["arguments"] = to_plain([asdict(argument) for argument in entry.arguments])
     return values | _encode_completions(entry) if hasattr(entry, "completions") else values
@@ -78,12 +79,21 @@ def _decode_entry(kind: EntryKind, given: Json, remote: HandlerFactory) -> Json:
     values["handler"] = remote(kind, name, "", bool(given["context"]))
     if kind == "tools":
         values["affinity"] = str(given.get("affinity", ""))
+        values["tasks"] = _decode_tasks(given.get("tasks"))
     if kind == "prompts":
         values["arguments"] = [PromptArgument(**argument) for argument in given["arguments"]]
     if kind in ("prompts", "templates"):
         completed = {part: remote(kind, name, str(part), False) for part in given[_COMPLETED]}
         values["completions"] = {**given["completions"], **completed}
     return values
+
+
+def _decode_tasks(given: Any) -> Any:
+    if given is None:
+        return None
+    from mcp_bridge.contracts.tasks import ToolTasks, read_tool_tasks  # most tools declare nothing
+
+    return read_tool_tasks(ToolTasks(**given))
 
 
 def _encode_completions(entry: Any) -> Json:

@@ -40,11 +40,15 @@ MAX_TRIES = 3
 class WorkerContext(CallContext):
     """A running call, as its tool sees it inside a worker."""
 
-    __slots__ = ("_call", "_end", "_link", "_run", "_scope", "_state_key", "_threads")
+    __slots__ = (
+        *("_attempt", "_call", "_end", "_idempotency_key", "_link", "_run", "_scope", "_state_key", "_threads"),
+    )
 
     def __init__(self, link: WorkerLink, call: int, given: Json, threads: ThreadPool, run: int | None = None) -> None:
         super().__init__(**{name: given[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
         self._state_key: str = given["state_key"]
+        self._attempt: int = given["attempt"]
+        self._idempotency_key: str | None = given["idempotency_key"]
         self._link = link
         self._call = call
         self._run = run
@@ -58,6 +62,14 @@ class WorkerContext(CallContext):
     @property
     def state_key(self) -> str:
         return self._state_key
+
+    @property
+    def attempt(self) -> int:
+        return self._attempt
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return self._idempotency_key
 
     @property
     def deadline(self) -> float | None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import anyio
 from anyio.abc import TaskStatus
@@ -28,8 +29,9 @@ from mcp_bridge.contracts.tasks import (
     TaskRecord,
     ToolTasks,
 )
-from mcp_bridge.contracts.tool import ToolDefinition
+from mcp_bridge.contracts.tool import ToolDefinition, ToolEntry
 from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.change_notices import SUBSCRIPTIONS, ChangeNotifier
 from mcp_bridge.server.requests import Request
@@ -73,6 +75,7 @@ class TaskMethods:
         self._audience = f"{audience}/tasks"
         self._get_store = get_store
         self._pipelines: dict[float, Pipeline] = {}
+        self._chosen: WeakKeyDictionary[PreparedEntry, ToolTasks] = WeakKeyDictionary()
         self._sealer: StateSealer | None = None
         self._engine: TaskEngine = _make_engine(options, audience, responses.redactor.redact_value)
 
@@ -97,7 +100,14 @@ class TaskMethods:
 
     def call_tool(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
         """Serve tools/call, as a task if the tool and the client allow that. Raises RpcError."""
-        chosen = self._find_options(params["name"])
+        return self._call_later(request, params) if self._responses.is_waiting else self._start_call(request, params)
+
+    async def _call_later(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        await self._responses.wait_for_sources()
+        return await self._start_call(request, params)
+
+    def _start_call(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
+        chosen = self._find_options(request, params)
         if not _supports_tasks(request):
             if chosen.mode != "required":
                 return self._tools.call(request, params)
@@ -157,11 +167,26 @@ class TaskMethods:
             raise RpcError(INVALID_PARAMS, "Unknown task: it does not exist, or it has expired")
         return record
 
-    def _find_options(self, client_name: str) -> ToolTasks:
-        tool = self._tools.index.get(client_name)
-        name = tool.definition.name if tool is not None else client_name
-        tools = self._options.tools.items()
-        return next((chosen for pattern, chosen in tools if fnmatchcase(name, pattern)), ToolTasks())
+    def _find_options(self, request: Request, params: Mapping[str, Any]) -> ToolTasks:
+        """Return how a call becomes a task, without None in it."""
+        prepared = self._tools.index.find_called(request, params)
+        if prepared is None or not isinstance(prepared.entry, ToolEntry):
+            return self._choose_options(params["name"], ToolTasks(), is_repeatable=False)
+        chosen = self._chosen.get(prepared)
+        if chosen is None:
+            entry = prepared.entry
+            repeatable = any(entry.annotations.get(hint) is True for hint in ("idempotentHint", "readOnlyHint"))
+            chosen = self._choose_options(entry.name, entry.tasks or ToolTasks(), is_repeatable=repeatable)
+            self._chosen[prepared] = chosen
+        return chosen
+
+    def _choose_options(self, name: str, declared: ToolTasks, *, is_repeatable: bool) -> ToolTasks:
+        options = self._options
+        own = next((own for pattern, own in options.tools.items() if fnmatchcase(name, pattern)), ToolTasks())
+        chosen = own.with_defaults(declared)
+        after = 0.0 if chosen.mode == "required" else options.after
+        retries = options.retries if is_repeatable else 0
+        return chosen.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
 
     async def _reject_call(self, request: Request, name: str) -> dict[str, Any]:
         """Reject a call of a tool that requires tasks. The handshake era has no error for this, so it gets a result."""
@@ -170,8 +195,7 @@ class TaskMethods:
         return self._render_problem(MissingCapability({"extensions": {TASKS: {}}}), name, request.version)
 
     async def _start_task(self, request: Request, params: Mapping[str, Any], chosen: ToolTasks) -> dict[str, Any]:
-        default = 0.0 if chosen.mode == "required" else self._options.after
-        after = default if chosen.after is None else chosen.after
+        after = chosen.after or 0.0
         sealed = params.get("requestState")
         try:
             if sealed is None:
@@ -190,7 +214,9 @@ class TaskMethods:
             client=request.incoming.client,
             created=time.time(),
             ttl=self._options.ttl,
-            timeout=self._options.timeout if chosen.timeout is None else chosen.timeout,
+            timeout=chosen.timeout or self._options.timeout,
+            retries=chosen.retries or 0,
+            backoff=chosen.backoff or 0.0,
         )
         await self._engine.submit_task(order)
         return order.id
@@ -225,8 +251,9 @@ class TaskMethods:
         while record.state.status == "working" and (left := end - anyio.current_time()) > 0:
             found = await self._engine.wait_for_change(task_id, record.state, left)
             record = found or await self._get_own(request, task_id)
-            if record.state.progress is not None and record.state.progress != progress:
-                progress = record.state.progress
+            latest = record.state.progress
+            if latest is not None and (progress is None or latest[0] > progress[0]):  # a retry begins again
+                progress = latest
                 await request.report_progress(*progress)
         return record
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import current_token
 
+from mcp_bridge.contracts.errors import Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import TaskOrder, TaskState, TaskStatus
@@ -26,8 +28,12 @@ from mcp_bridge.server.pending_question import AnswerRecord, PendingQuestion
 from mcp_bridge.server.questions import QuestionRequest
 from mcp_bridge.server.requests import Request
 
+REPEATED = frozenset(error.code for error in (Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable))
+"""The codes of failures after which a task is attempted again. What a tool reports as ToolError is its result."""
 RUNS = "mcp-bridge/runs"
 """The key in `_meta` of a result whose task has run more than once: how often."""
+
+logger = logging.getLogger("mcp_bridge.tasks")
 
 
 class NoStream:
@@ -70,6 +76,10 @@ class TaskContext(ServedContext):
     def idempotency_key(self) -> str:
         return sha256(self._run.order.id.encode()).hexdigest()
 
+    @property
+    def attempt(self) -> int:
+        return self._run.order.run
+
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Record the progress. Values that do not increase are dropped."""
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
@@ -109,12 +119,16 @@ class TaskRun:
         self._records: list[AnswerRecord] = []
         self._offered = dict(order.params.get("inputResponses") or {})
         self._names: set[str] = set()
+        self._failure = ""  # the text of a failure after which the call may run again
 
-    async def run_to_end(self) -> None:
-        """Run the call to a final state."""
+    async def run_to_end(self) -> float | None:
+        """Run the call to a final state, or to a failure that the engine has to repeat (see `RunnableTask`)."""
         try:
             with self._scope:
                 result = await self._execute(self)
+                if self._failure and (delay := self.order.compute_delay()) is not None and not self.state.is_final:
+                    self._report_failure(delay)
+                    return delay
                 self._finish("completed", result=result)
         except RpcError as error:
             self._finish("failed", error)
@@ -127,16 +141,25 @@ class TaskRun:
         finally:
             for pending in self._pending.values():
                 pending.expire()  # on trio, a thread that asked is still waiting
+        return None
 
     async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
         """Run the call in the pipeline of tasks."""
         context = TaskContext(self, request, self._registry, self._get_store)
         context.pipeline, context.caller = self._pipeline, self._registry
-        return await self._pipeline.compose(prepared)(call, context)
+        result = await self._pipeline.compose(prepared)(call, context)
+        self._failure = result.error_text if result.code in REPEATED else ""
+        return result
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         text = message or f"{progress:g}" + (f" of {total:g}" if total is not None else "")
         self._change(progress=(progress, total, message), message=text)
+
+    def _report_failure(self, delay: float) -> None:
+        attempts = f"attempt {self.order.failures + 1} of {self.order.retries + 1}"
+        name = self.order.params["name"]
+        logger.warning("a task of '%s' failed in %s, and is attempted again in %g s", name, attempts, delay)
+        self._change(message=f"{attempts.capitalize()} failed, the next one starts in {delay:g} s: {self._failure}")
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, and wait for the answers. Raises as `CallContext.ask` does."""

@@ -78,6 +78,16 @@ class ToolIndex:
         prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
         return (prepared, tool) if tool is not None and prepared is not None else None
 
+    def find_called(self, request: Request, params: Mapping[str, Any]) -> PreparedEntry | None:
+        """Return what a request of tools/call runs, also if it does so through a tool of the server itself."""
+        if found := self.find_published(params["name"]):
+            return found[0]
+        built_in = self.get_built_in(params["name"])
+        if built_in is None or built_in.find_target is None:
+            return None
+        target = built_in.find_target(built_in.tool.read_arguments(params.get("arguments")), request)
+        return target.prepared if target is not None else None
+
     def get_built_in(self, name: str) -> ListedBuiltIn | None:
         """Return the tool of the server itself that has this name."""
         return self._built_in.get(name)

@@ -226,16 +226,23 @@ class StateSettings(SettingsModel):
 class ToolTaskSettings(SettingsModel):
     """How the calls of a tool become tasks."""
 
-    mode: Literal["forbidden", "optional", "required"] = Field(
-        default="optional",
+    mode: Literal["forbidden", "optional", "required"] | None = Field(
+        default=None,
         description="`optional`: calls become tasks if the client supports tasks. `required`: only such clients can "
-        "call the tool. `forbidden`: calls never become tasks.",
+        "call the tool. `forbidden`: calls never become tasks. Default: what the tool declares, else `optional`.",
     )
     after: Delay | None = Field(
         default=None,
         description="As `tasks.after`, for this tool. Default: `tasks.after`, or 0 if tasks are `required`.",
     )
     timeout: Duration | None = Field(default=None, description="As `tasks.timeout`, for this tool.")
+    retries: Whole | None = Field(
+        default=None,
+        ge=0,
+        le=1000,
+        description="As `tasks.retries`, for this tool, also if it is neither idempotent nor read-only.",
+    )
+    backoff: Delay | None = Field(default=None, description="As `tasks.backoff`, for this tool.")
 
 
 class TaskSettings(SettingsModel):
@@ -246,7 +253,19 @@ class TaskSettings(SettingsModel):
         description="How long a call may take before it continues as a task; 0 makes each call a task at once.",
     )
     timeout: Duration = Field(
-        default=3600.0, description="How long a task may run, in place of the limits for calls. Questions do not count."
+        default=3600.0,
+        description="How long each attempt of a task may run, in place of the limits for calls, without questions.",
+    )
+    retries: Whole = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="How often a task is attempted again after a failure, if its tool is declared idempotent or "
+        "read-only.",
+    )
+    backoff: Delay = Field(
+        default=1.0,
+        description="How long the first retry waits. Each further one waits twice as long, at most 5 minutes.",
     )
     ttl: Duration = Field(default=86400.0, description="How long a task and its result are kept, from its creation.")
     poll: Duration = Field(
@@ -286,7 +305,7 @@ class TaskSettings(SettingsModel):
     tools: dict[str, ToolTaskSettings] = Field(
         default={},
         description="Options for single tools, by patterns (`*`, `?`) of their names. The first matching pattern "
-        "applies.",
+        "applies. They take precedence over what tools declare.",
     )
 
 

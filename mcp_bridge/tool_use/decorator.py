@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from mcp_bridge.authoring.functions import Decorator, attach_entry
+from mcp_bridge.authoring.functions import Decorator, attach_entry, read_declared_tasks
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.tasks import TaskMode, ToolTasks
 
 
 def tool(
@@ -22,6 +25,7 @@ def tool(
     annotations: dict[str, Any] | None = None,
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
+    tasks: ToolTasks | TaskMode | None = None,
 ) -> Decorator:
     """Turn a function of the input data into a tool, and register it in `registry` if given.
 
@@ -30,10 +34,12 @@ def tool(
     the context of the call.
 
     The decorated function can be called as before, and has the attribute `tool_entry`, whose `handler` is the function
-    itself. Raises ValueError if the name already exists in `registry`.
+    itself. Raises ValueError if the name already exists in `registry` or `tasks` is invalid.
     """
     if not isinstance(name, str):
         raise TypeError("mcp_bridge.tool_use.tool needs a name: @tool(name=...). mcp_bridge.tool works without one")
+
+    declared = read_declared_tasks(tasks)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         entry = ToolEntry(
@@ -47,6 +53,7 @@ def tool(
             annotations=dict(annotations or {}),
             icons=list(icons or ()),
             meta=dict(meta or {}),
+            tasks=declared,
         )
         if registry is not None:
             registry.register(entry)
