@@ -40,7 +40,7 @@ def make_bridge() -> Bridge:
 
 @asynccontextmanager
 async def running(bridge: Bridge) -> AsyncIterator[None]:
-    async with anyio.create_task_group() as group:
+    async with bridge.run_sources(), anyio.create_task_group() as group:
         await group.start(bridge.endpoint.run)
         yield
         group.cancel_scope.cancel()

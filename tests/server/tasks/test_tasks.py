@@ -2,69 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, TaskOptions, ToolError, ToolRegistry, ToolTasks
-from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.tasks import MEMORY, TASKS
+from mcp_bridge.contracts.tasks import TASKS
 from tests.kits.questions.asking_kit import (
     EVERYTHING,
     HANDSHAKE,
     NAME,
     PATIENCE,
     Json,
-    Talk,
     accept,
-    bridge_of,
     code_of,
     governed,
     said,
     talking,
 )
-from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
-
-pytestmark = pytest.mark.parametrize(
-    ("anyio_backend", "engine"), [("asyncio", "memory"), ("trio", "memory"), ("asyncio", "redis")]
+from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
+    ABLE,
+    AT_ONCE,
+    EVERY_ENGINE,
+    create,
+    fetch,
+    redis_process,
+    redis_server,
+    url,
+    with_tasks,
 )
-AT_ONCE = TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)})
-ABLE: Json = {**EVERYTHING, "extensions": {TASKS: {}}}
 
-
-_urls: list[str] = []
-
-
-@pytest.fixture(autouse=True)
-def url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where the tasks of the running test are kept."""
-    _urls.append(MEMORY if engine == "memory" else request.getfixturevalue("redis_server"))
-    yield
-    _urls.pop()
-
-
-def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
-    """A bridge whose calls may continue as tasks."""
-    return bridge_of(registry, tasks=options._replace(url=_urls[-1]))
-
-
-async def create(talk: Talk, name: str, **arguments: Any) -> str:
-    """Call a tool whose calls are tasks; the handle."""
-    result = (await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]
-    assert result["resultType"] == "task", result
-    return str(result["taskId"])
-
-
-async def fetch(talk: Talk, task: str, *statuses: str) -> Json:
-    """The task, once it has one of these statuses."""
-    with anyio.fail_after(PATIENCE):
-        while True:
-            result: Json = (await talk.get("tasks/get", {"taskId": task}))["result"]
-            if result["status"] in (statuses or ("completed", "failed", "cancelled")):
-                return result
+pytestmark = EVERY_ENGINE
 
 
 async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:

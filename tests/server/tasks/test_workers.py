@@ -19,7 +19,7 @@ from tests.kits.survival.survival_kit import PATIENCE, bridge_of
 TOOLS = """
 import asyncio, os, signal
 from pathlib import Path
-from mcp_bridge import CallContext, tool
+from mcp_bridge import CallContext, ToolTasks, tool
 
 @tool
 async def work(ctx: CallContext, name: str = "") -> int:
@@ -40,6 +40,13 @@ async def greet(ctx: CallContext) -> str:
 async def crash() -> None:
     "End the process."
     os.kill(os.getpid(), signal.SIGKILL)
+
+@tool(tasks=ToolTasks(retries=1, backoff=2))
+async def fail_once(ctx: CallContext) -> list[int]:
+    "Fail in the first attempt; the second one and its process."
+    if ctx.attempt == 1:
+        raise ConnectionError
+    return [ctx.attempt, os.getpid()]
 
 @tool
 async def reveal() -> str:
@@ -134,6 +141,47 @@ def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: Redis
         for node in (server, worker):
             node.wait_for("available again")
             assert "Traceback" not in node.err
+
+
+def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
+    tmp_path: Path,
+    redis_process: RedisServer,  # noqa: F811
+) -> None:
+    options = {"workers_only": True, "concurrency": 2}
+    with Cluster(tmp_path, redis_process.url, TOOLS, tasks=options) as cluster:
+        server, worker = cluster.start_server(), cluster.start_worker()
+        first = server.create("work")
+        begun(tmp_path)
+        for name in ("2", "3"):  # the second outage also meets a worker that the first one has added
+            redis_process.kill()
+            worker.wait_for("is unavailable")
+            redis_process.start()
+            eventually(lambda: "result" in server.ask("tasks/get", first, taskId=first))
+            task = server.create("work", name=name)
+            eventually(lambda name=name: runs_of(tmp_path, name))
+            assert server.fetch(first, "working")["status"] == "working"
+            (tmp_path / f"release{name}").touch()
+            assert server.fetch(task)["status"] == "completed"
+            worker.err = ""
+        (tmp_path / "release").touch()
+        assert "mcp-bridge/runs" not in server.fetch(first)["result"].get("_meta", {})
+        assert server.fetch(server.create("work"))["status"] == "completed"
+
+
+def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended(
+    tmp_path: Path,
+    redis_server: str,  # noqa: F811
+) -> None:
+    with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}) as cluster:
+        server, worker = cluster.start_server(), cluster.start_worker()
+        task = server.create("fail_once")
+        eventually(lambda: "statusMessage" in server.fetch(task, "working"))
+        worker.wait_for("is attempted again in 2 s")
+        worker.kill()
+        other = cluster.start_worker()
+        result = server.fetch(task)["result"]
+        assert result["structuredContent"] == [2, bridge_of(other.process.pid)]
+        assert result["_meta"]["mcp-bridge/runs"] == 2
 
 
 def test_a_task_fails_that_ends_each_process_that_runs_it(tmp_path: Path, redis_server: str) -> None:  # noqa: F811

@@ -1,0 +1,53 @@
+"""What the tests of tasks share: a bridge on each engine, and a client that creates tasks and fetches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import TaskOptions, ToolRegistry, ToolTasks
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.contracts.tasks import MEMORY, TASKS
+from tests.kits.questions.asking_kit import EVERYTHING, PATIENCE, Json, Talk, bridge_of
+from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
+
+EVERY_ENGINE = pytest.mark.parametrize(
+    ("anyio_backend", "engine"), [("asyncio", "memory"), ("trio", "memory"), ("asyncio", "redis")]
+)
+AT_ONCE = TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)})
+ABLE: Json = {**EVERYTHING, "extensions": {TASKS: {}}}
+
+
+_urls: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where the tasks of the running test are kept."""
+    _urls.append(MEMORY if engine == "memory" else request.getfixturevalue("redis_server"))
+    yield
+    _urls.pop()
+
+
+def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
+    """A bridge whose calls may continue as tasks."""
+    return bridge_of(registry, tasks=options._replace(url=_urls[-1]))
+
+
+async def create(talk: Talk, name: str, **arguments: Any) -> str:
+    """Call a tool whose calls are tasks; the handle."""
+    result = (await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]
+    assert result["resultType"] == "task", result
+    return str(result["taskId"])
+
+
+async def fetch(talk: Talk, task: str, *statuses: str) -> Json:
+    """The task, once it has one of these statuses."""
+    with anyio.fail_after(PATIENCE):
+        while True:
+            result: Json = (await talk.get("tasks/get", {"taskId": task}))["result"]
+            if result["status"] in (statuses or ("completed", "failed", "cancelled")):
+                return result

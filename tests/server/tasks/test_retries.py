@@ -1,0 +1,203 @@
+"""Failed tasks are attempted again by the engine, if their tools allow that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from mcp_bridge import CallContext, TaskOptions, ToolError, ToolRegistry, ToolTasks
+from tests.kits.questions.asking_kit import NAME, PATIENCE, accept, code_of, said, talking
+from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
+    ABLE,
+    EVERY_ENGINE,
+    create,
+    fetch,
+    redis_process,
+    redis_server,
+    url,
+    with_tasks,
+)
+
+pytestmark = EVERY_ENGINE
+AT_ONCE = TaskOptions(poll=0.01, after=0, backoff=0)
+TWICE = ToolTasks(retries=2)
+RUNS = "mcp-bridge/runs"
+
+
+async def test_a_failed_task_is_attempted_again_and_its_result_says_how_often_it_ran() -> None:
+    registry, keys = ToolRegistry(), set[str | None]()
+
+    @registry.tool(tasks=TWICE)
+    async def work(ctx: CallContext) -> int:
+        keys.add(ctx.idempotency_key)
+        await ctx.progress(1)
+        if ctx.attempt < 3:
+            raise ConnectionError("the service is away")
+        return ctx.attempt
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        task = await fetch(talk, await create(talk, "work"))
+        assert task["result"]["structuredContent"] == 3
+        assert task["result"]["_meta"][RUNS] == 3
+        assert len(keys) == 1
+
+
+async def test_after_the_last_retry_the_failure_is_the_result() -> None:
+    registry, attempts = ToolRegistry(), list[int]()
+
+    @registry.tool(tasks=TWICE)
+    async def work(ctx: CallContext) -> None:
+        attempts.append(ctx.attempt)
+        raise ConnectionError("the service is away")
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        task = await fetch(talk, await create(talk, "work"))
+        assert task["status"] == "completed"
+        assert code_of(task["result"]) == "internal_error"
+        assert attempts == [1, 2, 3]
+
+
+async def test_without_a_declaration_of_its_own_only_a_tool_that_can_be_repeated_is() -> None:
+    registry, attempts = ToolRegistry(), dict[str, int]()
+
+    def fail(name: str, ctx: CallContext) -> None:
+        attempts[name] = ctx.attempt
+        raise ConnectionError
+
+    @registry.tool(idempotent=True)
+    async def idempotent(ctx: CallContext) -> None:
+        fail("idempotent", ctx)
+
+    @registry.tool(read_only=True)
+    async def reading(ctx: CallContext) -> None:
+        fail("reading", ctx)
+
+    @registry.tool(idempotent=True, tasks=ToolTasks(retries=0))
+    async def opted_out(ctx: CallContext) -> None:
+        fail("opted_out", ctx)
+
+    @registry.tool
+    async def other(ctx: CallContext) -> None:
+        fail("other", ctx)
+
+    async with talking(with_tasks(registry, AT_ONCE._replace(retries=1)), capabilities=ABLE) as talk:
+        for name in ("idempotent", "reading", "opted_out", "other"):
+            await fetch(talk, await create(talk, name))
+        assert attempts == {"idempotent": 2, "reading": 2, "opted_out": 1, "other": 1}
+
+
+async def test_what_would_fail_again_is_not_attempted_again() -> None:
+    registry, attempts = ToolRegistry(), list[int]()
+
+    @registry.tool(tasks=TWICE)
+    async def report(ctx: CallContext) -> None:
+        attempts.append(ctx.attempt)
+        raise ToolError("no such city")
+
+    @registry.tool(tasks=TWICE)
+    async def count(number: int, ctx: CallContext) -> None:
+        attempts.append(ctx.attempt)
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        assert code_of((await fetch(talk, await create(talk, "report")))["result"]) == "tool_error"
+        assert attempts == [1]
+        assert code_of((await fetch(talk, await create(talk, "count", number="x")))["result"]) == "invalid_arguments"
+        assert attempts == [1]
+
+
+async def test_the_time_limit_is_that_of_each_attempt() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(tasks=ToolTasks(retries=1, timeout=0.2))
+    async def work(ctx: CallContext) -> str:
+        if ctx.attempt == 1:
+            await anyio.sleep_forever()
+        await anyio.sleep(0.1)
+        return "done"
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        assert said((await fetch(talk, await create(talk, "work")))["result"]) == "done"
+
+
+async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancelled() -> None:
+    registry, attempts = ToolRegistry(), list[int]()
+
+    @registry.tool(tasks=ToolTasks(retries=1, backoff=PATIENCE))
+    async def work(ctx: CallContext) -> None:
+        attempts.append(ctx.attempt)
+        raise ToolError("the service is away", code="tool_unavailable")
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        task = await create(talk, "work")
+        expected = "Attempt 1 of 2 failed, the next one starts in 60 s: the service is away"
+        with anyio.fail_after(PATIENCE):
+            while (await fetch(talk, task, "working")).get("statusMessage") != expected:
+                pass
+        await talk.get("tasks/cancel", {"taskId": task})
+        assert (await fetch(talk, task))["status"] == "cancelled"
+        assert attempts == [1]
+
+
+async def test_an_ordinary_call_of_a_client_with_tasks_is_attempted_again_too() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(tasks=TWICE._replace(after=PATIENCE))
+    async def work(ctx: CallContext) -> int:
+        await ctx.progress(ctx.attempt, message=f"attempt {ctx.attempt}")
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return ctx.attempt
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        result: Any = await talk.calling("work").ends(meta={"progressToken": "p"})
+        assert result["_meta"][RUNS] == 2
+        assert said(result) == "2"
+
+
+async def test_a_new_attempt_asks_again() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(tasks=TWICE)
+    async def work(ctx: CallContext) -> str:
+        name = (await ctx.ask("Who?", NAME, key="name")).content["name"]
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return f"Hello, {name}"
+
+    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
+        task = await create(talk, "work")
+        for name in ("Ada", "Eve"):
+            (key,) = (await fetch(talk, task, "input_required"))["inputRequests"]
+            await talk.get("tasks/update", {"taskId": task, "inputResponses": {key: accept(name=name)}})
+        assert said((await fetch(talk, task))["result"]) == "Hello, Eve"
+
+
+async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool
+    async def ask(ctx: CallContext) -> str:
+        return str(await ctx.ask("Who?", NAME))
+
+    @registry.tool
+    async def work() -> str:
+        return "done"
+
+    async with talking(with_tasks(registry, AT_ONCE._replace(ttl=1.0, concurrency=1)), capabilities=ABLE) as talk:
+        task = await create(talk, "ask")
+        await fetch(talk, task, "input_required")
+        with anyio.fail_after(PATIENCE):
+            while "result" in await talk.get("tasks/get", {"taskId": task}):
+                pass
+            while "result" not in (answer := (await create_and_look(talk, "work"))):
+                pass
+        assert answer["status"] == "completed"
+
+
+async def create_and_look(talk: Any, name: str) -> Any:
+    """The state of a new task after a moment; without `result` if it does not run, or has expired."""
+    task = await create(talk, name)
+    with anyio.move_on_after(0.5):
+        return await fetch(talk, task)
+    return {}
