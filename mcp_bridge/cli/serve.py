@@ -102,11 +102,15 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
     background = [reloader.run] if reloader is not None else []
     timeouts = ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout)
     sessions = _build_session_options(target.settings)
-    return (
-        host,
-        port,
-        HttpOptions(access=access, body=settings.body, sessions=sessions, timeouts=timeouts, background=background),
+    options = HttpOptions(
+        access=access,
+        body=settings.body,
+        sessions=sessions,
+        timeouts=timeouts,
+        shutdown_delay=settings.shutdown_delay,
+        background=background,
     )
+    return host, port, options
 
 
 def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:

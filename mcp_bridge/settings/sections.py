@@ -181,6 +181,11 @@ class HttpSettings(SettingsModel):
         default=60.0,
         description="How long a client may stop reading a response before the server closes the connection.",
     )
+    shutdown_delay: Delay = Field(
+        default=0.0,
+        description="How long the server still accepts requests after SIGTERM, while `/health` answers 503, so that a "
+        "proxy can stop sending requests first.",
+    )
     resumable: bool = Field(
         default=True, description="Allow handshake-era clients to resume a broken stream (`Last-Event-ID`)."
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,25 +25,18 @@ def proxying(urls: Sequence[str], folder: Path) -> Iterator[str]:
     if not shutil.which("haproxy"):
         pytest.skip("haproxy is not installed (Debian: apt-get install haproxy)")
     address = f"127.0.0.1:{find_free_port()}"
-    servers = "\n".join(f"  server s{number} {urlsplit(url).netloc} check" for number, url in enumerate(urls))
+    servers = "\n".join(
+        f"  server s{number} {urlsplit(url).netloc} check inter 100ms" for number, url in enumerate(urls)
+    )
     text, replaced = re.subn("  server-template .*", servers, CONFIG.read_text())
     assert replaced == 1
-    text = f"global\n  stats socket {folder}/admin level admin\n{text.replace('bind :8808', f'bind {address}')}"
-    (folder / "haproxy.cfg").write_text(text)
+    (folder / "haproxy.cfg").write_text(text.replace("bind :8808", f"bind {address}"))
     with subprocess.Popen(["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]) as process:
         try:
             eventually(lambda: _is_ready(f"http://{address}/health"))
             yield f"http://{address}{urlsplit(urls[0]).path}"
         finally:
             process.terminate()
-
-
-def drain_server(number: int, folder: Path) -> None:
-    """Send a server no more requests, except those of its sessions."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(folder / "admin"))
-        connection.sendall(f"set server servers/s{number} state drain\n".encode())
-        assert connection.recv(1024).strip() == b""
 
 
 def _is_ready(url: str) -> bool:

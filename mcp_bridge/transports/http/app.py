@@ -41,7 +41,8 @@ PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
-    `timeouts` apply where the server of this package runs the app. `background` are tasks that run with the app.
+    Where the server of this package runs the app, `timeouts` apply, and `shutdown_delay` is how many seconds it still
+    accepts requests after a signal, while /health answers 503. `background` are tasks that run with the app.
     `list_states` returns the states of sources that /health reports to authorized clients.
     """
 
@@ -49,6 +50,7 @@ class HttpOptions:
     body: int = MAX_BODY
     sessions: SessionOptions = field(default_factory=SessionOptions)
     timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
+    shutdown_delay: float = 0.0
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     list_states: Callable[[], Mapping[str, str]] = dict
 
@@ -69,7 +71,7 @@ class BridgeApp:
     ) -> None:
         options = options or HttpOptions()
         self.endpoint = endpoint
-        self.timeouts = options.timeouts
+        self.timeouts, self.shutdown_delay = options.timeouts, options.shutdown_delay
         self._admission = admission = Admission(body=options.body)
         self.counter = admission.counter
         self._access = options.access
@@ -77,6 +79,7 @@ class BridgeApp:
         self._around = around
         self._background = options.background
         self._list_states = options.list_states
+        self._is_leaving = False
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
@@ -124,6 +127,10 @@ class BridgeApp:
                     with anyio.CancelScope(shield=True):
                         await self._sessions.end_all()
             group.cancel_scope.cancel()
+
+    def report_shutdown(self) -> None:
+        """Report at /health that the server will shut down, and accept requests as before."""
+        self._is_leaving = True
 
     def begin_shutdown(self) -> None:
         self._admission.is_ending = True
@@ -180,7 +187,7 @@ class BridgeApp:
 
     async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients the states of sources and stuck threads."""
-        up = self._admission.is_running and not self._admission.is_ending
+        up = self._admission.is_running and not self._admission.is_ending and not self._is_leaving
         body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
         is_authorized = self._access.authenticator is None or request.caller is not None
         if (stuck := self.endpoint.registry.pipeline.threads.stuck) and is_authorized:

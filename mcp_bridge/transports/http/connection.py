@@ -245,7 +245,7 @@ class HttpConnection(asyncio.Protocol):
         exchange = Exchange(
             self,
             scope,
-            keep_alive=version == "1.1" and self._parser.should_keep_alive(),
+            keep_alive=version == "1.1" and self._parser.should_keep_alive() and self.pool.keeps_alive,
             expects_continue=version == "1.1" and self._expects_continue,  # RFC 9110, 10.1.1: not of HTTP/1.0
         )
         self._latest = exchange

@@ -19,11 +19,15 @@ class ConnectionPool:
 
     Connections that would take a reserved descriptor are rejected. As long as they use at most half of the reserve,
     their clients have a second to read the response.
+
+    If not `keeps_alive`, each response closes its connection, and tells the client so, which then sends no further
+    request on it (RFC 9112, 9.6).
     """
 
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
         self.app = app
         self.timeouts = timeouts
+        self.keeps_alive = True
         self._loop = asyncio.get_running_loop()
         self.connections: set[HttpConnection] = set()
         self.tasks: dict[Exchange, asyncio.Task[None]] = {}

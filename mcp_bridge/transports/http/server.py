@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ from mcp_bridge.transports.http.app import BridgeApp
 from mcp_bridge.transports.http.bearer import Authenticator
 from mcp_bridge.transports.http.connection_pool import ConnectionPool
 from mcp_bridge.transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED_TIMEOUT, ShutdownSignals, drain_calls
+
+logger = logging.getLogger("mcp_bridge.transports")
 
 BACKLOG = 2048
 """Connections that may wait in the kernel to be accepted."""
@@ -61,46 +64,75 @@ async def serve(
 ) -> None:
     """Raise the soft limit of descriptors, and serve until a signal or cancellation.
 
-    At the first signal, calls in flight have `drain` seconds. `ending` handles the signals already; without it they are
-    handled here, unless `signals` is false.
+    At the first signal, requests are accepted for `app.shutdown_delay` seconds, and then calls in flight have `drain`
+    seconds. `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
     raise_descriptor_limit()
-    stopped = anyio.Event()
+    shutdown = Shutdown(app, ConnectionPool(app, app.timeouts))
     with ending or ShutdownSignals(signals=signals) as handled:
         async with anyio.create_task_group() as tasks:
             await anyio.lowlevel.checkpoint()  # sources are imported meanwhile: a signal interrupts that
-            draining = anyio.Event()
-            tasks.start_soon(_drain_when_signalled, app, draining, stopped, drain)
-            tasks.start_soon(_stop_when_cancelled, stopped)
+            tasks.start_soon(shutdown.run_when_signalled, drain)
+            tasks.start_soon(shutdown.stop_when_cancelled)
             started()
-            with handled.handle_while_serving(draining.set, app.counter.shorten_waits, drain):
+            with handled.handle_while_serving(shutdown.begin, shutdown.hurry, app.shutdown_delay + drain):
                 with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
-                    await _accept_connections(app, bound, stopped)
+                    await _accept_connections(app, bound, shutdown)
             tasks.cancel_scope.cancel()
 
 
-async def _accept_connections(app: BridgeApp, bound: socket.socket, stopped: anyio.Event) -> None:
-    pool = ConnectionPool(app, app.timeouts)
+async def _accept_connections(app: BridgeApp, bound: socket.socket, shutdown: Shutdown) -> None:
+    pool = shutdown.pool
     async with app.lifespan():
         loop = asyncio.get_running_loop()
         server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPTED)
         bound.listen(BACKLOG)  # asyncio also uses its own backlog for the kernel
-        await stopped.wait()
+        await shutdown.stopped.wait()
         server.close()
         await pool.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
 
 
-async def _stop_when_cancelled(stopped: anyio.Event) -> None:
-    try:
-        await anyio.sleep_forever()
-    finally:
-        stopped.set()
+class Shutdown:
+    """The shutdown of a server, from the first signal until `stopped` is set."""
 
+    def __init__(self, app: BridgeApp, pool: ConnectionPool) -> None:
+        self.pool = pool
+        self.stopped = anyio.Event()
+        self._app = app
+        self._begun = anyio.Event()
+        self._hurried = anyio.Event()
 
-async def _drain_when_signalled(app: BridgeApp, draining: anyio.Event, stopped: anyio.Event, patience: float) -> None:
-    await draining.wait()
-    app.begin_shutdown()
-    app.endpoint.close_subscriptions()
-    await drain_calls(app.endpoint, app.counter, patience)
-    await app.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
-    stopped.set()
+    def begin(self) -> None:
+        self._begun.set()
+
+    def hurry(self) -> None:
+        """Shorten all waiting: a second signal has come."""
+        self._app.counter.shorten_waits()
+        self._hurried.set()
+
+    async def stop_when_cancelled(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.stopped.set()
+
+    async def run_when_signalled(self, drain: float) -> None:
+        """After `begin`: accept requests for the delay, wait for the calls in flight, and end the streams."""
+        await self._begun.wait()
+        app = self._app
+        if app.shutdown_delay:
+            await self._wait_for_proxy()
+        app.begin_shutdown()
+        app.endpoint.close_subscriptions()
+        await drain_calls(app.endpoint, app.counter, drain)
+        await app.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
+        self.stopped.set()
+
+    async def _wait_for_proxy(self) -> None:
+        """Give the proxy time to see at /health that it has to send its requests elsewhere."""
+        seconds = self._app.shutdown_delay
+        logger.info("shutting down: requests are accepted for another %g seconds", seconds)
+        self._app.report_shutdown()
+        self.pool.keeps_alive = False
+        with anyio.move_on_after(seconds):
+            await self._hurried.wait()
