@@ -117,11 +117,11 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None
+    folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None, *, settings: str = ""
 ) -> AsyncIterator[Running]:
     """A process that has said where it listens."""
     (folder / "tools.py").write_text(TOOLS)
-    (folder / "bridge.yaml").write_text(SETTINGS)
+    (folder / "bridge.yaml").write_text(SETTINGS + settings)
     argv = argv or command("bridge.yaml", "--http", "127.0.0.1:0")
     env = {**os.environ, **(env or {})}
     async with (

@@ -98,6 +98,28 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
         assert clean(server), server.said
 
 
+async def test_with_a_delay_a_server_that_ends_serves_on_and_a_second_signal_ends_it(tmp_path: Path) -> None:
+    delay = "http: {shutdown_delay: 1h}\n"
+    async with running(tmp_path, settings=delay) as server, httpx2.AsyncClient(timeout=PATIENCE) as http:
+        call = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
+        before = await http.post(f"{server.base}/mcp", **call)
+        assert "connection" not in before.headers
+        server.signal(signal.SIGTERM)
+        await server.drains()
+        during = await http.post(f"{server.base}/mcp", **call)
+        assert during.json()["result"] == before.json()["result"]
+        assert during.headers["connection"] == "close"  # so no further request is on its way when the server ends
+        server.signal(signal.SIGTERM)
+        assert await server.ends() == 0
+        assert clean(server), server.said
+
+
+async def test_after_the_delay_a_server_ends_by_itself(tmp_path: Path) -> None:
+    async with running(tmp_path, settings="http: {shutdown_delay: 0.2}\n") as server:
+        server.signal(signal.SIGTERM)
+        assert await server.ends() == 0
+
+
 IMPATIENT = """
 import anyio
 from mcp_bridge.app.factory import build_from_file
