@@ -75,7 +75,7 @@ async def serve(
             tasks.start_soon(shutdown.run_when_signalled, drain)
             tasks.start_soon(shutdown.stop_when_cancelled)
             started()
-            with handled.handle_while_serving(shutdown.begin, shutdown.hurry, app.shutdown_delay + drain):
+            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, app.shutdown_delay + drain):
                 with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
                     await _accept_connections(app, bound, shutdown)
             tasks.cancel_scope.cancel()
@@ -102,10 +102,10 @@ class Shutdown:
         self._begun = anyio.Event()
         self._hurried = anyio.Event()
 
-    def begin(self) -> None:
+    def start_shutdown(self) -> None:
         self._begun.set()
 
-    def hurry(self) -> None:
+    def shorten_waits(self) -> None:
         """Shorten all waiting: a second signal has come."""
         self._app.counter.shorten_waits()
         self._hurried.set()
@@ -117,7 +117,7 @@ class Shutdown:
             self.stopped.set()
 
     async def run_when_signalled(self, drain: float) -> None:
-        """After `begin`: accept requests for the delay, wait for the calls in flight, and end the streams."""
+        """After `start_shutdown`: accept requests for the delay, wait for the calls in flight, and end the streams."""
         await self._begun.wait()
         app = self._app
         if app.shutdown_delay:
@@ -131,7 +131,7 @@ class Shutdown:
     async def _wait_for_proxy(self) -> None:
         """Give the proxy time to see at /health that it has to send its requests elsewhere."""
         seconds = self._app.shutdown_delay
-        logger.info("shutting down: requests are accepted for another %g seconds", seconds)
+        logger.warning("shutting down: requests are accepted for another %g seconds, or until a second signal", seconds)
         self._app.report_shutdown()
         self.pool.keeps_alive = False
         with anyio.move_on_after(seconds):
