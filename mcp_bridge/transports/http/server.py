@@ -75,7 +75,8 @@ async def serve(
             tasks.start_soon(shutdown.run_when_signalled, drain)
             tasks.start_soon(shutdown.stop_when_cancelled)
             started()
-            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, app.shutdown_delay + drain):
+            patience = app.shutdown_delay + drain
+            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, patience):
                 with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
                     await _accept_connections(app, bound, shutdown)
             tasks.cancel_scope.cancel()
