@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -15,7 +16,8 @@ import pytest
 import yaml
 
 from tests.kits.haproxy import CONFIG, proxying
-from tests.kits.scale.cluster import Cluster
+from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
+from tests.kits.scale.cluster import Cluster, Node, Server
 from tests.kits.survival.survival_kit import PATIENCE
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "deploy"
@@ -70,10 +72,38 @@ def test_the_commands_and_variables_of_both_are_those_of_the_settings(
         assert all(name in services[service]["environment"] for service in ("server", "worker"))
         assert all(name in {each["name"] for each in pod["env"]} for pod in pods)
         monkeypatch.setenv(name, value)
-    for file in ("mcp-bridge.yaml", "tools.py"):
-        assert file in (EXAMPLE / "Dockerfile").read_text()
+    for file in copied_files():
         shutil.copy(EXAMPLE / file, tmp_path)
     assert "2 tools" in run("mcp_bridge", "validate", str(tmp_path / "mcp-bridge.yaml"))
+
+
+def copied_files() -> list[str]:
+    """The files that the image copies."""
+    (line,) = [line for line in (EXAMPLE / "Dockerfile").read_text().splitlines() if line.startswith("COPY ")]
+    return line.split()[1:-1]
+
+
+def test_a_server_and_a_worker_with_the_files_of_the_image_run_a_task(
+    tmp_path: Path,
+    redis_server: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
+    for name, value in {**VARIABLES, "REDIS_URL": redis_server}.items():
+        monkeypatch.setenv(name, value)
+    for file in copied_files():
+        text = (EXAMPLE / file).read_text()
+        changed = {"port: 8808": "port: 0", "host: 0.0.0.0": "host: 127.0.0.1", "after: 5s": "after: 0"}
+        for old, new in changed.items() if file == "mcp-bridge.yaml" else ():
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / file).write_text(text)
+    with closing(Server(tmp_path, *services["server"]["command"])) as server:
+        assert server.http.get("/health").status_code == 200
+        server.http.headers["Authorization"] = f"Bearer {VARIABLES['MCP_BRIDGE_TOKEN']}"
+        with closing(Node(tmp_path, *services["worker"]["command"])):
+            task = server.fetch(server.create("add", first=1, second=2))
+            assert task["result"]["structuredContent"] == 3
 
 
 def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Path) -> None:
