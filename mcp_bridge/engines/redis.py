@@ -181,8 +181,6 @@ class RedisTasks:
         self._group.start_soon(self._run_here, run, order)  # docket's cancellation is unknown to the scopes of the call
         try:
             await run.ended.wait()
-            if run.delay is not None:
-                await self._retry(partial(self._records.release_run, task_id, has_failed=True))
         except asyncio.CancelledError:  # this process ends, and another one runs the task again
             run.scope.cancel()
             with anyio.CancelScope(shield=True), suppress(RedisError):
@@ -190,6 +188,8 @@ class RedisTasks:
                 with anyio.move_on_after(RETRY):
                     await self._records.release_run(task_id, has_failed=False)
             raise
+        if run.delay is not None:
+            await self._retry(partial(self._records.release_run, task_id, has_failed=True))
 
     async def _run_here(self, run: LocalRun, order: TaskOrder) -> None:
         assert self._make_task is not None

@@ -28,8 +28,8 @@ class LocalRun:
 
     Attributes:
         worker: What has taken the task from the queue, where it is the message with the id `message`.
-        missed: Whether others changed the task before `task` could be told.
-        is_over: Whether `task` changes its state no more.
+        missed: Whether others changed the task before `task` existed.
+        is_over: Whether the state of `task` is its last one in this run.
         delay: The seconds after which the task has to run again.
     """
 

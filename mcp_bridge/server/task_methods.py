@@ -175,7 +175,8 @@ class TaskMethods:
         chosen = self._chosen.get(prepared)
         if chosen is None:
             entry = prepared.entry
-            repeatable = any(entry.annotations.get(hint) is True for hint in ("idempotentHint", "readOnlyHint"))
+            hints = entry.to_tool_definition().annotations
+            repeatable = hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
             chosen = self._choose_options(entry.name, entry.tasks or ToolTasks(), is_repeatable=repeatable)
             self._chosen[prepared] = chosen
         return chosen
