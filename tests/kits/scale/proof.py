@@ -120,11 +120,12 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
     def follow(number: int) -> None:
         created = fleet.ask("tools/call", "work", name="work", arguments={"number": number})["result"]
         until = time.monotonic() + PATIENCE
-        task = created
-        while task["status"] not in FINAL:
+        while True:
+            task = fleet.ask("tasks/get", created["taskId"], taskId=created["taskId"])["result"]
+            if task["status"] in FINAL:
+                break
             assert time.monotonic() < until, task
             time.sleep(0.05)
-            task = fleet.ask("tasks/get", created["taskId"], taskId=created["taskId"])["result"]
         assert task["status"] == "completed", task
         assert task["result"]["structuredContent"] == number, task
         runs[number] = task["result"].get("_meta", {}).get("mcp-bridge/runs", 1)
@@ -144,7 +145,11 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
 def check_throughput(cluster: Cluster, server: Server, count: int, least: float) -> str:
     """Compare the time of two workers with that of one, which must be at least so many times as long."""
 
-    def measure() -> float:
+    def measure(rounds: int = 3) -> float:
+        """The time of the fastest round: other processes on the machine can only slow one down."""
+        return min(run_round() for _ in range(rounds))
+
+    def run_round() -> float:
         begin = time.monotonic()
         tasks = [server.create("work", number=number) for number in range(count)]
         for task in tasks:
@@ -152,7 +157,7 @@ def check_throughput(cluster: Cluster, server: Server, count: int, least: float)
         return time.monotonic() - begin
 
     first = cluster.start_worker()
-    measure()  # both ways of the code are warm
+    measure(1)  # both ways of the code are warm
     alone = measure()
     cluster.start_worker()
     both = measure()
@@ -209,8 +214,6 @@ def main() -> None:
         redis = RedisServer(data)
         redis.start()
         try:
-            with make_cluster(Path(folder, "speed"), redis) as cluster:
-                print(check_throughput(cluster, cluster.start_server(), 80, 1.0 if options.short else 1.8), flush=True)
             with make_cluster(Path(folder, "changes"), redis) as cluster:
                 servers = [cluster.start_server(), cluster.start_server()]
                 print(check_changes(cluster, servers), flush=True)
@@ -219,7 +222,9 @@ def main() -> None:
                 with fleet.killing():
                     print(check_calls(fleet, calls), flush=True)
                     print(check_tasks(fleet, tasks, cluster.folder / "begun"), flush=True)
-                print(f"killed meanwhile: {dict(fleet.kills)}")
+                print(f"killed meanwhile: {dict(fleet.kills)}", flush=True)
+            with make_cluster(Path(folder, "speed"), redis) as cluster:
+                print(check_throughput(cluster, cluster.start_server(), 80, 1.0 if options.short else 1.8), flush=True)
         finally:
             redis.kill()
     print(f"{time.monotonic() - begin:.0f} s, {os.cpu_count()} CPUs")
