@@ -114,6 +114,14 @@ class DefinitionGuard:
         if pending is not None:
             raise DefinitionChanged(self._advise(pending))
 
+    def find_changed(self, tools: Iterable[ToolEntry], published: Iterable[ToolEntry]) -> frozenset[str]:
+        """Return the names of the tools whose published definitions are different, and which must not be called."""
+        if self._changed_tools != "quarantine":
+            return frozenset()
+        known = {tool.name: describe_definition(tool) for tool in published}
+        found = ((tool.name, describe_definition(tool)) for tool in tools if tool.name in known)
+        return frozenset(name for name, current in found if not _is_same(known[name], current))
+
     async def follow_lock(self, republish: Callable[[], None]) -> None:
         """Call `republish` whenever the lock file changes while definitions wait for the user."""
         while True:

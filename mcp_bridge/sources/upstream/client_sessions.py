@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.contracts.errors import DefinitionChanged, Overloaded, ToolUnavailable
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.sources.upstream.connection import ConnectionLink
 from mcp_bridge.sources.upstream.entries import Forwarder
@@ -42,8 +42,11 @@ class FirstConnection(Forwarder, Protocol):
     def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
         """Check a call, because the server may have a changed definition. Raises ToolUnavailable."""
 
-    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[], None]) -> str:
-        """Serve another connection, for one client, until it ends. Return why it did."""
+    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[frozenset[str]], None]) -> str:
+        """Serve another connection, for one client, until it ends. Return why it did.
+
+        `on_ready` gets the names of the tools whose definitions differ from the published ones.
+        """
 
 
 class ClientUpstream:
@@ -53,12 +56,13 @@ class ClientUpstream:
         self.link = ConnectionLink(on_end)
         self.settled = anyio.Event()
         self.is_ready = False
+        self.changed_tools: frozenset[str] = frozenset()
         self.calls = 0
         self.last_used = math.inf
 
-    def handle_ready(self) -> None:
-        """Release the calls that wait for the connection."""
-        self.is_ready = True
+    def handle_ready(self, changed_tools: frozenset[str]) -> None:
+        """Release the calls that wait for the connection, except those of changed tools."""
+        self.is_ready, self.changed_tools = True, changed_tools
         self.settled.set()
 
     def release(self) -> None:
@@ -123,6 +127,8 @@ class ClientSessions:
                 problem = f"The server '{self.name}' is not available: {found.link.reason}. Retry later."
                 raise ToolUnavailable(problem)
             self._first.check_accepted(method, params)
+            if method == "tools/call" and params["name"] in found.changed_tools:
+                raise DefinitionChanged(_describe_change(params["name"], self.name))
             return await session.relay(method, params, ctx)
         finally:
             found.release()
@@ -164,3 +170,10 @@ class ClientSessions:
 
     def _end(self, key: Key, reason: str) -> None:
         self._connections[key].link.end(reason)
+
+
+def _describe_change(tool: str, server: str) -> str:
+    return (
+        f"Tool '{tool}' of the server '{server}' is not available: in a new connection, its definition differs from the "
+        "published one. To review it, the user has to restart the bridge."
+    )

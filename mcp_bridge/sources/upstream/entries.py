@@ -30,6 +30,7 @@ from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.meta_keys import SERVER_INFO
 from mcp_bridge.wire.outcomes import REQUIRED
 from mcp_bridge.wire.results import ERROR_CODE, join_texts
+from mcp_bridge.wire.tools import META
 from mcp_bridge.wire.values import as_text
 
 Json = Mapping[str, Any]
@@ -230,7 +231,7 @@ def _read_presentation(item: Json) -> dict[str, Any]:
     return {
         "title": title if isinstance(title, str) else None,
         "icons": icons if isinstance(icons, list) else [],
-        "meta": _read_mapping(item, "_meta"),
+        "meta": {key: value for key, value in _read_mapping(item, "_meta").items() if not key.startswith(META)},
     }
 
 

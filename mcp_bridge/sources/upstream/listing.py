@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -40,9 +40,12 @@ class OfferReader:
         self.offer = Offer(partial=True)
         self.failure: RpcError | None = None
 
-    async def read_offer(self, session: UpstreamSession, builder: EntryBuilder, timeout: float) -> Offer:
-        """Read all lists at once. Raises RpcError if none can be read, or if the connection ends."""
-        kinds = [kind for kind, (capability, *_) in _KINDS.items() if capability in session.capabilities]
+    async def read_offer(
+        self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, wanted: Container[str] = _KINDS
+    ) -> Offer:
+        """Read all `wanted` lists at once. Raises RpcError if none can be read, or if the connection ends."""
+        offered = (kind for kind, (capability, *_) in _KINDS.items() if capability in session.capabilities)
+        kinds = [kind for kind in offered if kind in wanted]
         failures: dict[str, RpcError] = {
             kind: RpcError(REQUEST_TIMEOUT, f"{_KINDS[kind][1]}: no response") for kind in kinds
         }

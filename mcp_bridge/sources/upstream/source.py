@@ -201,14 +201,17 @@ class UpstreamSource:
         """Return the session. Raises ToolUnavailable."""
         return self._session or await self._wait_for_session()
 
-    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[], None]) -> str:
+    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[frozenset[str]], None]) -> str:
         """Serve another connection, for one client, until it ends. Return why it did."""
 
         async def serve_calls(session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
             await session.negotiate(probe=self._probes)
             self._declare_headers(session, self._reader.offer)
+            own = await OfferReader().read_offer(
+                session, EntryBuilder(self), self._start_timeout, wanted=("tools",)
+            )
             limit.deadline = math.inf
-            on_ready()
+            on_ready(self.guard.find_changed(own.tools, self._reader.offer.tools))
             await link.ended.wait()
 
         return await serve_connection(
