@@ -14,16 +14,14 @@ from mcp_bridge.contracts.errors import DefinitionChanged
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.schema.size_limits import SizeLimits, count_expanded
+from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.trust.definition_lock import Definition, DefinitionLock, DefinitionLockError
 from mcp_bridge.trust.fingerprints import compute_fingerprint, describe_definition
-from mcp_bridge.trust.screening import TextScreen, find_hidden_text
+from mcp_bridge.trust.screening import SCHEMA_LIMITS, TextScreen, find_hidden_text
 
 logger = logging.getLogger("mcp_bridge.trust")
 
 T = TypeVar("T")
-SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
-"""The most characters, levels and values of a schema."""
 MAX_PATTERNS = 250
 """The most patterns of a schema, each of which reads a whole text. They run in linear time."""
 MAX_EXPANDED = 20_000

@@ -174,6 +174,6 @@ class ClientSessions:
 
 def _describe_change(tool: str, server: str) -> str:
     return (
-        f"Tool '{tool}' of the server '{server}' is not available: in a new connection, its definition differs from the "
-        "published one. To review it, the user has to restart the bridge."
+        f"Tool '{tool}' of the server '{server}' is not available: in the client's own connection, its definition "
+        "differs from the published one. To review it, the user has to restart the bridge."
     )

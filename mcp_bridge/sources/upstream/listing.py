@@ -12,6 +12,7 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.sources.upstream.catalogue_file import Catalogue
 from mcp_bridge.sources.upstream.entries import EntryBuilder
+from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.session import UpstreamSession
 
 LIST_PATIENCE = 3.0
@@ -72,7 +73,9 @@ class OfferReader:
             raise self.failure
         self._entries = {kind: built for kind, built in self._entries.items() if kind in kinds}
         self._instructions = session.instructions
-        return self._combine_entries([str(failure) for failure in failures.values()], builder.forwarder.name)
+        return self._combine_entries(
+            [shorten_text(str(failure)) for failure in failures.values()], builder.forwarder.name
+        )
 
     def restore_catalogue(self, catalogue: Catalogue, builder: EntryBuilder) -> Offer:
         """Use what a server has listed earlier, until it can be read again."""
@@ -97,7 +100,7 @@ class OfferReader:
             try:
                 entries.append(_KINDS[kind][3](builder, item))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-                problems.append(f"an entry is not published, because it is invalid: {error}")
+                problems.append(f"an entry is not published, because it is invalid: {shorten_text(str(error))}")
         self._entries[kind] = builder, listed, entries, problems
 
     def _combine_entries(self, problems: list[str], server: str) -> Offer:

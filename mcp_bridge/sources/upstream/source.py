@@ -207,9 +207,7 @@ class UpstreamSource:
         async def serve_calls(session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
             await session.negotiate(probe=self._probes)
             self._declare_headers(session, self._reader.offer)
-            own = await OfferReader().read_offer(
-                session, EntryBuilder(self), self._start_timeout, wanted=("tools",)
-            )
+            own = await OfferReader().read_offer(session, EntryBuilder(self), self._start_timeout, wanted=("tools",))
             limit.deadline = math.inf
             on_ready(self.guard.find_changed(own.tools, self._reader.offer.tools))
             await link.ended.wait()
@@ -342,7 +340,9 @@ class UpstreamSource:
             try:
                 await self._read_offer(session)
             except RpcError as error:
-                logger.warning("server '%s': its lists could not be read again: %s", self.name, error)
+                logger.warning(
+                    "server '%s': its lists could not be read again: %s", self.name, shorten_text(str(error))
+                )
             else:
                 self._publish_session()
             budget.charge(1)
