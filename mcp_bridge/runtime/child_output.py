@@ -37,11 +37,11 @@ class OutputQueue:
         self._pieces: deque[bytes] = deque()
         self._has_begun = False
 
-    def append(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         """Add a piece."""
         self._pieces.append(piece)
 
-    async def write(self, target: int) -> None:
+    async def write_pieces(self, target: int) -> None:
         """Write all pieces. Those that cannot be written within a second are dropped."""
         with anyio.move_on_after(READER_TIMEOUT) as limit:
             while self._pieces:
@@ -87,7 +87,7 @@ class LineLabeller:
         line = _CONTROLS.sub(_escape_control, _COLOURS.sub(b"", line.removesuffix(b"\r")))
         size = MAX_LINE - len(self._label) - 1
         for start in range(0, max(len(line), 1), size):
-            self.lines.append(self._label + line[start : start + size] + b"\n")
+            self.lines.add_piece(self._label + line[start : start + size] + b"\n")
 
 
 def _escape_control(found: re.Match[bytes]) -> bytes:
@@ -102,17 +102,17 @@ async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: Lin
     budget = TokenBucket(rate=RATE, burst=BURST)
     pending = OutputQueue() if labeller is None else labeller.lines
     while True:
-        await pending.write(target)
+        await pending.write_pieces(target)
         await budget.wait_while_empty()
         try:
             data = await output.receive(_READ)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError):
             if labeller is not None:
                 labeller.finish()
-            await pending.write(target)
+            await pending.write_pieces(target)
             return  # RuntimeError is uvloop's for a closed stream
         budget.charge(len(data))
         if labeller is None:
-            pending.append(data)
+            pending.add_piece(data)
         else:
             labeller.feed(data)
