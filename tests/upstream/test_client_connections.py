@@ -15,6 +15,8 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.client import Client
 
+from mcp_bridge.transports.http.access import Access
+from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.http.http_hosting import STATELESS, Road, hosted
 from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
 from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool
@@ -26,10 +28,9 @@ ENTRY = {"command": sys.executable, "args": ["-I", "-S", str(COUNTER)], "session
 
 
 @contextlib.asynccontextmanager
-async def host(entry: Json, folder: Path) -> AsyncIterator[str]:
+async def host(entry: Json, folder: Path, access: Access | None = None) -> AsyncIterator[str]:
     """Serve a bridge in front of one server over HTTP; yield its address once it is connected."""
-    async with contextlib.AsyncExitStack() as stack:
-        base, _ = await stack.enter_async_context(hosted(build_bridge(entry, folder)))
+    async with hosted(build_bridge(entry, folder), access=access) as (base, _):
         yield base
 
 
@@ -108,6 +109,18 @@ async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_pat
         assert (await count(bob))[0] == 1
         assert not is_running(first)
         assert (await count(ada))[0] == 1
+
+
+async def test_a_user_with_many_clients_leaves_connections_for_others(tmp_path: Path) -> None:
+    access = Access(authenticator=Authenticator(StaticTokens(named={"ada": "a" * 32, "bob": "b" * 32})))
+    async with host({**ENTRY, "session_limit": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connect(base, token="a" * 32)) for _ in range(4)]
+        await wait_for_tool(clients[0], "count")
+        pids = [(await count(client))[1] for client in clients]
+        await wait_until_ended(pids[0])  # beyond her share, Ada loses her own
+        bob = await stack.enter_async_context(connect(base, token="b" * 32))
+        assert (await count(bob))[0] == 1
+        assert all(is_running(pid) for pid in pids[1:])
 
 
 async def test_a_crash_in_the_process_of_a_client_affects_no_other(tmp_path: Path) -> None:
