@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from mcp_bridge.runtime.file_replacement import replace_file
 from mcp_bridge.runtime.state_folder import get_state_folder, hash_path
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
@@ -65,7 +65,7 @@ class CatalogueFile:
         try:
             content = orjson.dumps({**self._key, "catalogue": catalogue})
             if len(content) < MAX_FILE:
-                _replace_file(self.path, content)
+                replace_file(self.path, content)
         except (OSError, TypeError) as error:
             logger.warning("the catalogue cannot be stored in %s: %s", self.path, error)
 
@@ -73,15 +73,3 @@ class CatalogueFile:
 def _parse_catalogue(data: Mapping[str, Any]) -> Catalogue:
     lists: dict[str, Listed] = {str(kind): [dict(item) for item in listed] for kind, listed in data["lists"].items()}
     return Catalogue(lists=lists, instructions=str(data["instructions"]), completes=data["completes"] is True)
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
