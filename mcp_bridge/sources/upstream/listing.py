@@ -10,8 +10,8 @@ import anyio
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.server_info import ServerInfo
-from mcp_bridge.sources.upstream.catalogue_file import Catalogue
 from mcp_bridge.sources.upstream.entries import EntryBuilder
+from mcp_bridge.sources.upstream.stored_catalogue import Catalogue
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.session import UpstreamSession
 
