@@ -63,13 +63,15 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     def notify_update(uri: str) -> None:
         registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
 
-    sources = _attach_sources(settings, notify_update, watch=watch)
+    state = _build_state(settings)
+    shared = state.store if settings.state.store == "redis" else None
+    sources = _attach_sources(settings, notify_update, shared, watch=watch)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources))
     bridge = Bridge(
         registry,
         sources,
         _build_identity(settings, watch=watch, private=private),
-        _build_state(settings),
+        state,
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
         background=_connect_approvals(settings, sources),
@@ -200,10 +202,12 @@ def _choose_ttl(changing: bool) -> int:
     return 0 if changing else 60_000
 
 
-def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool) -> list[AttachedSource]:
+def _attach_sources(
+    settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
+) -> list[AttachedSource]:
     attached: dict[str, AttachedSource] = {}
     for source in settings.sources:
-        built = _attach_source(source, settings, listener, watch=watch)
+        built = _attach_source(source, settings, listener, store, watch=watch)
         name = built.source.name
         if name in attached:
             hint = "Give each source a different `name`"
@@ -213,7 +217,7 @@ def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool
 
 
 def _attach_source(
-    source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool
+    source: SourceSettings, settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
 ) -> AttachedSource:
     from mcp_bridge.settings import parse_options
 
@@ -246,7 +250,7 @@ def _attach_source(
     if isinstance(built, WorkingDirSource):
         built.work_in(settings.working_directory, roots=settings.uses_roots)
     if isinstance(built, PinningSource) and settings.path.is_file():
-        built.pin_definitions(settings.path)
+        built.pin_definitions(settings.path, store)
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, watch=watch)
     return AttachedSource(source=built, selection=selection)

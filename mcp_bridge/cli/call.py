@@ -147,10 +147,10 @@ async def _dispatch_call(
 ) -> ToolResult | None:
     """Return the result, or None if a signal came first. Calls `ready` after the start. Raises ToolNotFound."""
     async with bridge.run_sources():
-        await bridge.wait_until_started()
+        await bridge.wait_for_tool(name)
+        if name not in bridge.registry:  # the error needs the names of all other tools
+            await bridge.wait_until_started()
         ready()
-        if name not in bridge.registry:
-            await bridge.wait_until_connected()
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             _check_not_built_in(bridge, name)

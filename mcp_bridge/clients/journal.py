@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import Undo
+from mcp_bridge.runtime.file_replacement import replace_file
 
 MAX_BYTES = 1 << 20
 _VERSION = 1
@@ -77,7 +76,7 @@ class InstallationJournal:
         path = self._get_path(_get_key(record))
         try:
             text = json.dumps({"version": _VERSION, **asdict(record)}, indent=2, sort_keys=True)
-            self._write_file(path, f"{text}\n".encode())
+            replace_file(path, f"{text}\n".encode(), sync=True)
         except OSError as error:
             raise ConfigError(f"cannot be written: {error.strerror or error}", path=str(path)) from None
         except (TypeError, ValueError, RecursionError):
@@ -109,19 +108,6 @@ class InstallationJournal:
     def _iter_files(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             yield from sorted(path for path in self._folder.iterdir() if path.suffix == ".json")
-
-    def _write_file(self, path: Path, data: bytes) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
-        try:
-            with open(file, "wb") as opened:
-                opened.write(data)
-                opened.flush()
-                os.fsync(file)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
 
 
 def keep_replaced_record(undo: Mapping[str, Any], replaced: InstallationRecord) -> Mapping[str, Any]:

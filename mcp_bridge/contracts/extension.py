@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.source_status import SourceStatus
+from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
@@ -56,8 +57,8 @@ class WorkingDirSource(Protocol):
 class PinningSource(Protocol):
     """A source that publishes definitions of a third party, and keeps those that the user has accepted in a file."""
 
-    def pin_definitions(self, settings_file: Path) -> None:
-        """Use the lock file of these settings; called before `run`."""
+    def pin_definitions(self, settings_file: Path, store: Store | None) -> None:
+        """Use the lock file of these settings, and the store if several servers share it; called before `run`."""
 
     def disable_recording(self) -> None:
         """Only read the files of these settings; called before `run`."""

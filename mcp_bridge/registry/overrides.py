@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.pipeline.prepared import PreparedEntry
-from mcp_bridge.schema.validator import validate
-
-_REQUIRING = frozenset(
-    {"required", "anyOf", "oneOf", "allOf", "dependentRequired", "dependentSchemas", "minProperties"}
-)
-"""The keywords that can require arguments, which the fixed values alone do not have."""
+from mcp_bridge.registry.argument_removal import ArgumentRemoval, list_argument_schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +37,32 @@ class ToolOverride:
         return replace(tool, handler=self._wrap_handler(tool)) if self.hidden or self.fixed else tool
 
     def _change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        properties = schema.get("properties")
-        properties = dict(properties) if isinstance(properties, Mapping) else {}
+        parts = list(list_argument_schemas(schema))
+        known = {
+            name for part in parts for name in part.get("properties") or () if isinstance(part["properties"], Mapping)
+        }
         removed = {*self.hidden, *self.fixed}
-        if unknown := sorted({*removed, *self.descriptions} - properties.keys()):
+        if unknown := sorted({*removed, *self.descriptions} - known):
             raise ValueError(f"there is no argument '{unknown[0]}'")
-        lenient = {key: value for key, value in schema.items() if key not in _REQUIRING}
-        if errors := validate(dict(self.fixed), lenient).errors:
-            raise ValueError(f"the values of its arguments do not match its schema: {'; '.join(errors)}")
-        for name, text in self.descriptions.items():
-            inner = properties[name]
-            properties[name] = {**(inner if isinstance(inner, Mapping) else {}), "description": text}
-        return ArgumentRemoval(schema, self.hidden, self.fixed).change_schema({**schema, "properties": properties})
+        try:
+            described = self._describe_arguments(schema, {id(part) for part in parts})
+            return ArgumentRemoval(described, self.hidden, self.fixed).change_schema() if removed else described
+        except RecursionError:
+            raise ValueError("its schema is nested too deep to override its arguments") from None
+
+    def _describe_arguments(self, node: Any, parts: Set[int]) -> Any:
+        """Return a copy of a schema. `parts` are the ids of the schemas whose properties are arguments."""
+        if isinstance(node, list):
+            return [self._describe_arguments(one, parts) for one in node]
+        if not isinstance(node, Mapping):
+            return node
+        copy = {key: self._describe_arguments(one, parts) for key, one in node.items()}
+        if id(node) in parts and isinstance(properties := copy.get("properties"), dict):
+            for name in self.descriptions.keys() & properties.keys():
+                if properties[name] is not False:
+                    own = properties[name] if isinstance(properties[name], dict) else {}
+                    properties[name] = {**own, "description": self.descriptions[name]}
+        return copy
 
     def _wrap_handler(self, tool: ToolEntry) -> Callable[..., Any]:
         prepared, fixed, removed = PreparedEntry(tool), dict(self.fixed), {*self.hidden, *self.fixed}
@@ -68,64 +77,3 @@ class ToolOverride:
             return prepared.handler(complete_arguments(data), ctx)
 
         return run_async if prepared.is_async else run_sync
-
-
-class ArgumentRemoval:
-    """Removes arguments that clients do not send from a schema: those with a fixed value, and those without any."""
-
-    def __init__(self, schema: Mapping[str, Any], hidden: Set[str], fixed: Mapping[str, Any]) -> None:
-        self._hidden = hidden - fixed.keys()
-        self._fixed = fixed
-        self._definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-
-    def change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a schema that accepts what clients can send. Raises ValueError if it would accept nothing."""
-        changed = dict(schema)
-        removed = {*self._hidden, *self._fixed}
-        required = _read_names(schema.get("required"))
-        if missing := sorted(self._hidden.intersection(required)):
-            raise ValueError(f"the argument '{missing[0]}' is required, so it needs a value")
-        dependent = schema.get("dependentRequired")
-        for name, names in dependent.items() if isinstance(dependent, Mapping) else ():
-            if name not in removed and (missing := sorted(self._hidden.intersection(_read_names(names)))):
-                raise ValueError(f"the argument '{missing[0]}' is required with '{name}', so it needs a value")
-            required += _read_names(names) if name in self._fixed else []
-        if isinstance(dependent, Mapping):
-            changed["dependentRequired"] = {
-                name: [one for one in _read_names(names) if one not in removed]
-                for name, names in dependent.items()
-                if name not in removed
-            }
-        if required or "required" in schema:
-            changed["required"] = [name for name in dict.fromkeys(required) if name not in removed]
-        if isinstance(properties := schema.get("properties"), Mapping):
-            changed["properties"] = {name: inner for name, inner in properties.items() if name not in removed}
-            self._check_values(properties)
-        if isinstance(branches := schema.get("allOf"), list):
-            changed["allOf"] = [self.change_schema(one) if isinstance(one, Mapping) else one for one in branches]
-        for keyword in ("anyOf", "oneOf"):
-            if isinstance(branches := schema.get(keyword), list):
-                changed[keyword] = self._change_branches(branches)
-        return changed
-
-    def _change_branches(self, branches: Sequence[Any]) -> list[Any]:
-        """Leave out the alternatives that no call can match. Raises ValueError if none is left."""
-        kept, problem = [], ""
-        for branch in branches:
-            try:
-                kept.append(self.change_schema(branch) if isinstance(branch, Mapping) else branch)
-            except ValueError as error:
-                problem = str(error)
-        if problem and not kept:
-            raise ValueError(problem)
-        return kept
-
-    def _check_values(self, properties: Mapping[str, Any]) -> None:
-        for name, value in self._fixed.items():
-            inner = properties.get(name)
-            if isinstance(inner, Mapping) and validate(value, {**self._definitions, **inner}).errors:
-                raise ValueError(f"no alternative of its schema allows the value of the argument '{name}'")
-
-
-def _read_names(given: Any) -> list[str]:
-    return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []

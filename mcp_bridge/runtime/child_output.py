@@ -30,6 +30,33 @@ _PAUSE = 0.02
 """Seconds between two attempts to write to a stderr that is full."""
 
 
+class OutputQueue:
+    """Pieces of output that wait to be written. A piece of which a part has been written is written to its end."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._has_begun = False
+
+    def add_piece(self, piece: bytes) -> None:
+        """Add a piece."""
+        self._pieces.append(piece)
+
+    async def write_pieces(self, target: int) -> None:
+        """Write all pieces. Those that cannot be written within a second are dropped."""
+        with anyio.move_on_after(READER_TIMEOUT) as limit:
+            while self._pieces:
+                if not (written := write_nowait(target, self._pieces[0])):
+                    await anyio.sleep(_PAUSE)
+                    continue
+                self._pieces[0] = self._pieces[0][written:]
+                self._has_begun = bool(self._pieces[0])
+                if not self._has_begun:
+                    self._pieces.popleft()
+        if limit.cancelled_caught:
+            while len(self._pieces) > self._has_begun:
+                self._pieces.pop()
+
+
 class LineLabeller:
     """Puts a label before each line, and makes control characters visible: a terminal could hide the label by them.
 
@@ -39,7 +66,7 @@ class LineLabeller:
     def __init__(self, label: str) -> None:
         self._label = f"[{label}] ".encode()[: MAX_LINE // 4]
         self._rest = b""
-        self.lines: deque[bytes] = deque()
+        self.lines = OutputQueue()
 
     def feed(self, data: bytes) -> None:
         """Add output."""
@@ -60,7 +87,7 @@ class LineLabeller:
         line = _CONTROLS.sub(_escape_control, _COLOURS.sub(b"", line.removesuffix(b"\r")))
         size = MAX_LINE - len(self._label) - 1
         for start in range(0, max(len(line), 1), size):
-            self.lines.append(self._label + line[start : start + size] + b"\n")
+            self.lines.add_piece(self._label + line[start : start + size] + b"\n")
 
 
 def _escape_control(found: re.Match[bytes]) -> bytes:
@@ -73,32 +100,19 @@ async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: Lin
     With a `labeller`, this can be cancelled and begun again, and no line is lost.
     """
     budget = TokenBucket(rate=RATE, burst=BURST)
-    pending: deque[bytes] = deque() if labeller is None else labeller.lines
+    pending = OutputQueue() if labeller is None else labeller.lines
     while True:
-        await _write_pending(pending, target)
+        await pending.write_pieces(target)
         await budget.wait_while_empty()
         try:
             data = await output.receive(_READ)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError):
             if labeller is not None:
                 labeller.finish()
-            await _write_pending(pending, target)
+            await pending.write_pieces(target)
             return  # RuntimeError is uvloop's for a closed stream
         budget.charge(len(data))
         if labeller is None:
-            pending.append(data)
+            pending.add_piece(data)
         else:
             labeller.feed(data)
-
-
-async def _write_pending(pending: deque[bytes], target: int) -> None:
-    with anyio.move_on_after(READER_TIMEOUT) as limit:
-        while pending:
-            if written := write_nowait(target, pending[0]):
-                pending[0] = pending[0][written:]
-            else:
-                await anyio.sleep(_PAUSE)
-            if not pending[0]:
-                pending.popleft()
-    if limit.cancelled_caught:
-        pending.clear()

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from mcp_bridge.settings.model import Settings, SourceSettings
     from mcp_bridge.settings.schema import build_json_schema
     from mcp_bridge.settings.sections import HttpSettings, LimitSettings, SettingsModel, StateSettings
-    from mcp_bridge.settings.values import Duration, Size, Whole
+    from mcp_bridge.settings.values import Duration, SessionIdle, SessionLimit, Size, Whole
 
 _MODULES = {
     "mcp_bridge.settings.model": ("Settings", "SourceSettings"),
     "mcp_bridge.settings.schema": ("build_json_schema",),
     "mcp_bridge.settings.sections": ("SettingsModel", "HttpSettings", "LimitSettings", "StateSettings"),
-    "mcp_bridge.settings.values": ("Duration", "Size", "Whole"),
+    "mcp_bridge.settings.values": ("Duration", "SessionIdle", "SessionLimit", "Size", "Whole"),
 }
 
 __all__ = [
-    "Document", "Duration", "HttpSettings", "LimitSettings", "Settings", "SettingsModel", "Size", "SourceSettings",
-    "StateSettings", "Whole", "build_json_schema", "expand", "load", "parse", "parse_options", "prepare",
-    "read_document",
+    "Document", "Duration", "HttpSettings", "LimitSettings", "SessionIdle", "SessionLimit", "Settings", "SettingsModel",
+    "Size", "SourceSettings", "StateSettings", "Whole", "build_json_schema", "expand", "load", "parse", "parse_options",
+    "prepare", "read_document",
 ]  # fmt: skip
 
 __getattr__ = make_lazy_getattr(__name__, _MODULES)

@@ -109,6 +109,19 @@ Delay = Annotated[
     Field(ge=0, allow_inf_nan=False),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}),
 ]
+SessionIdle = Annotated[
+    Duration, Field(description="With `sessions: client`: how long a client's session may be idle before it ends.")
+]
+SessionLimit = Annotated[
+    Whole,
+    Field(
+        ge=1,
+        le=100_000,
+        description="With `sessions: client`: how many sessions of clients may exist at once. A further session ends "
+        "the one that has been idle the longest; if none is idle, the call is rejected. One of several clients has at "
+        "most three quarters of them.",
+    ),
+]
 Size = Annotated[
     int,
     BeforeValidator(_parse_bytes),

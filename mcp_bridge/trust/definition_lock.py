@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.runtime.file_replacement import replace_file
 from mcp_bridge.runtime.state_folder import get_state_folder, hash_path
 from mcp_bridge.trust.fingerprints import compute_fingerprint
 
@@ -106,14 +107,7 @@ class DefinitionLock:
     def _replace(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
         data = {"version": VERSION, "servers": {name: {"tools": tools} for name, tools in servers.items()}}
         text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(text)
-            temporary.replace(self.path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_file(self.path, text.encode())
 
 
 def _locate(settings: Path) -> tuple[Path, Path | None]:

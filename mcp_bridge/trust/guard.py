@@ -14,16 +14,14 @@ from mcp_bridge.contracts.errors import DefinitionChanged
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.schema.size_limits import SizeLimits, count_expanded
+from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.trust.definition_lock import Definition, DefinitionLock, DefinitionLockError
 from mcp_bridge.trust.fingerprints import compute_fingerprint, describe_definition
-from mcp_bridge.trust.screening import TextScreen, find_hidden_text
+from mcp_bridge.trust.screening import SCHEMA_LIMITS, TextScreen, find_hidden_text
 
 logger = logging.getLogger("mcp_bridge.trust")
 
 T = TypeVar("T")
-SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
-"""The most characters, levels and values of a schema."""
 MAX_PATTERNS = 250
 """The most patterns of a schema, each of which reads a whole text. They run in linear time."""
 MAX_EXPANDED = 20_000
@@ -113,6 +111,14 @@ class DefinitionGuard:
         pending = next((one for one in self.pending if one.tool == name), None)
         if pending is not None:
             raise DefinitionChanged(self._advise(pending))
+
+    def find_changed(self, tools: Iterable[ToolEntry], published: Iterable[ToolEntry]) -> frozenset[str]:
+        """Return the names of the tools whose published definitions are different, and which must not be called."""
+        if self._changed_tools != "quarantine":
+            return frozenset()
+        known = {tool.name: describe_definition(tool) for tool in published}
+        found = ((tool.name, describe_definition(tool)) for tool in tools if tool.name in known)
+        return frozenset(name for name, current in found if not _is_same(known[name], current))
 
     async def follow_lock(self, republish: Callable[[], None]) -> None:
         """Call `republish` whenever the lock file changes while definitions wait for the user."""

@@ -13,17 +13,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
-from mcp_bridge.contracts.question import Form, Link, Question
+from mcp_bridge.contracts.question import Form, Link, Question, Sampling
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.schema.size_limits import SizeLimits
 
 MAX_TEXT = 8 * 1024
 """The most characters of one text."""
 MAX_LINE = 300
 """The most characters of a text in messages and states."""
-_MAX_SCREENED = 16 * MAX_TEXT
+SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
+"""The most characters, levels and values of a schema."""
+SAMPLING_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=20_000)
+"""Those of a request for sampling, including its images. Screening so many characters takes up to 0.3 seconds."""
+_MAX_SCREENED = 16
+"""How many times as long as allowed a text may be before its rest is not even screened."""
 _TRUNCATED = " [truncated]"
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48, 5.4)
@@ -51,8 +58,12 @@ T = TypeVar("T", ToolEntry, ResourceEntry, ResourceTemplate, PromptEntry)
 
 @dataclass(slots=True)
 class TextScreen:
-    """Screens texts, and collects what was changed: the kinds of changes at each place."""
+    """Screens texts, and collects what was changed: the kinds of changes at each place.
 
+    `limit` is the most characters of one text.
+    """
+
+    limit: int = MAX_TEXT
     changes: dict[str, list[str]] = field(default_factory=dict)
 
     def screen_tool(self, tool: ToolEntry) -> ToolEntry:
@@ -99,9 +110,9 @@ class TextScreen:
 
     def screen_text(self, text: str, place: str) -> str:
         """Return a text without what users cannot see, and note at `place` what was changed."""
-        if text.isascii() and text.isprintable() and len(text) <= MAX_TEXT and "<!--" not in text:
+        if text.isascii() and text.isprintable() and len(text) <= self.limit and "<!--" not in text:
             return text  # nearly all texts
-        screened, kinds = _screen(text)
+        screened, kinds = _screen(text, self.limit)
         if kinds:
             known = self.changes.setdefault(place, [])
             known += [kind for kind in kinds if kind not in known]
@@ -135,6 +146,14 @@ class TextScreen:
             }
         return [self.screen_schema(one, place) for one in schema] if isinstance(schema, list) else schema
 
+    def screen_values(self, value: Any) -> Any:
+        """Return a JSON value of limited depth in which all texts are screened."""
+        if isinstance(value, str):
+            return self.screen_text(value, "")
+        if isinstance(value, Mapping):
+            return {self.screen_text(key, ""): self.screen_values(one) for key, one in value.items()}
+        return [self.screen_values(one) for one in value] if isinstance(value, list) else value
+
 
 def shorten_text(text: str, length: int = MAX_LINE) -> str:
     """Return a text of another server for messages and states: on one line, screened and short."""
@@ -145,7 +164,7 @@ def shorten_text(text: str, length: int = MAX_LINE) -> str:
 def screen_question(question: Question, server: str) -> Question:
     """Return a question of the server of this name, which its message begins with, with screened texts.
 
-    Raises ValueError if a link hides where it leads.
+    Raises ValueError if it is too large, if a link hides where it leads, or if names or values have hidden texts.
     """
     screen = TextScreen()
     if isinstance(question, Link):
@@ -154,11 +173,35 @@ def screen_question(question: Question, server: str) -> Question:
         return replace(question, message=f"[{server}] {screen.screen_text(question.message, '')}")
     if isinstance(question, Form):
         schema = question.schema
+        if excess := SCHEMA_LIMITS.describe_excess(schema):
+            raise ValueError(f"the form is too large: {excess}")
         if find_hidden_text(schema) is not None:
             raise ValueError("the form has invisible characters in names or values")
         message = f"[{server}] {screen.screen_text(question.message, '')}"
         return replace(question, message=message, schema=screen.screen_schema(schema, ""))
-    return question
+    return _screen_sampling(question) if isinstance(question, Sampling) else question
+
+
+def _screen_sampling(question: Sampling) -> Sampling:
+    """Return a request for sampling with screened texts, which are not truncated: they are what the model works on."""
+    texts = [question.messages, question.system_prompt]
+    values = [
+        question.tools, question.tool_choice, question.stop_sequences, question.model_preferences, question.metadata,
+        question.include_context,
+    ]  # fmt: skip
+    if excess := SAMPLING_LIMITS.describe_excess([texts, values]):
+        raise ValueError(f"the request for sampling is too large: {excess}")
+    if find_hidden_text(values) is not None:
+        raise ValueError("the request for sampling has invisible characters in names or values")
+    screen = TextScreen(limit=SAMPLING_LIMITS.size)
+    messages, system_prompt = screen.screen_values(texts)
+    tools = screen.screen_schema(question.tools, "")
+    return replace(question, messages=messages, system_prompt=system_prompt, tools=tools)
+
+
+def screen_error(error: RpcError) -> RpcError:
+    """Return the error response of a server with a screened message."""
+    return RpcError(error.code, TextScreen().screen_text(error.message, ""), error.data)
 
 
 def find_hidden_text(value: Any) -> str | None:
@@ -184,10 +227,10 @@ def _has_hidden(text: str) -> bool:
     return not text.isascii() and _INVISIBLE.search(_JOINERS.sub("", text)) is not None
 
 
-def _screen(text: str) -> tuple[str, list[str]]:
+def _screen(text: str, limit: int) -> tuple[str, list[str]]:
     kinds = []
-    is_long = len(text) > _MAX_SCREENED
-    text = _BREAKS.sub("\n", text[:_MAX_SCREENED])
+    is_long = len(text) > _MAX_SCREENED * limit
+    text = _BREAKS.sub("\n", text[: _MAX_SCREENED * limit])
     for pattern, kind in ((_ESCAPES, "escape sequences were removed"), (_CONTROLS, "control characters were removed")):
         text, count = pattern.subn("", text)
         if count:
@@ -198,9 +241,9 @@ def _screen(text: str) -> tuple[str, list[str]]:
     text, count = _COMMENT.subn("&lt;!--", text)
     if count:
         kinds.append("HTML comments were made visible")
-    if is_long or len(text) > MAX_TEXT:
-        text = text[: MAX_TEXT - len(_TRUNCATED)] + _TRUNCATED
-        kinds.append(f"a text was truncated to {MAX_TEXT} characters")
+    if is_long or len(text) > limit:
+        text = text[: limit - len(_TRUNCATED)] + _TRUNCATED
+        kinds.append(f"a text was truncated to {limit} characters")
     return text, kinds
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.runtime.file_replacement import replace_file
 from mcp_bridge.runtime.state_folder import get_state_folder
 
 if TYPE_CHECKING:
@@ -51,16 +51,8 @@ class TokenStore:
         if use_keyring and self._write_keyring(text):
             self.path.unlink(missing_ok=True)
             return None
-        self._write_file(text)
+        replace_file(self.path, text.encode())
         return self.path
-
-    def _write_file(self, text: str) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(self.path)
 
     def _read_keyring(self) -> str:
         backend = find_keyring()

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.peer.incoming import Message, make_error
 from mcp_bridge.peer.json_lines import find_invalid_member
 from mcp_bridge.runtime.token_bucket import TokenBucket
@@ -27,6 +27,7 @@ NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
 """The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
 NOT_RECEIVED = -32099
 """The code of a request that did not reach the server, or that it rejected with the session. It can be sent again."""
+_OWN_CODES = frozenset({CONNECTION_CLOSED, NOT_RECEIVED, REQUEST_TIMEOUT})
 _VERSION = rb'\s*"jsonrpc"\s*:\s*"2\.0"\s*'
 _NUMBER = rb'\s*"id"\s*:\s*(?P<id>\d{1,15})\s*'
 _FIRST_MEMBERS = re.compile(rb"\s*\{(?:" + _VERSION + rb",)?" + _NUMBER + rb",")
@@ -59,7 +60,7 @@ class MessageReader:
         if message is None or "method" in message:
             self.budget.charge(1)
         if not problem:
-            return message
+            return _replace_own_code(message) if message is not None and "error" in message else message
         self._log_rejection(problem)
         if message is not None and "method" not in message and type(number := message.get("id")) is int:
             return make_failure(number, "the server's response is malformed")
@@ -71,6 +72,12 @@ class MessageReader:
         if self._rejected.bit_count() == 1:
             text = "%s sent something that is not a message, which was dropped (%d until now): %s"
             logger.warning(text, self._label, self._rejected, problem)
+
+
+def _replace_own_code(response: Message) -> Message:
+    """Return the error response of a server without a code that means something else here: many servers use -32000."""
+    error = response["error"]
+    return {**response, "error": {**error, "code": INTERNAL_ERROR}} if error["code"] in _OWN_CODES else response
 
 
 def _parse_object(data: bytes) -> Message | None:

@@ -12,7 +12,7 @@ import orjson
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
-from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcp_bridge.contracts.log_levels import LEVELS
 from mcp_bridge.peer.incoming import Message, MessageStream
 from mcp_bridge.runtime.tasks import TaskOwner
@@ -79,7 +79,7 @@ class RelayedCall:
         try:
             question = screen_question(questions.read_question(method, params), self._server)
         except ValueError as error:
-            raise RpcError(METHOD_NOT_FOUND, str(error)) from error
+            raise RpcError(INVALID_PARAMS, shorten_text(str(error))) from error
         if self._questions >= MAX_QUESTIONS:
             raise RpcError(INVALID_REQUEST, f"The call has {MAX_QUESTIONS} open questions. Wait for their answers.")
         self._questions += 1

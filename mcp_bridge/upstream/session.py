@@ -21,6 +21,7 @@ from mcp_bridge.contracts.jsonrpc import (
 from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, Message, MessageStream
 from mcp_bridge.runtime.tasks import TaskOwner
+from mcp_bridge.trust.screening import screen_error
 from mcp_bridge.upstream.messages import NOT_RECEIVED
 from mcp_bridge.upstream.relayed_call import RelayedCall
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
@@ -158,7 +159,10 @@ class UpstreamSession:
         """Send a request that belongs to no call of a client. Raises RpcError."""
         if self.is_stateless:
             params = {**params, "_meta": self._build_envelope({})}
-        result: Mapping[str, Any] = await self.connection.request(method, params, timeout=timeout)
+        try:
+            result: Mapping[str, Any] = await self.connection.request(method, params, timeout=timeout)
+        except RpcError as error:
+            raise screen_error(error) from error
         return result
 
     async def relay(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
@@ -183,6 +187,8 @@ class UpstreamSession:
             result: Mapping[str, Any] = await self.connection.request(
                 method, params, stream=call, on_progress=on_progress
             )
+        except RpcError as error:
+            raise screen_error(error) from error
         finally:
             self._calls.remove(call)
         await call.flush()

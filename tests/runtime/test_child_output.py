@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import tty
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import psutil
 import pytest
 from anyio.abc import Process
 
-from mcp_bridge.runtime.child_output import BURST, RATE, relay_output
+from mcp_bridge.runtime.child_output import BURST, RATE, LineLabeller, relay_output
 from tests.app.survival.test_survival_sandbox import NOT_HERE
 from tests.kits.isolation.isolation_kit import PATIENCE
 from tests.kits.loops import BOTH_LOOPS
@@ -121,6 +122,36 @@ async def test_output_that_nobody_reads_does_not_stop_the_event_loop() -> None:
         assert time.process_time() - before < 1
     os.close(source)
     os.close(sink)
+
+
+async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_continues() -> None:
+    labeller, found = LineLabeller("files"), bytearray()
+    master, terminal = os.openpty()
+    os.set_blocking(terminal, False)
+    tty.setraw(terminal)
+    await print_lines("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)  # drops what nobody reads in a second
+
+    def read_all() -> None:
+        while not found.endswith(b"the last line\n"):
+            found.extend(os.read(master, 65_536))
+
+    reader = threading.Thread(target=read_all, daemon=True)
+    reader.start()
+    await print_lines("print('the last line')", terminal, labeller)
+    reader.join(PATIENCE)
+    lines = found.decode().splitlines()
+    assert 2 < len(lines) < 9
+    assert set(lines[:-1]) == {"[files] " + "a" * 4_012}
+    assert lines[-1] == "[files] the last line"
+    os.close(master)
+    os.close(terminal)
+
+
+async def print_lines(script: str, target: int, labeller: LineLabeller) -> None:
+    """Relay what a script prints until it has ended."""
+    async with printing(f"import sys; sys.stdout = sys.stderr; {script}") as process:
+        assert process.stderr is not None
+        await relay_output(process.stderr, target, labeller)
 
 
 async def test_a_worker_that_prints_without_end_has_to_wait() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp.client import Client
-from mcp_types import ElicitResult
+from mcp_types import CreateMessageResult, ElicitResult, SamplingCapability, SamplingToolsCapability, TextContent
 
 from mcp_bridge.testing import connect
 from mcp_bridge.trust.screening import MAX_LINE, MAX_TEXT
@@ -33,9 +35,22 @@ async def connect_to(folder: Path, case: str, seen: list[Any] | None = None) -> 
         seen.append(params.model_dump(mode="json"))
         return ElicitResult(action="decline")
 
+    async def sample(context: Any, params: Any) -> CreateMessageResult:
+        seen.append(params.model_dump(mode="json"))
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="short"), model="m")
+
     bridge = build_gateway(folder, {"evil": {"command": sys.executable, "args": ["-I", str(SERVER), case]}})
-    async with connect(bridge, mode="legacy", logging_callback=receive_log, elicitation_callback=answer) as client:
-        yield client
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sampling is deprecated
+        async with connect(
+            bridge,
+            mode="legacy",
+            logging_callback=receive_log,
+            elicitation_callback=answer,
+            sampling_callback=sample,
+            sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),
+        ) as client:
+            yield client
 
 
 def is_harmless(value: Any, size: int) -> bool:
@@ -91,9 +106,47 @@ async def test_the_texts_of_a_question_are_screened(tmp_path: Path) -> None:
     assert is_harmless(seen[0], MAX_TEXT + 500)
 
 
+async def test_the_texts_of_a_request_for_sampling_are_screened_and_not_truncated(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, "poisoned sampling", seen) as client:
+        result = await client.call_tool("evil__go", {})
+    assert '"text": "short"' in result.content[0].text  # type: ignore[union-attr]
+    assert seen[0]["messages"][0]["content"]["text"] == "Summarize." + "x" * 200_000
+    assert (seen[0]["system_prompt"], seen[0]["tools"][0]["description"]) == ("Be short.", "Look.")
+    assert is_harmless(seen[0], 250_000)
+
+
+async def test_the_errors_of_a_server_are_screened(tmp_path: Path) -> None:
+    async with connect_to(tmp_path, "poisoned error") as client:
+        result = await client.call_tool("evil__go", {})
+        with pytest.raises(MCPError) as raised:
+            await client.read_resource("file:///a")
+        contents = (await client.read_resource("bridge://status")).contents
+    text = result.content[0].text  # type: ignore[union-attr]
+    assert result.is_error
+    for error in (text, raised.value.error.message):
+        assert error.startswith("Failed.xxx")
+        assert is_harmless(error, MAX_TEXT + 50)
+    (source,) = json.loads(contents[0].text)["sources"]  # type: ignore[union-attr]
+    assert source["problems"][0].startswith("prompts/list failed: Failed.xxx")
+    assert is_harmless(source["problems"][0], MAX_LINE + 50)
+
+
+@pytest.mark.parametrize("case", ["poisoned capability", "malformed capability"])
+async def test_a_server_can_require_only_capabilities_that_exist(tmp_path: Path, case: str) -> None:
+    async with connect_to(tmp_path, case) as client:
+        result = await client.call_tool("evil__go", {})
+    expected = "m" if case == "poisoned capability" else "it has not declared the capability elicitation."
+    assert result.content[0].text.endswith(expected)  # type: ignore[union-attr]
+    assert is_harmless(result.model_dump(mode="json"), 500)
+
+
 @pytest.mark.parametrize(
     ("case", "problem"),
     [
+        ("deep form", "the form is too large: nested deeper than 64 levels"),
+        ("hidden tool in sampling", "the request for sampling has invisible characters"),
+        ("large sampling", "the request for sampling is too large"),
         ("form of text", "requestedSchema must be an object"),
         ("form without text", "message must be a text"),
         ("hidden name", "invisible characters"),

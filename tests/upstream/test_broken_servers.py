@@ -183,6 +183,7 @@ async def test_clients_are_not_notified_of_a_restart_with_the_same_tools(tmp_pat
 @pytest.mark.parametrize("kind", MALFORMED)
 async def test_a_malformed_result_is_an_error_of_the_call_at_once(kind: str, tmp_path: Path) -> None:
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
+        await wait_for_tool(client, "echo")
         with anyio.fail_after(10):
             text = await call_text(client, "echo", kind)
         assert "malformed" in text or kind in {"unknown block", "empty"}

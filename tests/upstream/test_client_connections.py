@@ -12,11 +12,14 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from mcp.client import Client
 
+from mcp_bridge.transports.http.access import Access
+from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.http.http_hosting import STATELESS, Road, hosted
 from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
-from tests.kits.upstream.upstream_kit import Json, wait_for_tool
+from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool
 from tests.upstream.test_several_clients import NAMES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
@@ -25,10 +28,9 @@ ENTRY = {"command": sys.executable, "args": ["-I", "-S", str(COUNTER)], "session
 
 
 @contextlib.asynccontextmanager
-async def host(entry: Json, folder: Path) -> AsyncIterator[str]:
+async def host(entry: Json, folder: Path, access: Access | None = None) -> AsyncIterator[str]:
     """Serve a bridge in front of one server over HTTP; yield its address once it is connected."""
-    async with contextlib.AsyncExitStack() as stack:
-        base, _ = await stack.enter_async_context(hosted(build_bridge(entry, folder)))
+    async with hosted(build_bridge(entry, folder), access=access) as (base, _):
         yield base
 
 
@@ -109,6 +111,18 @@ async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_pat
         assert (await count(ada))[0] == 1
 
 
+async def test_a_user_with_many_clients_leaves_connections_for_others(tmp_path: Path) -> None:
+    access = Access(authenticator=Authenticator(StaticTokens(named={"ada": "a" * 32, "bob": "b" * 32})))
+    async with host({**ENTRY, "session_limit": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connect(base, token="a" * 32)) for _ in range(4)]
+        await wait_for_tool(clients[0], "count")
+        pids = [(await count(client))[1] for client in clients]
+        await wait_until_ended(pids[0])  # beyond her share, Ada loses her own
+        bob = await stack.enter_async_context(connect(base, token="b" * 32))
+        assert (await count(bob))[0] == 1
+        assert all(is_running(pid) for pid in pids[1:])
+
+
 async def test_a_crash_in_the_process_of_a_client_affects_no_other(tmp_path: Path) -> None:
     async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
@@ -123,6 +137,71 @@ async def test_all_processes_of_clients_end_with_the_bridge(tmp_path: Path) -> N
         await wait_for_tool(ada, "count")
         pids = [(await count(client))[1] for client in (ada, bob)]
     assert [pid for pid in pids if is_running(pid)] == []
+
+
+async def test_a_tool_that_a_further_process_defines_differently_is_not_called(tmp_path: Path) -> None:
+    entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")]}
+    async with host(entry, tmp_path) as base, connect(base) as ada:
+        await wait_for_tool(ada, "count")
+        result = await ada.call_tool("count", {})
+    assert result.is_error
+    assert result.meta == {"mcp-bridge/code": "definition_changed"}
+    assert "differs from the published one" in result.content[0].text  # type: ignore[union-attr]
+
+
+async def test_definitions_of_further_processes_are_not_compared_if_changes_are_ignored(tmp_path: Path) -> None:
+    entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")], "changed_tools": "ignore"}
+    async with host(entry, tmp_path) as base, connect(base) as ada:
+        await wait_for_tool(ada, "count")
+        assert (await count(ada))[0] == 1
+
+
+async def test_a_client_that_disconnects_while_its_connection_opens_leaves_room_for_another(tmp_path: Path) -> None:
+    opening = anyio.Event()
+    with run_http_server() as server:
+        async with forward_connections(server, opening) as address:
+            entry = {"url": f"{address}/sse", "transport": "sse", "sessions": "client"}
+            entry |= {"session_limit": 1, "start_timeout": 1000}
+            async with host(entry, tmp_path) as base, connect(base) as bob:
+                await wait_for_tool(bob, "echo")
+                async with connect(base) as ada, anyio.create_task_group() as tasks:
+                    tasks.start_soon(ada.call_tool, "echo", {"text": "never"})
+                    await opening.wait()
+                    tasks.cancel_scope.cancel()
+                assert await call_text(bob, "echo") == "hello"
+
+
+@contextlib.asynccontextmanager
+async def forward_connections(server: str, opening: anyio.Event) -> AsyncIterator[str]:
+    """Pass connections to a server on; yield the address. The second event stream is never answered."""
+    streams = 0
+
+    async def forward(client: SocketStream) -> None:
+        nonlocal streams
+        head = await client.receive()
+        streams += head.startswith(b"GET /sse")
+        if streams == 2 and head.startswith(b"GET /sse"):
+            opening.set()
+            await anyio.sleep_forever()
+        async with await anyio.connect_tcp("127.0.0.1", int(server.rpartition(":")[2])) as target:
+            await target.send(head)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(copy_bytes, client, target)
+                await copy_bytes(target, client)
+                tasks.cancel_scope.cancel()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, forward)
+        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+        tasks.cancel_scope.cancel()
+
+
+async def copy_bytes(source: SocketStream, target: SocketStream) -> None:
+    """Copy what one end sends to the other, until one of them closes."""
+    with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        while True:
+            await target.send(await source.receive())
 
 
 async def test_questions_over_stdio_reach_all_clients_at_once(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from mcp_bridge.amplifier.contexts.simple import (
     mount_context,
     read_config,
 )
+from mcp_bridge.runtime.file_replacement import replace_file
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -98,7 +99,7 @@ class PersistentContext(SimpleContext):
         history = [dict(message) for message in messages]
         async with self._lock:
             lines = [*map(_format_message, history)]
-            await _write_to_end(partial(_replace_file, self._path, lines), partial(self._replace, history))
+            await _write_to_end(partial(replace_file, self._path, b"".join(lines)), partial(self._replace, history))
 
     async def clear(self) -> None:
         """Clear the history, and remove the file. Raises OSError if that is not possible."""
@@ -180,12 +181,3 @@ def _append_line(path: Path, line: bytes) -> None:
             raise OSError(f"{path}: the message could not be written completely")
     finally:
         os.close(file)
-
-
-def _replace_file(path: Path, lines: Sequence[bytes]) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.writelines(lines)
-    new.replace(path)

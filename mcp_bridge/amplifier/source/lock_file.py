@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from mcp_bridge.amplifier.source.checkouts import (
 )
 from mcp_bridge.amplifier.source.git import COMMIT, Git, GitAddress
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.runtime.file_replacement import replace_file
 
 LOCK_FILE_NAME = "amplifier.lock.json"
 VERSION = 1
@@ -92,12 +92,10 @@ class LockFile:
         if modules == self.modules:
             return
         data = {"version": VERSION, "modules": {uri: modules[uri].to_dict() for uri in sorted(modules)}}
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         try:
-            temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
-            temporary.replace(self.path)
+            replace_file(self.path, text.encode(), mode=0o666)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise ModuleLoadError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
 

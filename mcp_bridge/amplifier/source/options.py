@@ -14,7 +14,7 @@ from mcp_bridge.amplifier.source.events_log import MAX_BYTES
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.source.sessions import SessionLimits
 from mcp_bridge.amplifier.source.source import AmplifierSource
-from mcp_bridge.settings import Document, Duration, SettingsModel, Size, Whole
+from mcp_bridge.settings import Document, Duration, SessionIdle, SessionLimit, SettingsModel, Size, Whole
 
 
 class AgentSettings(SettingsModel):
@@ -58,16 +58,8 @@ class AmplifierOptions(SettingsModel):
         "HTTP in the stateless era, a client has its own session if it names one (`_meta` key "
         "`mcp-bridge/session`) or is authenticated; otherwise each call has its own.",
     )
-    session_idle: Duration = Field(
-        default=1800.0, description="How long a client's session may be idle before it ends."
-    )
-    session_limit: Whole = Field(
-        default=100,
-        ge=1,
-        le=100_000,
-        description="How many sessions may exist at once. A further session ends the one that has been idle the "
-        "longest; if none is idle, the call is rejected.",
-    )
+    session_idle: SessionIdle = 1800.0
+    session_limit: SessionLimit = 100
     conversation_limit: Whole = Field(
         default=100,
         ge=1,

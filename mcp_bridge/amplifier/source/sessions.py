@@ -6,10 +6,8 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
-from weakref import ref
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,10 +17,11 @@ from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.mount_plan import MountPlan
 from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.amplifier.source.client_session import ClientSession, DenyingHooks
-from mcp_bridge.amplifier.source.conversations import AGENT_KEYS, choose_conversation_to_end, get_owner, get_session_id
+from mcp_bridge.amplifier.source.conversations import AGENT_KEYS, get_session_id
 from mcp_bridge.amplifier.source.roots import AskRoot, log_fallback
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.contracts.errors import ToolUnavailable
+from mcp_bridge.runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge.runtime.thread_pool import is_abandoned
 
 logger = logging.getLogger("mcp_bridge.amplifier")
@@ -30,7 +29,6 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 T = TypeVar("T")
 CreateSession = Callable[[Path | None, str | None], ModuleSession]
 WORKING_DIR = "session.working_dir"  # capability (text); without it, modules use the directory of the process
-SWEEP = 0.25  # the share of the idle timeout between two searches for idle sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +36,7 @@ class SessionLimits:
     """Which clients share a session, and when sessions end.
 
     With `shared`, all clients share one. A session ends after `idle_timeout` seconds without a call. At most `limit`
-    exist at once: a new client ends the one that has been idle longest, or is rejected if none is idle. Of
-    conversations with an agent, at most `conversations` exist (see `choose_conversation_to_end`).
+    exist at once, and at most `conversations` conversations with an agent (see `choose_session_to_end`).
     """
 
     shared: bool = False
@@ -83,7 +80,7 @@ class ModuleSessions:
         self.first = ClientSession(self._create(None, None))
         self._first_is_free = True
         tasks.start_soon(self.first.run, self._plan)
-        tasks.start_soon(self._end_idle_sessions)
+        tasks.start_soon(end_idle_sessions, self._sessions, self.limits.idle_timeout, self._end_unless_shared)
         await self.first.ready.wait()
         return self.first.session
 
@@ -135,7 +132,7 @@ class ModuleSessions:
         self._sessions[key] = added = ClientSession(session)
         added.owner = get_owner(ctx)
         self._tasks.start_soon(added.run, plan)
-        ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
+        end_with_client(ctx, self._sessions, key, self._end)
 
     def end_session(self, key: str) -> None:
         """End the session of a key, if there is one, once no call is in flight."""
@@ -233,14 +230,13 @@ class ModuleSessions:
         else:
             session_id = get_session_id(key) if key.startswith(AGENT_KEYS) else None
             added = ClientSession(self._create(folder, session_id), key if is_single else "")
+        added.owner = get_owner(ctx)
         if key not in self._sessions:
             self._sessions[key] = added
-            added.owner = get_owner(ctx)
             assert self._tasks is not None
             self._tasks.start_soon(added.run, self._plan)
         if not self.limits.shared or key.startswith(AGENT_KEYS):
-            # The reference is weak because a connection may outlive many sessions.
-            ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
+            end_with_client(ctx, self._sessions, key, self._end)
         return added
 
     def _take_first(self, key: str) -> ClientSession:
@@ -250,41 +246,25 @@ class ModuleSessions:
         return self.first
 
     def _make_room(self, key: str, ctx: CallContext) -> None:
-        """End an idle session if there are too many. Raises Overloaded if none is idle."""
-        if key.startswith(AGENT_KEYS):
-            ended = choose_conversation_to_end(self._list_conversations(), self.limits.conversations, get_owner(ctx))
-            if ended is not None:
-                self._end(ended)
-        elif len(self._sessions) >= self.limits.limit and self.in_use >= self.limits.limit:
-            self._end_longest_idle()
+        """End a session if there are too many. Raises Overloaded if all are in use."""
+        is_conversation = key.startswith(AGENT_KEYS)
+        limit = self.limits.conversations if is_conversation else self.limits.limit
+        kind = "conversations" if is_conversation else "sessions"
+        alike = [pair for pair in self._sessions.items() if pair[0].startswith(AGENT_KEYS) == is_conversation]
+        if (ended := choose_session_to_end(alike, limit, get_owner(ctx), kind)) is not None:
+            self._end(ended)
 
     def _list_conversations(self) -> list[tuple[str, ClientSession]]:
         return [(key, found) for key, found in self._sessions.items() if key.startswith(AGENT_KEYS)]
-
-    def _end_longest_idle(self) -> None:
-        sessions = self._sessions.items()
-        idle = [(one.last_used, key) for key, one in sessions if not one.calls and not key.startswith(AGENT_KEYS)]
-        if not idle:
-            raise Overloaded("There are too many sessions, and all are in use. Retry later.")
-        self._end(min(idle)[1])
-
-    def _end_after_disconnect(self, key: str, added: ref[ClientSession]) -> None:
-        found = self._sessions.get(key)
-        if found is not None and found is added():
-            self._end(key)
 
     def _end(self, key: str) -> None:
         found = self._sessions.pop(key)
         if found is not self.first:  # the first determines what is published
             found.close()
 
-    async def _end_idle_sessions(self) -> None:
-        while True:
-            await anyio.sleep(self.limits.idle_timeout * SWEEP)
-            oldest = anyio.current_time() - self.limits.idle_timeout
-            for key, found in list(self._sessions.items()):
-                if key and not found.calls and found.last_used < oldest:
-                    self._end(key)
+    def _end_unless_shared(self, key: str) -> None:
+        if key:
+            self._end(key)
 
 
 @dataclass(slots=True)

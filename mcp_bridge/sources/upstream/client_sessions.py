@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
-from weakref import ref
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.contracts.errors import DefinitionChanged, ToolUnavailable
 from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge.sources.upstream.connection import ConnectionLink
 from mcp_bridge.sources.upstream.entries import Forwarder
 from mcp_bridge.upstream.messages import NOT_RECEIVED
 from mcp_bridge.upstream.session import UpstreamSession
 
-SWEEP = 0.25
-"""The share of the idle timeout between two searches for idle connections."""
 Key = tuple[str, str | None]
 
 
@@ -42,23 +39,28 @@ class FirstConnection(Forwarder, Protocol):
     def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
         """Check a call, because the server may have a changed definition. Raises ToolUnavailable."""
 
-    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[], None]) -> str:
-        """Serve another connection, for one client, until it ends. Return why it did."""
+    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[frozenset[str]], None]) -> str:
+        """Serve another connection, for one client, until it ends. Return why it did.
+
+        `on_ready` gets the names of the tools whose definitions differ from the published ones.
+        """
 
 
 class ClientUpstream:
-    """The connection of one client. `last_used` is when its last call ended, on the event loop's clock."""
+    """The connection of one client (see `KeptSession`)."""
 
-    def __init__(self, on_end: Callable[[str], None]) -> None:
+    def __init__(self, on_end: Callable[[str], None], owner: str | None) -> None:
         self.link = ConnectionLink(on_end)
         self.settled = anyio.Event()
         self.is_ready = False
+        self.changed_tools: frozenset[str] = frozenset()
+        self.owner = owner
         self.calls = 0
         self.last_used = math.inf
 
-    def handle_ready(self) -> None:
-        """Release the calls that wait for the connection."""
-        self.is_ready = True
+    def handle_ready(self, changed_tools: frozenset[str]) -> None:
+        """Release the calls that wait for the connection, except those of changed tools."""
+        self.is_ready, self.changed_tools = True, changed_tools
         self.settled.set()
 
     def release(self) -> None:
@@ -70,8 +72,8 @@ class ClientUpstream:
 class ClientSessions:
     """The connections of clients to one server, by the client's session. Calls without a session use the first one.
 
-    A connection ends when its client disconnects, or as `limits` says: a further client ends the connection that has
-    been idle longest, or is rejected if none is idle. One that has ended is replaced by the next call.
+    A connection ends when its client disconnects, or as `limits` says (see `choose_session_to_end`). One that has ended
+    is replaced by the next call.
     """
 
     def __init__(self, first: FirstConnection, limits: ClientLimits) -> None:
@@ -86,12 +88,9 @@ class ClientSessions:
         """Serve connections, and end those that are idle."""
         try:
             async with anyio.create_task_group() as self._tasks:
-                while True:
-                    await anyio.sleep(self._limits.idle_timeout * SWEEP)
-                    oldest = anyio.current_time() - self._limits.idle_timeout
-                    for key, found in list(self._connections.items()):
-                        if not found.calls and found.last_used < oldest:
-                            self._end(key, "it was idle")
+                await end_idle_sessions(
+                    self._connections, self._limits.idle_timeout, lambda key: self._end(key, "it was idle")
+                )
         finally:
             self._tasks = None
 
@@ -123,6 +122,8 @@ class ClientSessions:
                 problem = f"The server '{self.name}' is not available: {found.link.reason}. Retry later."
                 raise ToolUnavailable(problem)
             self._first.check_accepted(method, params)
+            if method == "tools/call" and params["name"] in found.changed_tools:
+                raise DefinitionChanged(_describe_change(params["name"], self.name))
             return await session.relay(method, params, ctx)
         finally:
             found.release()
@@ -130,12 +131,13 @@ class ClientSessions:
     def _add(self, key: Key, ctx: CallContext) -> ClientUpstream:
         if self._tasks is None:
             raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
-        if len(self._connections) >= self._limits.limit:
-            self._end_longest_idle()
-        added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added))
+        owner, kind = get_owner(ctx), f"connections to the server '{self.name}'"
+        ended = choose_session_to_end(self._connections.items(), self._limits.limit, owner, kind)
+        if ended is not None:
+            self._end(ended, "another client needs its connection")
+        added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added), owner)
         self._tasks.start_soon(self._run_connection, key, added)
-        # The reference is weak because a client may outlive many connections.
-        ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
+        end_with_client(ctx, self._connections, key, lambda key: self._end(key, "the client has disconnected"))
         return added
 
     async def _run_connection(self, key: Key, added: ClientUpstream) -> None:
@@ -151,16 +153,12 @@ class ClientSessions:
         if self._connections.get(key) is added:
             del self._connections[key]
 
-    def _end_longest_idle(self) -> None:
-        idle = [(found.last_used, key) for key, found in self._connections.items() if not found.calls]
-        if not idle:
-            raise Overloaded(f"The server '{self.name}' has too many clients, and all are in use. Retry later.")
-        self._end(min(idle, key=lambda one: one[0])[1], "another client needs its connection")
-
-    def _end_after_disconnect(self, key: Key, added: ref[ClientUpstream]) -> None:
-        found = self._connections.get(key)
-        if found is not None and found is added():
-            self._end(key, "the client has disconnected")
-
     def _end(self, key: Key, reason: str) -> None:
         self._connections[key].link.end(reason)
+
+
+def _describe_change(tool: str, server: str) -> str:
+    return (
+        f"Tool '{tool}' of the server '{server}' is not available: in the client's own connection, its definition "
+        "differs from the published one. To review it, the user has to restart the bridge."
+    )

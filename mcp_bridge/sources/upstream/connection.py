@@ -25,12 +25,13 @@ Serve = Callable[[UpstreamSession, "ConnectionLink", anyio.CancelScope], Awaitab
 class ConnectionLink:
     """What a channel reports to: the session, once it exists, and why it ended.
 
-    `began` is when the session was ready.
+    `opening` is the scope of the start, and `began` is when the session was ready.
     """
 
     def __init__(self, on_end: Callable[[str], None]) -> None:
         self._on_end = on_end
         self.session: UpstreamSession | None = None
+        self.opening: anyio.CancelScope | None = None
         self.began: float | None = None
         self.ended = anyio.Event()
         self.reason = ""
@@ -48,6 +49,8 @@ class ConnectionLink:
         self._on_end(reason)
         if self.session is not None:
             self.session.connection.close()
+        elif self.opening is not None:
+            self.opening.cancel()
 
 
 class NoListener:
@@ -73,6 +76,7 @@ async def serve_connection(
     """Connect to the server of this name, and serve until the connection ends. Return why it did."""
     try:
         with anyio.CancelScope(deadline=anyio.current_time() + start_timeout) as limit:
+            link.opening = limit
             if isinstance(address, CredentialAddress):
                 address = await address.build_address()
             async with own_tasks() as tasks, address.open_channel(link.handle_message, link.end) as channel:
@@ -85,7 +89,7 @@ async def serve_connection(
                     link.end("the server is being closed")
     except Exception as error:
         link.end(_describe_error(error))
-    if limit.cancelled_caught:
+    if limit.cancelled_caught and anyio.current_time() >= limit.deadline:
         return f"the server did not start within {start_timeout:g} seconds"
     return link.reason
 

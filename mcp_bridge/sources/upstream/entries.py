@@ -24,18 +24,21 @@ from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.schema.uri_templates import check_template, parse_template_variables
-from mcp_bridge.trust.screening import find_hidden_text, screen_question
+from mcp_bridge.trust.screening import find_hidden_text, screen_question, shorten_text
 from mcp_bridge.wire import questions
 from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.meta_keys import SERVER_INFO
 from mcp_bridge.wire.outcomes import REQUIRED
 from mcp_bridge.wire.results import ERROR_CODE, join_texts
+from mcp_bridge.wire.tools import META
 from mcp_bridge.wire.values import as_text
 
 Json = Mapping[str, Any]
 MAX_NAME = 8 * 1024
 """The most characters of a name or a URI."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CLIENT_CAPABILITIES = {"elicitation": ("form", "url"), "sampling": ("tools", "context"), "roots": ()}
+"""What servers may require of clients, and its parts."""
 _RESOURCE_NOT_FOUND = -32002
 """What servers of the handshake era answer for an unknown resource."""
 
@@ -139,8 +142,8 @@ class EntryBuilder:
                 )
             return read(result)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            problem = f"The server '{self.forwarder.name}' returned a result that is malformed: {error}"
-            raise ToolError(problem, code="server_error") from error
+            text = f"The server '{self.forwarder.name}' returned a result that is malformed: {shorten_text(str(error))}"
+            raise ToolError(text, code="server_error") from error
 
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Callable[..., Any]]:
         def build_function(argument: str) -> Callable[..., Any]:
@@ -181,14 +184,23 @@ def describe_failure(error: RpcError, method: str, name: str) -> CallError:
     """Return the error response of the server `name` as the error of a call."""
     if error.code == CONNECTION_CLOSED:
         return ToolUnavailable(f"The server '{name}' ended during the call. Retry the call.")
-    if error.code == MISSING_CAPABILITY and isinstance(error.data, Mapping):
-        required = error.data.get(REQUIRED)
-        return MissingCapability(required if isinstance(required, Mapping) else {})
+    if error.code == MISSING_CAPABILITY and (required := _read_required_capabilities(error.data)):
+        return MissingCapability(required)
     if method == "resources/read" and error.code in (INVALID_PARAMS, _RESOURCE_NOT_FOUND):
         return ToolError(error.message, code=ResourceNotFound.code)
     if method == "prompts/get" and error.code == INVALID_PARAMS:
         return ToolError(error.message, code=InvalidArguments.code)
     return ToolError(error.message, code="server_error")
+
+
+def _read_required_capabilities(data: Any) -> dict[str, Any]:
+    """Return what a server requires of clients, as far as it can be relayed to them."""
+    given = _read_mapping(data, REQUIRED) if isinstance(data, Mapping) else {}
+    return {
+        name: {part: {} for part in _read_mapping(given, name) if part in parts}
+        for name, parts in _CLIENT_CAPABILITIES.items()
+        if name in given
+    }
 
 
 def _read_block(block: Any) -> Content:
@@ -230,7 +242,7 @@ def _read_presentation(item: Json) -> dict[str, Any]:
     return {
         "title": title if isinstance(title, str) else None,
         "icons": icons if isinstance(icons, list) else [],
-        "meta": _read_mapping(item, "_meta"),
+        "meta": {key: value for key, value in _read_mapping(item, "_meta").items() if not key.startswith(META)},
     }
 
 

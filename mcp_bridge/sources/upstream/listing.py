@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -10,8 +10,9 @@ import anyio
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.server_info import ServerInfo
-from mcp_bridge.sources.upstream.catalogue_file import Catalogue
 from mcp_bridge.sources.upstream.entries import EntryBuilder
+from mcp_bridge.sources.upstream.stored_catalogue import Catalogue
+from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.session import UpstreamSession
 
 LIST_PATIENCE = 3.0
@@ -40,9 +41,12 @@ class OfferReader:
         self.offer = Offer(partial=True)
         self.failure: RpcError | None = None
 
-    async def read_offer(self, session: UpstreamSession, builder: EntryBuilder, timeout: float) -> Offer:
-        """Read all lists at once. Raises RpcError if none can be read, or if the connection ends."""
-        kinds = [kind for kind, (capability, *_) in _KINDS.items() if capability in session.capabilities]
+    async def read_offer(
+        self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, wanted: Container[str] = _KINDS
+    ) -> Offer:
+        """Read all `wanted` lists at once. Raises RpcError if none can be read, or if the connection ends."""
+        offered = (kind for kind, (capability, *_) in _KINDS.items() if capability in session.capabilities)
+        kinds = [kind for kind in offered if kind in wanted]
         failures: dict[str, RpcError] = {
             kind: RpcError(REQUEST_TIMEOUT, f"{_KINDS[kind][1]}: no response") for kind in kinds
         }
@@ -69,7 +73,9 @@ class OfferReader:
             raise self.failure
         self._entries = {kind: built for kind, built in self._entries.items() if kind in kinds}
         self._instructions = session.instructions
-        return self._combine_entries([str(failure) for failure in failures.values()], builder.forwarder.name)
+        return self._combine_entries(
+            [shorten_text(str(failure)) for failure in failures.values()], builder.forwarder.name
+        )
 
     def restore_catalogue(self, catalogue: Catalogue, builder: EntryBuilder) -> Offer:
         """Use what a server has listed earlier, until it can be read again."""
@@ -94,7 +100,7 @@ class OfferReader:
             try:
                 entries.append(_KINDS[kind][3](builder, item))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-                problems.append(f"an entry is not published, because it is invalid: {error}")
+                problems.append(f"an entry is not published, because it is invalid: {shorten_text(str(error))}")
         self._entries[kind] = builder, listed, entries, problems
 
     def _combine_entries(self, problems: list[str], server: str) -> Offer:

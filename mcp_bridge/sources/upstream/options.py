@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, model_validator
 
 from mcp_bridge.contracts.extension import ToolSource
-from mcp_bridge.settings import Duration, SettingsModel, Whole
+from mcp_bridge.settings import Duration, SessionIdle, SessionLimit, SettingsModel
 from mcp_bridge.sources.upstream.client_sessions import ClientLimits
 from mcp_bridge.sources.upstream.credentials import CredentialAddress, UpstreamAddress, resolve_later
 from mcp_bridge.sources.upstream.source import UpstreamSource
@@ -65,16 +65,8 @@ class UpstreamOptions(SettingsModel):
         description="`client`: each client has its own connection, and its own process of a `command`. Clients without "
         "a session share the first connection. `shared`: all clients do.",
     )
-    session_idle: Duration = Field(
-        default=1800.0, description="With `sessions: client`: how long a connection may be idle before it ends."
-    )
-    session_limit: Whole = Field(
-        default=32,
-        ge=1,
-        le=1000,
-        description="With `sessions: client`: how many connections of clients may exist at once. A further client ends "
-        "the one that has been idle the longest; if none is idle, its call is rejected.",
-    )
+    session_idle: SessionIdle = 1800.0
+    session_limit: SessionLimit = 32
     changed_tools: Literal["quarantine", "warn", "ignore"] = Field(
         default="quarantine",
         description="What happens to a tool whose definition differs from the accepted one. `quarantine`: it is not "

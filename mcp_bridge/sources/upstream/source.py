@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import anyio
-from anyio import to_thread
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
@@ -19,15 +18,16 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.source_status import SourceState, SourceStatus
+from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.schema.headers import DeclaredHeader, list_headers
-from mcp_bridge.sources.upstream.catalogue_file import CatalogueFile
 from mcp_bridge.sources.upstream.client_sessions import ClientLimits, ClientSessions
 from mcp_bridge.sources.upstream.connection import ConnectionLink, NoListener, serve_connection
 from mcp_bridge.sources.upstream.credentials import CredentialAddress, UpstreamAddress
 from mcp_bridge.sources.upstream.entries import EntryBuilder
 from mcp_bridge.sources.upstream.listing import OfferReader
 from mcp_bridge.sources.upstream.resource_follower import ResourceFollower
+from mcp_bridge.sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
 from mcp_bridge.trust.definition_lock import DefinitionLock
 from mcp_bridge.trust.guard import DefinitionGuard
 from mcp_bridge.trust.screening import shorten_text
@@ -95,7 +95,7 @@ class UpstreamSource:
         self._address = address
         self._start_timeout = start_timeout
         self._entry = entry
-        self._file: CatalogueFile | None = None
+        self._stored: StoredCatalogue | None = None
         self._stores = True
         self._session: UpstreamSession | None = None
         self._probes = True
@@ -129,10 +129,12 @@ class UpstreamSource:
         if isinstance(self._address, CredentialAddress):
             self._address.add_secrets = add_secrets
 
-    def pin_definitions(self, settings_file: Path) -> None:
+    def pin_definitions(self, settings_file: Path, store: Store | None) -> None:
         """Keep the accepted definitions of tools in the lock file of these settings, and store the catalogue."""
         self.guard.use_lock(DefinitionLock(settings_file))
-        self._file = CatalogueFile(settings_file, self.name, self._entry)
+        file = CatalogueFile(settings_file, self.name)
+        place = file if store is None else SharedCatalogue(store, self.name, self._entry)
+        self._stored = StoredCatalogue(place, self.name, self._entry)
 
     def disable_recording(self) -> None:
         """Write no files from now on."""
@@ -201,14 +203,15 @@ class UpstreamSource:
         """Return the session. Raises ToolUnavailable."""
         return self._session or await self._wait_for_session()
 
-    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[], None]) -> str:
+    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[frozenset[str]], None]) -> str:
         """Serve another connection, for one client, until it ends. Return why it did."""
 
         async def serve_calls(session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
             await session.negotiate(probe=self._probes)
             self._declare_headers(session, self._reader.offer)
+            own = await OfferReader().read_offer(session, EntryBuilder(self), self._start_timeout, wanted=("tools",))
             limit.deadline = math.inf
-            on_ready()
+            on_ready(self.guard.find_changed(own.tools, self._reader.offer.tools))
             await link.ended.wait()
 
         return await serve_connection(
@@ -339,7 +342,9 @@ class UpstreamSource:
             try:
                 await self._read_offer(session)
             except RpcError as error:
-                logger.warning("server '%s': its lists could not be read again: %s", self.name, error)
+                logger.warning(
+                    "server '%s': its lists could not be read again: %s", self.name, shorten_text(str(error))
+                )
             else:
                 self._publish_session()
             budget.charge(1)
@@ -357,14 +362,17 @@ class UpstreamSource:
 
     async def _restore_catalogue(self) -> None:
         """Use the stored catalogue until the server is connected."""
-        catalogue = await to_thread.run_sync(self._file.read_catalogue) if self._file is not None else None
+        catalogue = None
+        if self._stored is not None:
+            with anyio.move_on_after(STORED_PATIENCE):  # a shared store may be unavailable
+                catalogue = await self._stored.read_catalogue()
         if catalogue is not None:
             builder = EntryBuilder(self._clients or self, completes=catalogue.completes)
             self._follower.update_offer(self._reader.restore_catalogue(catalogue, builder))
 
     async def _store_catalogue(self) -> None:
-        if self._file is not None and self._stores:
-            await to_thread.run_sync(self._file.write_catalogue, self._reader.build_catalogue())
+        if self._stored is not None and self._stores:
+            await self._stored.write_catalogue(self._reader.build_catalogue())
 
     async def _read_offer(self, session: UpstreamSession) -> None:
         builder = EntryBuilder(self._clients or self, completes="completions" in session.capabilities)

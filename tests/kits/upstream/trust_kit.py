@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from mcp.client import Client
 
 from mcp_bridge.app.bridge import Bridge
@@ -86,3 +88,15 @@ async def wait_for_names(client: Client, *names: str, seconds: float = 20) -> No
     with anyio.fail_after(seconds):
         while set(await list_tools(client)) != set(names):  # noqa: ASYNC110 - what a client sees
             await anyio.sleep(0.02)
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Let no new content of a file fit on the disk. Tests run as root, for whom every folder is writable."""
+    open_file = os.open
+
+    def open_unless_full(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).startswith(str(file.with_name(f".{file.name}."))):
+            raise OSError(28, "No space left on device")
+        return open_file(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", open_unless_full)
