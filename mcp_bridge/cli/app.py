@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, Command] = {
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
     "import": Command(options.ImportOptions, "importing:import_servers"),
+    "import-openapi": Command(options.OpenApiImportOptions, "openapi_import:import_document"),
     "install": Command(options.InstallOptions, "install:install_server"),
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
@@ -84,7 +85,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "login"),
+        "Serve": ("init", "import", "import-openapi", "serve", "worker", "shared", "approvals", "approve", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, count_expanded
+from mcp_bridge.schema.size_limits import is_too_large_expanded
 from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
+from mcp_bridge.trust.screening import TextScreen
 
 Schema = dict[str, Any]
 Purpose = Literal["arguments", "results", "result types"]
@@ -74,8 +75,9 @@ _INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 class SchemaConverter:
     """Converts schemas of one document for one purpose. Converted definitions are shared by all tools."""
 
-    def __init__(self, document: ApiDocument, purpose: Purpose) -> None:
+    def __init__(self, document: ApiDocument, purpose: Purpose, screen: TextScreen) -> None:
         self._document = document
+        self._screen = screen
         self._purpose: Purpose = purpose
         self._definitions: dict[str, tuple[Schema, tuple[str, ...], int]] = {}
         self._names: dict[str, str] = {}
@@ -93,7 +95,7 @@ class SchemaConverter:
             if not definitions:
                 return schema
             complete = {**schema, "$defs": definitions}
-            if budget == 0 or count_expanded(complete) <= MAX_SUBSCHEMAS:
+            if budget == 0 or not is_too_large_expanded(complete):
                 break
         return complete
 
@@ -147,6 +149,9 @@ class SchemaConverter:
             return self._convert_types(schema, depth)
         converted = {key: schema[key] for key in schema if key in _CHECKS and _CHECKS[key](schema[key])}
         self._size += len(converted)
+        for key in ("title", "description"):
+            if key in converted:
+                converted[key] = self._screen.screen_text(converted[key], "schemas")
         kinds = _list_types(schema)
         if kinds:
             converted["type"] = kinds[0] if len(kinds) == 1 else kinds

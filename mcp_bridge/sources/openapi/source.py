@@ -21,7 +21,6 @@ from mcp_bridge.sources.openapi.document import read_document
 from mcp_bridge.sources.openapi.operations import OperationRule, find_operations, name_operations
 from mcp_bridge.sources.openapi.servers import ServerChoice
 from mcp_bridge.sources.openapi.tools import OutputSchemas, ToolBuilder
-from mcp_bridge.trust.screening import TextScreen
 
 if TYPE_CHECKING:
     from mcp_bridge.http_client.addresses import Network
@@ -117,10 +116,9 @@ class OpenApiSource:
         if len(operations) > MAX_TOOLS:
             raise SourceError(f"it has {len(operations)} operations. Select at most {MAX_TOOLS} with `operations`")
         tools: list[ToolEntry] = []
-        screen = TextScreen()
         for name, operation in operations.items():
             try:
-                tools.append(screen.screen_tool(builder.build_tool(name, operation)))
+                tools.append(builder.build_tool(name, operation))
             except SourceError as error:
                 problems.append(f"{operation.place} is not published: {error}")
         if not tools and not problems:
@@ -133,7 +131,7 @@ class OpenApiSource:
                 "source %r: %d operations require credentials that the settings do not have (%s%s). Set auth.%s",
                 self.name, len(without), names, " …" if len(without) > MAX_NAMED else "", " or auth.".join(schemes),
             )  # fmt: skip
-        for line in screen.list_problems():
+        for line in builder.screen.list_problems():
             logger.info("source %r: %s", self.name, line)
         return Offer(tools=tools, problems=problems)
 

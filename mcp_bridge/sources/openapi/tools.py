@@ -24,6 +24,7 @@ from mcp_bridge.sources.openapi.requests import RequestBuilder
 from mcp_bridge.sources.openapi.responses import to_result
 from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter, find_object_schema
 from mcp_bridge.sources.openapi.servers import ServerChoice
+from mcp_bridge.trust.screening import TextScreen
 
 OutputSchemas = Literal["types", "exact", "none"]
 Send = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -47,15 +48,16 @@ class ToolBuilder:
         servers: ServerChoice,
         output_schemas: OutputSchemas,
     ) -> None:
+        self.screen = TextScreen()
         self._document = document
         self._credentials = credentials
         self._send = send
         self._servers = servers
-        self._inputs = SchemaConverter(document, "arguments")
+        self._inputs = SchemaConverter(document, "arguments", self.screen)
         self._outputs = (
             None
             if output_schemas == "none"
-            else SchemaConverter(document, "results" if output_schemas == "exact" else "result types")
+            else SchemaConverter(document, "results" if output_schemas == "exact" else "result types", self.screen)
         )
 
     def build_tool(self, name: str, operation: Operation) -> ToolEntry:
@@ -76,14 +78,17 @@ class ToolBuilder:
         caller = _OperationCaller(name, builder, self._credentials, schemes, self._send)
         return ToolEntry(
             name,
-            _describe(operation),
+            self._screen_text(_describe(operation), operation),
             caller.call,
             self._build_input_schema(parameters, body, writer),
             self._build_output_schema(operation),
             list(operation.tags),
-            title=_get_text(content, "summary") or None,
+            title=self._screen_text(_get_text(content, "summary"), operation) or None,
             annotations=_get_hints(operation.method),
         )
+
+    def _screen_text(self, text: str, operation: Operation) -> str:
+        return self.screen.screen_text(text, operation.place)
 
     def _build_input_schema(
         self, parameters: list[DeclaredParameter], body: DeclaredBody | None, writer: BodyWriter | None
@@ -92,11 +97,12 @@ class ToolBuilder:
         required = []
         for declared in parameters:
             schema = self._inputs.convert(declared.schema)
-            properties[declared.parameter.argument] = _add_description(schema, declared.description)
+            description = self.screen.screen_text(declared.description, "parameters")
+            properties[declared.parameter.argument] = _add_description(schema, description)
             if declared.required:
                 required.append(declared.parameter.argument)
         if body is not None and writer is not None:
-            properties["body"] = _add_description(writer.schema, body.description)
+            properties["body"] = _add_description(writer.schema, self.screen.screen_text(body.description, "bodies"))
             if body.required:
                 required.append("body")
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
