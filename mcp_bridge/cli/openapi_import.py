@@ -38,7 +38,7 @@ def import_document(options: OpenApiImportOptions) -> None:
     except ValueError as error:
         raise ConfigError(str(error), where="--allow") from None
     try:
-        data = anyio.run(_load_bundle, options.source, AddressPolicy(networks))
+        data = anyio.run(_load_bundle, _to_url(options.source), AddressPolicy(networks))
         document = ApiDocument(data)
     except (SourceError, HttpClientError) as error:
         raise ConfigError(f"{options.source}: {error}") from error
@@ -64,12 +64,18 @@ def import_document(options: OpenApiImportOptions) -> None:
     for kind, names in changes.items():
         more = [f"  … and {len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
         report(*([f"{kind.capitalize()}:", *(f"  {name}" for name in names[:MAX_LISTED]), *more] if names else []))
-    report("A source for the settings:", "", "sources:", *_format_entry(entry), "", "Next: mcp-bridge list")
+    report("A source for the settings:", "", "sources:", *_format_entry(entry))
+    if "auth" in entry:
+        report("", "Set these variables, and remove the schemes that you have no credentials for.")
 
 
-async def _load_bundle(source: str, policy: AddressPolicy) -> dict[str, Any]:
-    if not re.match(r"https?://", source):
-        return await bundle_document(Path(source).absolute().as_uri(), _read_file)
+def _to_url(source: str) -> str:
+    return source if re.match(r"https?://", source) else Path(source).absolute().as_uri()
+
+
+async def _load_bundle(url: str, policy: AddressPolicy) -> dict[str, Any]:
+    if url.startswith("file:"):
+        return await bundle_document(url, _read_file)
     from mcp_bridge.http_client.client import HttpClient
 
     client = HttpClient(policy, max_body=MAX_DOCUMENT)
@@ -86,7 +92,7 @@ async def _load_bundle(source: str, policy: AddressPolicy) -> dict[str, Any]:
 
     try:
         with anyio.fail_after(TIMEOUT):
-            return await bundle_document(source, fetch)
+            return await bundle_document(url, fetch)
     except TimeoutError:
         raise SourceError(f"it could not be fetched within {TIMEOUT:g} seconds") from None
     finally:
@@ -116,14 +122,14 @@ def _compare(out: Path, document: ApiDocument, operations: Mapping[str, Operatio
         return {}
     old = name_operations(find_operations(known, (), (), []))
     shared = [name for name in operations if name in old]
-    has_changed = known.data.get("components") != document.data.get("components")
     changed = [name for name in shared if operations[name].content != old[name].content]
-    changes = {
+    if known.data.get("components") != document.data.get("components"):
+        changed.append("components, which operations refer to")
+    return {
         "new": [name for name in operations if name not in old],
         "changed": changed,
         "removed": [name for name in old if name not in operations],
     }
-    return {**changes, "shared parts changed": ["components"]} if has_changed else changes
 
 
 def _write_file(out: Path, data: Mapping[str, Any], *, force: bool) -> None:
@@ -148,7 +154,7 @@ def _draft_entry(document: ApiDocument, out: Path) -> dict[str, Any]:
 
 def _format_entry(entry: Mapping[str, Any]) -> list[str]:
     """Format the entry as YAML: JSON is YAML where a value needs quotes."""
-    lines = []
+    lines: list[str] = []
     for key, value in entry.items():
         start = "  - " if not lines else "    "
         if isinstance(value, dict):

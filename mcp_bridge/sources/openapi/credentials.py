@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -228,7 +229,7 @@ def draft_auth(document: ApiDocument) -> dict[str, Any]:
     """Return a draft of the setting `auth` for the security schemes of a document, with references to variables."""
     drafts: dict[str, Any] = {}
     for name, scheme in document.security_schemes.items():
-        variable = "".join(letter if letter.isalnum() else "_" for letter in str(name)).upper()
+        variable = re.sub(r"\W+|(?<=[a-z])(?=[A-Z])", "_", name).upper()
         if _find_problem(scheme, SecretSettings(username="-")) == "":
             drafts[name] = {"username": f"env:{variable}_USER", "password": f"env:{variable}_PASSWORD"}
         elif _find_problem(scheme, SecretSettings(client_id="-")) == "":
