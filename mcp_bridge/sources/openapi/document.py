@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 
 MAX_DOCUMENT = 64 * 1024 * 1024
 """The most bytes of a document. That of GitHub has 13 million."""
-MAX_VALUES = 5_000_000
+MAX_VALUES = 2_000_000
 """The most values of a YAML document whose aliases are followed: they can double at each level."""
 MAX_REFERENCES = 32
 """The most references that lead from one to the next."""

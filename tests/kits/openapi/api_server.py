@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from mcp.client import Client
 
 from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 
@@ -113,9 +114,9 @@ def document_of(paths: Json, version: str = "3.1.0", **rest: Any) -> Json:
     return {"openapi": version, "info": {"title": "Test", "version": "1"}, "paths": paths, **rest}
 
 
-def write_settings(folder: Path, document: Json | str, **options: Any) -> Path:
+def write_settings(folder: Path, content: Json | str, **options: Any) -> Path:
     """Write a document and settings that serve it; addresses of this machine are allowed by default."""
-    text = document if isinstance(document, str) else json.dumps(document)
+    text = content if isinstance(content, str) else json.dumps(content)
     (folder / "api.json").write_text(text, encoding="utf-8")
     source = {"type": "openapi", "document": "api.json", "allow_addresses": ["loopback"], **options}
     settings = folder / "settings.json"
@@ -124,13 +125,20 @@ def write_settings(folder: Path, document: Json | str, **options: Any) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def serve_document(
-    folder: Path, document: Json | str, environ: Mapping[str, str] | None = None, **options: Any
-) -> AsyncIterator[Client]:
+async def serve_document(folder: Path, content: Json | str, **options: Any) -> AsyncIterator[Client]:
     """Connect the official client to a bridge that serves a document."""
-    bridge = build_from_settings(load(write_settings(folder, document, **options), environ or {}))
+    bridge = build_from_settings(load(write_settings(folder, content, **options), {}))
     async with connect(bridge, cache=None) as client:
         yield client
+
+
+async def find_problems(folder: Path, content: Json | str, **options: Any) -> list[str]:
+    """Return the problems of the start of a bridge that serves a document."""
+    bridge = build_from_settings(load(write_settings(folder, content, **options), {}))
+    async with bridge.run_sources():
+        with contextlib.suppress(SourceError):
+            await bridge.wait_until_started()
+    return [line for lines in bridge.problems.values() for line in lines]
 
 
 async def list_tools(client: Client) -> dict[str, Any]:

@@ -212,9 +212,7 @@ async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path
     link = f'<{api.url}/x?page-no=1>; rel="prev", <{api.url}/x?page-no=3&size=10&token=t>; rel="next"'
     document = operation_of("get", "/x", parameters=parameters)
     async with serve_document(tmp_path, document, server=api.url) as client:
-        api.reply = json_reply(
-            [1], link=link, x_ratelimit_remaining="41", ratelimit_reset="30", x_ratelimit_limit="60"
-        )
+        api.reply = json_reply([1], link=link, x_ratelimit_remaining="41", ratelimit_reset="30", x_ratelimit_limit="60")
         result = await client.call_tool("run", {})
         assert [block.text for block in result.content] == [
             "[1]", "There are more results. For the next page, call again with page-no=3, size=10.",
