@@ -15,6 +15,11 @@ NAMED_NETWORKS = {
 }
 """Words that can be written in place of networks. Link-local addresses have none: clouds serve credentials there."""
 _NAT64 = IPv6Network("64:ff9b::/96")
+_SPECIAL = (
+    IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("64:ff9b:1::/48"), IPv6Network("100::/64"),
+    IPv6Network("2001::/23"), IPv6Network("fec0::/10"),
+)  # fmt: skip
+"""Networks that are not public, but that `is_global` of some versions of Python takes for public."""
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -42,7 +47,11 @@ class AddressPolicy(NamedTuple):
         forms = list_forms(address)
         if any(form in network for form in forms for network in self.networks):
             return True
-        return encrypted and all(form.is_global and not form.is_multicast for form in forms)
+        return encrypted and all(map(_is_public, forms))
+
+
+def _is_public(address: Address) -> bool:
+    return address.is_global and not address.is_multicast and not any(address in network for network in _SPECIAL)
 
 
 def list_forms(address: Address) -> list[Address]:

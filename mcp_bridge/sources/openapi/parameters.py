@@ -84,8 +84,9 @@ class Parameter(NamedTuple):
         elif isinstance(value, Sequence) and not isinstance(value, str) and self.explode:
             pairs = [(name, write_value(one)) for one in value]
         else:
-            return f";{name}={','.join(quote(text, safe='') for text in _list_texts(value))}"
-        return "".join(f";{key}={quote(text, safe='')}" for key, text in pairs)
+            joined = ",".join(quote(text, safe="") for text in _list_texts(value))
+            return f";{name}={joined}" if joined else f";{name}"
+        return "".join(f";{key}={quote(text, safe='')}" if text else f";{key}" for key, text in pairs)
 
 
 def write_value(value: Any) -> str:
