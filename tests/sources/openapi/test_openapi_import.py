@@ -39,7 +39,11 @@ SCHEMAS = {
     "Id": {"type": "integer", "minimum": 1},
     "Pet": {
         "type": "object",
-        "properties": {"id": {"$ref": "#/Id"}, "name": {"$ref": "root.yaml#/components/schemas/Name"}, "pet": {"$ref": "#/Pet"}},
+        "properties": {
+            "id": {"$ref": "#/Id"},
+            "name": {"$ref": "root.yaml#/components/schemas/Name"},
+            "pet": {"$ref": "#/Pet"},
+        },
     },
 }  # fmt: skip
 FILES = {"root.yaml": ROOT, "paths/pet.yaml": PET, "schemas.json": json.dumps(SCHEMAS)}
