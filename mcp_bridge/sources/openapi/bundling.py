@@ -16,6 +16,8 @@ MAX_DOCUMENTS = 200
 """The most documents that one document may consist of."""
 PARTS = "x-documents"
 """The key of the bundled document under which the other ones are."""
+_NAMING = frozenset({"headers", "properties", "patternProperties", "$defs", "schemas", "responses", "parameters"})
+"""The keys of mappings whose keys are names, so that one that begins with `x-` is no extension."""
 Load = Callable[[str], Awaitable[bytes]]
 
 
@@ -43,13 +45,16 @@ class _Bundle:
     keys: dict[str, str] = field(default_factory=dict)
     parts: dict[str, Any] = field(default_factory=dict)
 
-    async def rewrite(self, node: Any, base: str) -> Any:
-        """Return a copy in which references lead into the bundle."""
+    async def rewrite(self, node: Any, base: str, parent: str = "") -> Any:
+        """Return a copy in which references lead into the bundle, except those in extensions, which are not used."""
         if isinstance(node, list):
             return [await self.rewrite(item, base) for item in node]
         if not isinstance(node, dict):
             return node
-        copy = {key: await self.rewrite(item, base) for key, item in node.items()}
+        copy = {
+            key: item if key.startswith("x-") and parent not in _NAMING else await self.rewrite(item, base, key)
+            for key, item in node.items()
+        }
         if isinstance(reference := node.get("$ref"), str):
             copy["$ref"] = await self._rewrite_reference(reference, base)
         return copy

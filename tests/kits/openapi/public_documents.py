@@ -44,6 +44,8 @@ DOCUMENTS = {
 PRISM = "node_modules/@stoplight/prism-cli/dist/index.js"
 START = 120.0
 """Seconds until the mock listens."""
+MOCK_TIMEOUT = 10
+"""Seconds of a call. The mock takes minutes to make up a response of some schemas."""
 MAX_REASONS = 8
 """The most reasons that are printed for one document."""
 
@@ -98,7 +100,7 @@ def write_settings(folder: Path, path: Path, url: str) -> Path:
         "auth": make_auth(document),
     }
     settings = folder / "settings.json"
-    settings.write_text(json.dumps({"sources": [source], "limits": {"result": "64 MiB"}}))
+    settings.write_text(json.dumps({"sources": [source], "limits": {"result": "64 MiB", "timeout": MOCK_TIMEOUT}}))
     return settings
 
 
@@ -155,6 +157,8 @@ async def call_tool(client: Any, tool: Any, count: Count, *, is_full: bool) -> N
         return
     text = "\n".join(block.text for block in result.content if block.type == "text")
     kind = "rejected by the mock" if status in (400, 404, 405, 406, 415, 422) else f"status {status}"
+    if "did not finish within" in text:
+        kind = "too slow for the mock"
     count[kind] += 1
     count.reasons[f"{kind}: {tool.name}: {text[:400]}"] += 1
 

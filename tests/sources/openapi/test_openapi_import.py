@@ -15,6 +15,7 @@ from tests.kits.openapi.api_server import ApiServer, Reply, document_of, list_to
 ROOT = """
 openapi: 3.0.3
 info: {title: "Pet Store: all", version: 1}
+x-samples: [{$ref: 'samples/none.ts'}]
 servers: [{url: /v1}, {url: 'https://x.example'}]
 paths:
   /pets/{id}: {$ref: 'paths/pet.yaml'}
