@@ -12,11 +12,11 @@ from urllib.parse import unquote, urlsplit
 import anyio
 import orjson
 
-from mcp_bridge.cli.options import OpenApiImportOptions
+from mcp_bridge.cli.import_options import OpenApiImportOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.http_client.addresses import AddressPolicy, parse_networks
-from mcp_bridge.http_client.requests import HttpClientError, HttpRequest
+from mcp_bridge.http_client.requests import ApiRequest, HttpClientError
 from mcp_bridge.sources.openapi.bundling import bundle_document
 from mcp_bridge.sources.openapi.credentials import draft_auth
 from mcp_bridge.sources.openapi.document import MAX_DOCUMENT, ApiDocument, read_document
@@ -81,8 +81,8 @@ async def _load_bundle(url: str, policy: AddressPolicy) -> dict[str, Any]:
     client = HttpClient(policy, max_body=MAX_DOCUMENT)
 
     async def fetch(url: str) -> bytes:
-        response = await client.send(
-            HttpRequest("GET", url, headers={"accept": "application/json, application/yaml, */*"})
+        response = await client.fetch_response(
+            ApiRequest("GET", url, headers={"accept": "application/json, application/yaml, */*"})
         )
         if response.status != 200:
             raise SourceError(f"the server responded with HTTP status {response.status}")

@@ -19,7 +19,7 @@ import httpcore2
 import httpx2
 
 from mcp_bridge.http_client.addresses import AddressPolicy, parse_address
-from mcp_bridge.http_client.requests import AddressRejected, HttpRequest, HttpResponse, ServerUnreachable
+from mcp_bridge.http_client.requests import AddressRejected, ApiRequest, HttpResponse, ServerUnreachable
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for resolving a name, and for connecting. Calls have time limits of their own."""
@@ -51,13 +51,13 @@ class HttpClient:
         """Close all connections."""
         await self._client.aclose()
 
-    async def send(self, request: HttpRequest) -> HttpResponse:
+    async def fetch_response(self, request: ApiRequest) -> HttpResponse:
         """Send a request and return the response. Redirects of GET and HEAD are followed.
 
         Raises AddressRejected and ServerUnreachable.
         """
         with _convert_errors():
-            sent = self._build_request(request)
+            sent = self._encode_request(request)
             for _ in range(MAX_REDIRECTS):
                 response = await self._exchange(sent)
                 location = response.headers.get("location")
@@ -66,7 +66,7 @@ class HttpClient:
                 sent = self._follow_redirect(sent, location)
         raise ServerUnreachable(f"the server redirects more than {MAX_REDIRECTS} times")
 
-    def _build_request(self, request: HttpRequest) -> httpx2.Request:
+    def _encode_request(self, request: ApiRequest) -> httpx2.Request:
         query = "&".join(filter(None, (request.query, request.secret_query)))
         url = httpx2.URL(f"{request.url}?{query}" if query else request.url)
         files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
@@ -207,7 +207,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Resolve the host, check its addresses and connect. Raises AddressRejected."""
-        found = await _resolve(host, port, timeout)
+        found = await _resolve_host(host, port, timeout)
         allowed = [one for one in found if self._policy.is_allowed(parse_address(one), encrypted=self._encrypted)]
         if not allowed:
             raise AddressRejected(self._explain(host, found))
@@ -237,7 +237,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         return f"the addresses of '{host}' ({', '.join(found)}) are not public, and the settings do not allow them"
 
 
-async def _resolve(host: str, port: int, timeout: float | None) -> Sequence[str]:
+async def _resolve_host(host: str, port: int, timeout: float | None) -> Sequence[str]:
     """Return the addresses of a host, without duplicates."""
     try:
         with anyio.fail_after(timeout):

@@ -27,7 +27,7 @@ class Part(NamedTuple):
     filename: str | None = None
 
 
-class HttpRequest(NamedTuple):
+class ApiRequest(NamedTuple):
     """A request. Only the origin of `url` receives `secret_headers` and `secret_query`.
 
     `query` is encoded already. `parts` are the parts of a multipart body, which take the place of `content`.

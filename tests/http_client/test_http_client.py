@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from mcp_bridge.http_client.addresses import AddressPolicy, parse_networks
 from mcp_bridge.http_client.client import HttpClient
-from mcp_bridge.http_client.requests import AddressRejected, HttpRequest, ServerUnreachable
+from mcp_bridge.http_client.requests import AddressRejected, ApiRequest, ServerUnreachable
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.openapi.api_server import ApiServer, Received, Reply, run_api
 
@@ -60,8 +60,8 @@ class NameServer:
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
 
-def get(url: str, **rest: Any) -> HttpRequest:
-    return HttpRequest("GET", url, **rest)
+def get(url: str, **rest: Any) -> ApiRequest:
+    return ApiRequest("GET", url, **rest)
 
 
 @BOTH_LOOPS
@@ -71,8 +71,8 @@ async def test_a_name_is_resolved_once_and_connected_to_the_checked_address(
     names = NameServer(monkeypatch, ["127.0.0.1"], ["10.255.255.1"])
     port = api.url.rpartition(":")[2]
     async with open_client("loopback") as client:
-        response = await client.send(get(f"http://{NAME}:{port}/x"))
-        again = await client.send(get(f"http://{NAME}:{port}/y"))
+        response = await client.fetch_response(get(f"http://{NAME}:{port}/x"))
+        again = await client.fetch_response(get(f"http://{NAME}:{port}/y"))
     assert (response.status, again.status, names.asked) == (200, 200, 1)
     assert api.received[0].headers["host"] == f"{NAME}:{port}"
 
@@ -82,7 +82,7 @@ async def test_only_the_allowed_ones_of_several_addresses_are_used(
 ) -> None:
     NameServer(monkeypatch, ["10.255.255.1", "127.0.0.2", "127.0.0.1"])  # nothing listens at the second one
     async with open_client("127.0.0.0/30") as client:
-        assert (await client.send(get(f"http://{NAME}:{api.url.rpartition(':')[2]}/"))).status == 200
+        assert (await client.fetch_response(get(f"http://{NAME}:{api.url.rpartition(':')[2]}/"))).status == 200
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_addresses_that_are_not_public_are_rejected_without_a_connection(h
     async with open_client() as client:
         for scheme in ("http", "https"):
             with pytest.raises(AddressRejected, match="are not public, and the settings do not allow them"):
-                await client.send(get(f"{scheme}://{host}:{port}/"))
+                await client.fetch_response(get(f"{scheme}://{host}:{port}/"))
     assert api.received == []
 
 
@@ -103,7 +103,7 @@ async def test_public_addresses_are_only_used_with_encryption(monkeypatch: pytes
     NameServer(monkeypatch, ["93.184.215.14"])
     async with open_client() as client:
         with pytest.raises(AddressRejected, match="is only reached without encryption"):
-            await client.send(get(f"http://{NAME}/"))
+            await client.fetch_response(get(f"http://{NAME}/"))
 
 
 @pytest.mark.parametrize("target", ["http://10.0.0.1/", "http://169.254.169.254/latest", "//[fd00::1]/", "ftp://x/"])
@@ -111,7 +111,7 @@ async def test_redirects_are_checked_again(target: str, api: ApiServer) -> None:
     api.reply = Reply(status=302, headers={"location": target})
     async with open_client("loopback") as client:
         with pytest.raises((AddressRejected, ServerUnreachable)):
-            await client.send(get(f"{api.url}/x"))
+            await client.fetch_response(get(f"{api.url}/x"))
     assert len(api.received) == 1
 
 
@@ -127,7 +127,7 @@ async def test_a_redirect_to_another_origin_gets_no_credentials(api: ApiServer) 
             secret_query="key=k",
         )
         async with open_client("loopback") as client:
-            response = await client.send(request)
+            response = await client.fetch_response(request)
         assert response.url == f"{other.url}/c"
         first, second = api.received
         assert first.target == "/a?key=k"
@@ -141,7 +141,7 @@ async def test_a_redirect_to_another_origin_gets_no_credentials(api: ApiServer) 
 async def test_redirects_of_other_methods_are_not_followed(api: ApiServer) -> None:
     api.reply = Reply(status=307, headers={"location": "/b"})
     async with open_client("loopback") as client:
-        response = await client.send(HttpRequest("POST", f"{api.url}/a", content=b"x"))
+        response = await client.fetch_response(ApiRequest("POST", f"{api.url}/a", content=b"x"))
     assert (response.status, len(api.received)) == (307, 1)
 
 
@@ -149,31 +149,31 @@ async def test_endless_redirects_end(api: ApiServer) -> None:
     api.reply = Reply(status=302, headers={"location": "/again"})
     async with open_client("loopback") as client:
         with pytest.raises(ServerUnreachable, match="redirects more than 5 times"):
-            await client.send(get(api.url))
+            await client.fetch_response(get(api.url))
 
 
 @pytest.mark.parametrize("size", [999, 1000, 1001, 5_000_000])
 async def test_a_body_is_read_up_to_the_limit(size: int, api: ApiServer) -> None:
     api.reply = Reply(b"x" * size)
     async with open_client("loopback", max_body=1000) as client:
-        response = await client.send(get(api.url))
+        response = await client.fetch_response(get(api.url))
         assert (len(response.body), response.is_truncated) == (min(size, 1000), size > 1000)
         api.reply = Reply(b"next")
-        assert (await client.send(get(api.url))).body == b"next"
+        assert (await client.fetch_response(get(api.url))).body == b"next"
 
 
 async def test_proxies_of_the_environment_are_not_used(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     async with open_client("loopback") as client:
-        assert (await client.send(get(api.url))).status == 200
+        assert (await client.fetch_response(get(api.url))).status == 200
 
 
 async def test_errors_have_no_url(api: ApiServer) -> None:
     async with open_client("loopback") as client:
         for url in ("http://127.0.0.1:9/secret?key=secret", "http://nowhere.invalid/secret", "http://[/secret"):
             with pytest.raises((AddressRejected, ServerUnreachable)) as caught:
-                await client.send(get(url))
+                await client.fetch_response(get(url))
             assert "secret" not in str(caught.value)
 
 
@@ -192,12 +192,12 @@ async def test_a_cancelled_request_leaves_the_client_usable(api: ApiServer) -> N
     api.reply = wait
     async with open_client("loopback") as client:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.send, get(api.url))
+            tasks.start_soon(client.fetch_response, get(api.url))
             await arrived.wait()
             tasks.cancel_scope.cancel()
         release.set()
         api.reply = Reply(b"after")
-        assert (await client.send(get(api.url))).body == b"after"
+        assert (await client.fetch_response(get(api.url))).body == b"after"
 
 
 def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -236,10 +236,10 @@ async def test_tls_is_verified_for_the_name_although_the_connection_goes_to_an_a
         url = f"https://{NAME}:{server.url.rpartition(':')[2]}/x"
         async with open_client("loopback", tls=client_tls) as client:
             if is_right:
-                assert (await client.send(get(url))).status == 200
+                assert (await client.fetch_response(get(url))).status == 200
             else:
                 with pytest.raises(ServerUnreachable, match="Hostname mismatch"):
-                    await client.send(get(url))
+                    await client.fetch_response(get(url))
 
 
 async def test_a_redirect_never_leads_from_https_to_http(
@@ -251,5 +251,5 @@ async def test_a_redirect_never_leads_from_https_to_http(
         server.reply = Reply(status=302, headers={"location": api.url})
         async with open_client("loopback", tls=client_tls) as client:
             with pytest.raises(ServerUnreachable, match="redirects from https to an address without encryption"):
-                await client.send(get(f"https://{NAME}:{server.url.rpartition(':')[2]}/x"))
+                await client.fetch_response(get(f"https://{NAME}:{server.url.rpartition(':')[2]}/x"))
     assert api.received == []

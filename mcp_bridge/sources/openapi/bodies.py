@@ -51,11 +51,13 @@ def build_body_writer(document: ApiDocument, body: DeclaredBody, converter: Sche
     media_type = "application/json" if body.media_type.endswith("/*") else body.media_type
     kind = media_type.partition(";")[0].strip().lower()
     if "json" in kind:
-        return BodyWriter(converter.convert(body.schema), lambda value: EncodedBody(media_type, orjson.dumps(value)))
+        return BodyWriter(
+            converter.convert_schema(body.schema), lambda value: EncodedBody(media_type, orjson.dumps(value))
+        )
     if kind == FORM:
-        return _FormWriter(document, body, converter).build()
+        return _FormWriter(document, body, converter).build_writer()
     if kind == MULTIPART:
-        return _MultipartWriter(document, body, converter).build()
+        return _MultipartWriter(document, body, converter).build_writer()
     if kind.startswith("text/") or "xml" in kind or "yaml" in kind:
         return BodyWriter(
             {"type": "string", "description": f"Text of the type {kind}."},
@@ -72,28 +74,28 @@ def decode_base64(value: Any, place: str) -> bytes:
         raise InvalidArguments([f"{place}: expected base64"]) from None
 
 
-class _Fields:
+class _FormFields:
     """The fields of a form: the schema of each property, and how it is written."""
 
     def __init__(self, document: ApiDocument, body: DeclaredBody, converter: SchemaConverter) -> None:
         self.document = document
-        self.schema: Json = document.resolve(body.schema) if body.schema is not None else {}
+        self.schema: Json = document.resolve_node(body.schema) if body.schema is not None else {}
         self.converter = converter
         self.encoding = {name: as_mapping(one) for name, one in body.encoding.items()}
 
-    def convert(self) -> Schema:
+    def convert_form(self) -> Schema:
         """Convert the schema; a form is always an object."""
-        converted = self.converter.convert(self.schema)
+        converted = self.converter.convert_schema(self.schema)
         return {**converted, "type": "object"}
 
 
-class _FormWriter(_Fields):
+class _FormWriter(_FormFields):
     """Writes forms. Without an `encoding`, lists are repeated fields, and objects are JSON."""
 
-    def build(self) -> BodyWriter:
-        return BodyWriter(self.convert(), self._write)
+    def build_writer(self) -> BodyWriter:
+        return BodyWriter(self.convert_form(), self._write_body)
 
-    def _write(self, value: Any) -> EncodedBody:
+    def _write_body(self, value: Any) -> EncodedBody:
         pairs = [
             pair for name, item in dict(value).items() if item is not None for pair in self._write_field(name, item)
         ]
@@ -116,11 +118,11 @@ class _FormWriter(_Fields):
         return field.write_query(item)
 
 
-class _MultipartWriter(_Fields):
+class _MultipartWriter(_FormFields):
     """Writes multipart bodies. Properties with binary content are files, given as an object with base64 `data`."""
 
-    def build(self) -> BodyWriter:
-        schema = self.convert()
+    def build_writer(self) -> BodyWriter:
+        schema = self.convert_form()
         properties = as_mapping(self.schema.get("properties"))
         self.files = {name for name, one in properties.items() if self._is_file(one)}
         self.lists = {name for name, one in properties.items() if self._is_list_of_files(one)}
@@ -128,10 +130,10 @@ class _MultipartWriter(_Fields):
             description = as_mapping(properties[name]).get("description")
             file = FILE_SCHEMA if not isinstance(description, str) else {**FILE_SCHEMA, "description": description}
             schema["properties"][name] = file if name in self.files else {"type": "array", "items": FILE_SCHEMA}
-        return BodyWriter(schema, self._write)
+        return BodyWriter(schema, self._write_body)
 
     def _is_file(self, schema: Any) -> bool:
-        resolved = self._resolve(schema)
+        resolved = self._resolve_schema(schema)
         media_type = resolved.get("contentMediaType")
         is_binary = resolved.get("format") == "binary" or (
             isinstance(media_type, str) and "contentEncoding" not in resolved and not media_type.startswith("text/")
@@ -139,16 +141,16 @@ class _MultipartWriter(_Fields):
         return is_binary and resolved.get("type") in ("string", None)
 
     def _is_list_of_files(self, schema: Any) -> bool:
-        resolved = self._resolve(schema)
+        resolved = self._resolve_schema(schema)
         return resolved.get("type") == "array" and self._is_file(resolved.get("items") or {})
 
-    def _resolve(self, schema: Any) -> Json:
+    def _resolve_schema(self, schema: Any) -> Json:
         try:
-            return self.document.resolve(schema)
+            return self.document.resolve_node(schema)
         except SourceError:
             return {}
 
-    def _write(self, value: Any) -> EncodedBody:
+    def _write_body(self, value: Any) -> EncodedBody:
         parts = [
             part for name, item in dict(value).items() if item is not None for part in self._write_field(name, item)
         ]

@@ -61,12 +61,12 @@ class _Bundle:
 
     async def _rewrite_reference(self, reference: str, base: str) -> str:
         address, fragment = urldefrag(urljoin(base, reference))
-        key = self.keys[address] if address in self.keys else await self._add(address)
+        key = self.keys[address] if address in self.keys else await self._add_document(address)
         return f"#/{PARTS}/{key}{fragment}" if key else f"#{fragment}"
 
-    async def _add(self, address: str) -> str:
+    async def _add_document(self, address: str) -> str:
         """Add a document and return its key."""
-        self._check(address)
+        self._check_address(address)
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePath(urlsplit(address).path).stem) or "document"
         key, number = stem, 1
         while key in self.parts:
@@ -77,7 +77,7 @@ class _Bundle:
         self.parts[key] = await self.rewrite(content, address)
         return key
 
-    def _check(self, address: str) -> None:
+    def _check_address(self, address: str) -> None:
         first, other = urlsplit(self.url), urlsplit(address)
         if (first.scheme, first.netloc) != (other.scheme, other.netloc):
             raise SourceError(f"it refers to another origin, which is not followed: {shorten(address)}")
@@ -91,11 +91,11 @@ def _complete_servers(data: dict[str, Any], url: str) -> None:
     """Make the URLs of the document's servers absolute; without servers, it is the one of the document (4.8.5)."""
     servers = data.get("servers") or [{"url": "/"}]
     data["servers"] = [
-        {**server, "url": _complete(str(server.get("url") or "/"), url)}
+        {**server, "url": _complete_url(str(server.get("url") or "/"), url)}
         for server in servers
         if isinstance(server, dict)
     ]
 
 
-def _complete(server: str, url: str) -> str:
+def _complete_url(server: str, url: str) -> str:
     return server if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|\{", server) else urljoin(url, server)

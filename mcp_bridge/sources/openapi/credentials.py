@@ -75,7 +75,7 @@ class ApiCredentials:
     _tokens: dict[str, _Token] = field(default_factory=dict)
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    def check(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Return a problem for each scheme that the document does not have, or that is not supported."""
         problems = []
         for name, secret in self.given.items():
@@ -109,7 +109,7 @@ class ApiCredentials:
         Raises SourceError for a credential that cannot be read, ToolUnavailable for a token that cannot be fetched.
         """
         if not self._is_read:
-            await self.read()
+            await self.read_secrets()
         headers = {name: self._read[f"headers.{name}"] for name in self.headers}
         query, cookies = [], []
         for name in schemes:
@@ -173,7 +173,7 @@ class ApiCredentials:
         self.add_secrets([value])
         return _Token(value, time.monotonic() + max(lifetime - EXPIRY_MARGIN, 0.0))
 
-    async def read(self) -> None:
+    async def read_secrets(self) -> None:
         """Read what the references lead to. Raises SourceError."""
         read = await to_thread.run_sync(self._read_references, abandon_on_cancel=True)
         self.add_secrets([one.secret for one in read.values() if one.secret])
@@ -183,7 +183,7 @@ class ApiCredentials:
     def _read_references(self) -> dict[str, Credential]:
         """Return the values of the settings, each with the secret in it if it has one."""
         read: dict[str, Credential] = {}
-        for key, text, is_secret in self._list_values():
+        for key, text, is_secret in self._list_given_values():
             if has_reference(text):
                 read[key] = read_credential(text, key, os.environ)
             else:
@@ -192,7 +192,7 @@ class ApiCredentials:
                 raise SourceError(f"{key}: the credential has characters that a header cannot have")
         return read
 
-    def _list_values(self) -> Iterator[tuple[str, str, bool]]:
+    def _list_given_values(self) -> Iterator[tuple[str, str, bool]]:
         for name, value in self.headers.items():
             yield f"headers.{name}", value, False
         for name, secret in self.given.items():

@@ -46,10 +46,10 @@ class ApiDocument:
         found: dict[str, Json] = {}
         for name, given in as_mapping(as_mapping(self.data.get("components")).get("securitySchemes")).items():
             with suppress(SourceError):
-                found[str(name)] = self.resolve(given)
+                found[str(name)] = self.resolve_node(given)
         return found
 
-    def resolve(self, node: Any) -> Json:
+    def resolve_node(self, node: Any) -> Json:
         """Return a mapping, or what it refers to. Raises SourceError for a reference that leads to no mapping."""
         for _ in range(MAX_REFERENCES):
             if not isinstance(node, Mapping):
@@ -57,10 +57,10 @@ class ApiDocument:
             reference = node.get("$ref")
             if not isinstance(reference, str):
                 return node
-            node = self.find(reference)
+            node = self.follow_reference(reference)
         raise SourceError(f"'{shorten(reference)}' refers to itself")
 
-    def find(self, reference: str) -> Any:
+    def follow_reference(self, reference: str) -> Any:
         """Return what a reference leads to. Raises SourceError if that is nothing, or in another document."""
         if not reference.startswith("#"):
             hint = "`mcp-bridge import-openapi` makes one document of several"
@@ -124,10 +124,10 @@ def _parse_yaml(content: bytes) -> Any:
     except ImportError:
         hint = f"Run `pip install '{DISTRIBUTION}[openapi]'`, or convert the document to JSON"
         raise SourceError(f"documents in YAML need the package PyYAML. {hint}") from None
-    from mcp_bridge.sources.openapi.yaml_loader import CoreLoader
+    from mcp_bridge.sources.openapi.yaml_loader import JsonTypesLoader
 
     try:
-        data = yaml.load(content, Loader=CoreLoader)  # noqa: S506 - derived from the safe loader
+        data = yaml.load(content, Loader=JsonTypesLoader)  # noqa: S506 - derived from the safe loader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" (line {mark.line + 1})" if mark is not None else ""

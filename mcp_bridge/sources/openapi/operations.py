@@ -103,7 +103,7 @@ def find_operations(
     """Yield the operations that match any of the rules (all if there are none) and none of the excluded ones."""
     for path, given in as_mapping(document.data.get("paths")).items():
         try:
-            item = document.resolve(given)
+            item = document.resolve_node(given)
         except SourceError as error:
             problems.append(f"{path}: {error}")
             continue
@@ -143,7 +143,7 @@ def read_parameters(document: ApiDocument, operation: Operation) -> list[Declare
     """Read the parameters of an operation and its path. Raises SourceError for one that is wrong."""
     found: dict[tuple[str, str], Json] = {}
     for given in (*_as_list(operation.item.get("parameters")), *_as_list(operation.content.get("parameters"))):
-        parameter = document.resolve(given)
+        parameter = document.resolve_node(given)
         name, location = parameter.get("name"), parameter.get("in")
         if not isinstance(name, str) or location not in _STYLES:
             raise SourceError("a parameter needs a `name`, and an `in` that is path, query, header or cookie")
@@ -197,7 +197,7 @@ def _read_content(document: ApiDocument, parameter: Json) -> tuple[str, Any]:
     """Return the media type and the schema of a parameter; most have no media type."""
     content = as_mapping(parameter.get("content"))
     for media_type, media in content.items():
-        return str(media_type), as_mapping(document.resolve(media)).get("schema")
+        return str(media_type), as_mapping(document.resolve_node(media)).get("schema")
     return "", parameter.get("schema")
 
 
@@ -206,12 +206,12 @@ def read_body(document: ApiDocument, operation: Operation) -> DeclaredBody | Non
     given = operation.content.get("requestBody")
     if given is None:
         return None
-    body = document.resolve(given)
+    body = document.resolve_node(given)
     content = as_mapping(body.get("content"))
     if not content:
         return None
     media_type = min(content, key=_rank_media_type)
-    media = document.resolve(content[media_type])
+    media = document.resolve_node(content[media_type])
     return DeclaredBody(
         str(media_type),
         media.get("schema"),
@@ -232,7 +232,7 @@ def list_success_responses(document: ApiDocument, operation: Operation) -> list[
     found = [response for status, response in responses.items() if str(status).startswith("2")]
     if not found and "default" in responses:
         found = [responses["default"]]
-    return [document.resolve(response) for response in found]
+    return [document.resolve_node(response) for response in found]
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mcp_bridge.http_client.requests import HttpRequest
+from mcp_bridge.http_client.requests import ApiRequest
 from mcp_bridge.sources.openapi.bodies import EncodedBody
 from mcp_bridge.sources.openapi.credentials import RequestSecrets
 from mcp_bridge.sources.openapi.parameters import Parameter
 
+NO_SECRETS = RequestSecrets()
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
@@ -27,7 +28,7 @@ class RequestBuilder(NamedTuple):
     write_body: Callable[[Any], EncodedBody] | None
     accept: str
 
-    def build(self, arguments: Mapping[str, Any], secrets: RequestSecrets = RequestSecrets()) -> HttpRequest:  # noqa: B008 - immutable
+    def build_http_request(self, arguments: Mapping[str, Any], secrets: RequestSecrets = NO_SECRETS) -> ApiRequest:
         """Build the request for validated arguments. Raises InvalidArguments for values that cannot be sent."""
         segments: dict[str, str] = {}
         query: list[str] = []
@@ -51,7 +52,7 @@ class RequestBuilder(NamedTuple):
         encoded = self.write_body(body) if self.write_body is not None and body is not None else EncodedBody("")
         if encoded.media_type and not encoded.parts:
             headers["content-type"] = encoded.media_type
-        return HttpRequest(
+        return ApiRequest(
             self.method.upper(),
             self.server + _VARIABLE.sub(lambda match: segments[match[1]], self.path),
             "&".join(query),

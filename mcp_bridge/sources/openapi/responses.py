@@ -41,7 +41,7 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str]) -> ToolResu
         try:
             output = orjson.loads(response.body)
         except orjson.JSONDecodeError:
-            return ToolResult(success=True, output=_decode(response), meta=meta)
+            return ToolResult(success=True, output=_decode_body(response), meta=meta)
         content = [Text(as_text(output)), Text(note)] if note else None
         return ToolResult(success=True, output=output, content=content, meta=meta)
     block = _to_block(response, kind)
@@ -73,7 +73,7 @@ def _describe_error(response: HttpResponse) -> str:
         host = urlsplit(response.headers.get("location", "")).hostname or "another path"
         parts.append(f"The server redirects to {host}, which is not followed for this method.")
     if response.body and _is_text(_get_media_type(response)):
-        text = _decode(response).strip()
+        text = _decode_body(response).strip()
         parts.append(text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} [truncated]")
     if seconds := response.headers.get("retry-after"):
         unit = " seconds" if seconds.isdecimal() else ""
@@ -107,7 +107,7 @@ def _to_block(response: HttpResponse, kind: str) -> Content:
     if kind.startswith("audio/"):
         return Audio(response.body, kind)
     if _is_text(kind) or (not kind and _is_utf8(response.body)):
-        return Text(_decode(response))
+        return Text(_decode_body(response))
     return EmbeddedResource(response.url, response.body, kind or "application/octet-stream")
 
 
@@ -126,7 +126,7 @@ def _is_utf8(body: bytes) -> bool:
         return False
 
 
-def _decode(response: HttpResponse) -> str:
+def _decode_body(response: HttpResponse) -> str:
     """Decode a body with the charset of its header; UTF-8 if there is none, or an unknown one."""
     match = re.search(r"charset=\"?([\w.:-]+)", response.headers.get("content-type", ""), re.IGNORECASE)
     try:

@@ -84,12 +84,12 @@ class SchemaConverter:
         self._references: dict[str, str] = {}
         self._size = 0
 
-    def convert(self, schema: Any) -> Schema:
+    def convert_schema(self, schema: Any) -> Schema:
         """Return a converted schema without its definitions; `add_definitions` adds them."""
-        return self._convert(schema, 0)
+        return self._convert_node(schema, 0)
 
     def add_definitions(self, schema: Schema) -> Schema:
-        """Return a schema that `convert` has made parts of, with the definitions that it refers to."""
+        """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
         for budget in BUDGETS:
             definitions = self._collect_definitions(_list_references(schema), budget)
             if not definitions:
@@ -115,7 +115,7 @@ class SchemaConverter:
         if name not in self._definitions:
             size, self._size = self._size, 0
             try:
-                schema = self._convert(self._document.find(self._references.get(name, "")), 0)
+                schema = self._convert_node(self._document.follow_reference(self._references.get(name, "")), 0)
             except SourceError:
                 schema = {}  # the document is wrong at this place; the API checks the value itself
             self._definitions[name] = schema, tuple(_list_references(schema)), self._size
@@ -132,7 +132,7 @@ class SchemaConverter:
             self._names[reference], self._references[name] = name, reference
         return self._names[reference]
 
-    def _convert(self, schema: Any, depth: int) -> Schema:
+    def _convert_node(self, schema: Any, depth: int) -> Schema:
         self._size += 1
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return {"not": {}} if schema is False and self._purpose != "result types" else {}
@@ -165,10 +165,10 @@ class SchemaConverter:
         self._convert_properties(schema, converted, depth)
         for key in _INNER:
             if isinstance(value := schema.get(key), Mapping | bool):
-                converted[key] = value if isinstance(value, bool) else self._convert(value, depth + 1)
+                converted[key] = value if isinstance(value, bool) else self._convert_node(value, depth + 1)
         for key in _INNER_LISTS:
             if isinstance(value := schema.get(key), list) and value:
-                converted[key] = [self._convert(one, depth + 1) for one in value]
+                converted[key] = [self._convert_node(one, depth + 1) for one in value]
         return converted
 
     def _convert_properties(self, schema: Json, converted: Schema, depth: int) -> None:
@@ -178,11 +178,11 @@ class SchemaConverter:
             flag = _HIDDEN[self._purpose]
             hidden = {name for name, one in properties.items() if as_mapping(one).get(flag) is True}
             converted["properties"] = {
-                str(name): self._convert(one, depth + 1) for name, one in properties.items() if name not in hidden
+                str(name): self._convert_node(one, depth + 1) for name, one in properties.items() if name not in hidden
             }
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping):
-            valid = {key: self._convert(one, depth + 1) for key, one in patterns.items() if _is_pattern(key)}
+            valid = {key: self._convert_node(one, depth + 1) for key, one in patterns.items() if _is_pattern(key)}
             if len(valid) == len(patterns):
                 converted["patternProperties"] = valid
             elif schema.get("additionalProperties") is not None:
@@ -200,16 +200,16 @@ class SchemaConverter:
             converted["type"] = list(dict.fromkeys([*kinds, "null"]))
         if isinstance(properties := schema.get("properties"), Mapping):
             converted["properties"] = {
-                str(name): self._convert(one, depth + 1)
+                str(name): self._convert_node(one, depth + 1)
                 for name, one in properties.items()
                 if as_mapping(one).get("writeOnly") is not True
             }
         for key in ("items", "additionalProperties"):
             if isinstance(value := schema.get(key), Mapping):
-                converted[key] = self._convert(value, depth + 1)
+                converted[key] = self._convert_node(value, depth + 1)
         for key in ("anyOf", "oneOf", "allOf"):
             if isinstance(value := schema.get(key), list) and value:
-                parts = [self._convert(one, depth + 1) for one in value]
+                parts = [self._convert_node(one, depth + 1) for one in value]
                 if key == "allOf" or "anyOf" not in converted:
                     converted["allOf" if key == "allOf" else "anyOf"] = parts
         return converted
@@ -217,7 +217,7 @@ class SchemaConverter:
 
 def find_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
     """Whether a schema certainly describes an object. Raises SourceError for a wrong reference."""
-    resolved = document.resolve(schema)
+    resolved = document.resolve_node(schema)
     if depth > MAX_DEPTH:
         return False
     kinds = _list_types(resolved)

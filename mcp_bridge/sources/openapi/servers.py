@@ -27,7 +27,7 @@ class ServerChoice(NamedTuple):
         for owner in (operation.content, operation.item, document.data):
             servers = owner.get("servers")
             if isinstance(servers, list) and servers:
-                return check_url(self._fill(document.resolve(servers[0])))
+                return check_url(self._fill(document.resolve_node(servers[0])))
         raise SourceError("the document names no server. Set `server` to its URL")
 
     def _fill(self, server: Json) -> str:

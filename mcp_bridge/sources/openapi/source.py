@@ -15,7 +15,7 @@ from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.http_client.requests import HttpClientError, HttpRequest, HttpResponse
+from mcp_bridge.http_client.requests import ApiRequest, HttpClientError, HttpResponse
 from mcp_bridge.sources.openapi.credentials import ApiCredentials, SecretSettings
 from mcp_bridge.sources.openapi.document import read_document
 from mcp_bridge.sources.openapi.operations import OperationRule, find_operations, name_operations
@@ -71,7 +71,7 @@ class OpenApiSource:
     async def run(self, publish: Publish) -> None:
         """Publish the operations. Raises SourceError for a document or a credential that cannot be read."""
         try:
-            publish(await self._load())
+            publish(await self._load_offer())
             if self._watch:
                 await self._publish_edits(publish)
             await anyio.sleep_forever()
@@ -86,11 +86,11 @@ class OpenApiSource:
 
         async for _ in awatch(self._path.parent, watch_filter=lambda _, path: Path(path) == self._path):
             try:
-                publish(await self._load())
+                publish(await self._load_offer())
             except SourceError as error:
                 logger.error("%s: the tools stay as they were", error)
 
-    async def _load(self) -> Offer:
+    async def _load_offer(self) -> Offer:
         document = await to_thread.run_sync(read_document, self._path)
         options = self._options
         credentials = ApiCredentials(
@@ -100,11 +100,11 @@ class OpenApiSource:
             fetch_token=self._fetch_token,
             add_secrets=self._add_secrets,
         )
-        if problems := credentials.check():
+        if problems := credentials.find_problems():
             raise SourceError("\n".join(problems))
-        await credentials.read()
+        await credentials.read_secrets()
         builder = ToolBuilder(
-            document, credentials, self._send, servers=options.servers, output_schemas=options.output_schemas
+            document, credentials, self._send_request, servers=options.servers, output_schemas=options.output_schemas
         )
         return await to_thread.run_sync(self._build_offer, builder, credentials)
 
@@ -118,7 +118,7 @@ class OpenApiSource:
         tools: list[ToolEntry] = []
         for name, operation in operations.items():
             try:
-                tools.append(builder.build_tool(name, operation))
+                tools.append(builder.build_entry(name, operation))
             except SourceError as error:
                 problems.append(f"{operation.place} is not published: {error}")
         if not tools and not problems:
@@ -135,8 +135,8 @@ class OpenApiSource:
             logger.info("source %r: %s", self.name, line)
         return Offer(tools=tools, problems=problems)
 
-    async def _send(self, request: HttpRequest) -> HttpResponse:
-        return await (await self._open_client()).send(request)
+    async def _send_request(self, request: ApiRequest) -> HttpResponse:
+        return await (await self._open_client()).fetch_response(request)
 
     async def _open_client(self) -> HttpClient:
         """Return the client, which the first call opens, because importing it takes a fifth of a second."""
@@ -156,7 +156,7 @@ class OpenApiSource:
 
     async def _fetch_token(self, url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
         try:
-            response = await self._send(HttpRequest("POST", url, headers=headers, content=form.encode()))
+            response = await self._send_request(ApiRequest("POST", url, headers=headers, content=form.encode()))
         except HttpClientError as error:
             raise ToolUnavailable(f"The token could not be fetched: {error}.") from error
         return response.status, response.body

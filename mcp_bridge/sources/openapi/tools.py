@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.hints import add_hints
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.http_client.requests import HttpClientError, HttpRequest, HttpResponse
+from mcp_bridge.http_client.requests import ApiRequest, HttpClientError, HttpResponse
 from mcp_bridge.sources.openapi.bodies import BodyWriter, build_body_writer
 from mcp_bridge.sources.openapi.credentials import ApiCredentials
 from mcp_bridge.sources.openapi.document import ApiDocument, as_mapping
@@ -27,7 +27,7 @@ from mcp_bridge.sources.openapi.servers import ServerChoice
 from mcp_bridge.trust.screening import TextScreen
 
 OutputSchemas = Literal["types", "exact", "none"]
-Send = Callable[[HttpRequest], Awaitable[HttpResponse]]
+Send = Callable[[ApiRequest], Awaitable[HttpResponse]]
 
 MAX_DESCRIPTION = 2_000
 """The most characters of the description of a tool, and of an argument."""
@@ -60,7 +60,7 @@ class ToolBuilder:
             else SchemaConverter(document, "results" if output_schemas == "exact" else "result types", self.screen)
         )
 
-    def build_tool(self, name: str, operation: Operation) -> ToolEntry:
+    def build_entry(self, name: str, operation: Operation) -> ToolEntry:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""
         document, content = self._document, operation.content
         parameters = read_parameters(document, operation)
@@ -78,8 +78,8 @@ class ToolBuilder:
         caller = _OperationCaller(name, builder, self._credentials, schemes, self._send)
         return ToolEntry(
             name,
-            self._screen_text(_describe(operation), operation),
-            caller.call,
+            self._screen_text(_describe_operation(operation), operation),
+            caller.call_operation,
             self._build_input_schema(parameters, body, writer),
             self._build_output_schema(operation),
             list(operation.tags),
@@ -96,7 +96,7 @@ class ToolBuilder:
         properties: dict[str, Schema] = {}
         required = []
         for declared in parameters:
-            schema = self._inputs.convert(declared.schema)
+            schema = self._inputs.convert_schema(declared.schema)
             description = self.screen.screen_text(declared.description, "parameters")
             properties[declared.parameter.argument] = _add_description(schema, description)
             if declared.required:
@@ -122,7 +122,7 @@ class ToolBuilder:
             return {}
         if not isinstance(schemas[0], Mapping) or not find_object_schema(self._document, schemas[0]):
             return {}
-        converted = self._outputs.add_definitions({**self._outputs.convert(schemas[0]), "type": "object"})
+        converted = self._outputs.add_definitions({**self._outputs.convert_schema(schemas[0]), "type": "object"})
         return converted if len(str(converted)) <= MAX_OUTPUT_SCHEMA else {}
 
 
@@ -135,11 +135,11 @@ class _OperationCaller(NamedTuple):
     schemes: tuple[str, ...]
     send: Send
 
-    async def call(self, data: Any) -> ToolResult:
+    async def call_operation(self, data: Any) -> ToolResult:
         """Send the request for these arguments, and return the response as a result. Raises CallError."""
         try:
             secrets = await self.credentials.collect(self.schemes)
-            response = await self.send(self.builder.build(data or {}, secrets))
+            response = await self.send(self.builder.build_http_request(data or {}, secrets))
         except (HttpClientError, SourceError) as error:
             raise ToolUnavailable(f"The API did not respond: {error}.") from error
         if response.status == UNAUTHORIZED:
@@ -160,7 +160,7 @@ def _choose_accept(document: ApiDocument, operation: Operation) -> str:
     return ", ".join([*ordered[:8], "*/*;q=0.1"]) if ordered else "*/*"
 
 
-def _describe(operation: Operation) -> str:
+def _describe_operation(operation: Operation) -> str:
     """Return the description of a tool. Models need to know what is deprecated."""
     summary, description = (_get_text(operation.content, key) for key in ("summary", "description"))
     text = description if description.startswith(summary) else f"{summary}\n\n{description}".strip()

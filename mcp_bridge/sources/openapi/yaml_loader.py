@@ -11,7 +11,7 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 
 
-class CoreLoader(_BASE):  # type: ignore[misc]
+class JsonTypesLoader(_BASE):  # type: ignore[misc]
     """Loads the data types of JSON."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as PyYAML declares it
@@ -40,6 +40,6 @@ for _name, _pattern, _first in (
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+0123456789.")),  # noqa: E501
     ("merge", r"<<", ["<"]),
 ):  # fmt: skip
-    CoreLoader.add_implicit_resolver(_TAG + _name, re.compile(f"(?:{_pattern})\\Z"), _first)
-CoreLoader.add_constructor(_TAG + "map", CoreLoader.construct_text_mapping)
-CoreLoader.add_constructor(_TAG + "int", CoreLoader.construct_whole_number)
+    JsonTypesLoader.add_implicit_resolver(_TAG + _name, re.compile(f"(?:{_pattern})\\Z"), _first)
+JsonTypesLoader.add_constructor(_TAG + "map", JsonTypesLoader.construct_text_mapping)
+JsonTypesLoader.add_constructor(_TAG + "int", JsonTypesLoader.construct_whole_number)

@@ -23,7 +23,7 @@ from werkzeug.wrappers import Request
 
 from mcp_bridge.http_client.addresses import AddressPolicy, parse_networks
 from mcp_bridge.http_client.client import HttpClient
-from mcp_bridge.http_client.requests import HttpRequest
+from mcp_bridge.http_client.requests import ApiRequest
 from mcp_bridge.sources.openapi.bodies import build_body_writer
 from mcp_bridge.sources.openapi.document import ApiDocument
 from mcp_bridge.sources.openapi.operations import DeclaredBody
@@ -96,12 +96,12 @@ def api() -> Iterator[ApiServer]:
         yield server
 
 
-def send(api: ApiServer, request: HttpRequest) -> Received:
+def send(api: ApiServer, request: ApiRequest) -> Received:
     """Send a request to a real server, and return what it has received."""
 
     async def exchange() -> None:
         client = HttpClient(AddressPolicy(parse_networks(["loopback"])), max_body=1000, tls=TLS)
-        await client.send(request._replace(url=request.url.replace("http://h", api.url)))
+        await client.fetch_response(request._replace(url=request.url.replace("http://h", api.url)))
         await client.close()
 
     anyio.run(exchange)
@@ -167,18 +167,18 @@ def test_an_independent_parser_reads_the_values_that_were_written(api: ApiServer
     path = "/p/{v}" if declared["in"] == "path" else "/p"
     parameter = Parameter("v", declared["in"], "v", declared["style"], declared["explode"])
     builder = RequestBuilder("get", "http://h", path, [parameter], None, "*/*")
-    received = send(api, builder.build({"v": value}))
+    received = send(api, builder.build_http_request({"v": value}))
     document = document_of({path: {"get": {"parameters": [declared]}}}, servers=[{"url": api.url}])
     unmarshalled = load_parser(json.dumps(document)).unmarshal_request(WerkzeugOpenAPIRequest(parse_request(received)))
     assert unmarshalled.errors == []
     assert getattr(unmarshalled.parameters, declared["in"])["v"] == value
 
 
-def write_body(media_type: str, schema: Json, body: Any) -> HttpRequest:
+def write_body(media_type: str, schema: Json, body: Any) -> ApiRequest:
     document = ApiDocument(document_of({}))
     converter = SchemaConverter(document, "arguments", TextScreen())
     writer = build_body_writer(document, DeclaredBody(media_type, schema, {}, True, ""), converter)
-    return RequestBuilder("post", "http://h", "/p", [], writer.write, "*/*").build({"body": body})
+    return RequestBuilder("post", "http://h", "/p", [], writer.write, "*/*").build_http_request({"body": body})
 
 
 json_values = st.recursive(
