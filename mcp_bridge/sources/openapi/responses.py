@@ -24,8 +24,11 @@ _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
 _NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next\b', re.IGNORECASE)
 
 
-def to_result(response: HttpResponse, parameters: Mapping[str, str]) -> ToolResult:
-    """Turn a response into a result. `parameters` are the arguments of the tool by the names of query parameters."""
+def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_schema: bool = False) -> ToolResult:
+    """Turn a response into a result. `parameters` are the arguments of the tool by the names of query parameters.
+
+    If the tool has an output schema (`has_schema`), a response without content has an empty object as its output.
+    """
     meta = {META_KEY: describe_response(response)}
     if not 200 <= response.status < 300:
         return ToolResult(success=False, error=_describe_error(response), code=HTTP_ERROR, meta=meta)
@@ -34,16 +37,17 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str]) -> ToolResu
         return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
     note = _describe_next_page(response, parameters)
     kind = _get_media_type(response)
-    if not response.body:
+    if not response.body or (has_schema and response.body.strip() == b"null"):
         text = f"HTTP status {response.status} {response.reason}".strip()
-        return ToolResult(success=True, content=[Text(text), *_list_headers(response)], meta=meta)
+        content = [Text(text), *_list_headers(response)]
+        return ToolResult(success=True, output={} if has_schema else None, content=content, meta=meta)
     if "json" in kind:
         try:
             output = orjson.loads(response.body)
         except orjson.JSONDecodeError:
             return ToolResult(success=True, output=_decode_body(response), meta=meta)
-        content = [Text(as_text(output)), Text(note)] if note else None
-        return ToolResult(success=True, output=output, content=content, meta=meta)
+        noted = [Text(as_text(output)), Text(note)] if note else None
+        return ToolResult(success=True, output=output, content=noted, meta=meta)
     block = _to_block(response, kind)
     if isinstance(block, Text) and not note:
         return ToolResult(success=True, output=block.text, meta=meta)
@@ -69,8 +73,8 @@ def describe_response(response: HttpResponse) -> dict[str, Any]:
 
 def _describe_error(response: HttpResponse) -> str:
     parts = [f"HTTP status {response.status} {response.reason}".strip()]
-    if 300 <= response.status < 400:
-        host = urlsplit(response.headers.get("location", "")).hostname or "another path"
+    if 300 <= response.status < 400 and (location := response.headers.get("location")):
+        host = shorten_text(urlsplit(location).hostname or "another path")
         parts.append(f"The server redirects to {host}, which is not followed for this method.")
     if response.body and _is_text(_get_media_type(response)):
         text = _decode_body(response).strip()

@@ -75,13 +75,14 @@ class ToolBuilder:
             _choose_accept(document, operation),
         )
         schemes = self._credentials.choose_schemes(content) or ()
-        caller = _OperationCaller(name, builder, self._credentials, schemes, self._send)
+        output_schema = self._build_output_schema(operation)
+        caller = _OperationCaller(name, builder, self._credentials, schemes, self._send, bool(output_schema))
         return ToolEntry(
             name,
             self._screen_text(_describe_operation(operation), operation),
             caller.call_operation,
             self._build_input_schema(parameters, body, writer),
-            self._build_output_schema(operation),
+            output_schema,
             list(operation.tags),
             title=self._screen_text(_get_text(content, "summary"), operation) or None,
             annotations=_get_hints(operation.method),
@@ -134,6 +135,7 @@ class _OperationCaller(NamedTuple):
     credentials: ApiCredentials
     schemes: tuple[str, ...]
     send: Send
+    has_schema: bool
 
     async def call_operation(self, data: Any) -> ToolResult:
         """Send the request for these arguments, and return the response as a result. Raises CallError."""
@@ -145,7 +147,7 @@ class _OperationCaller(NamedTuple):
         if response.status == UNAUTHORIZED:
             self.credentials.forget()
         parameters = {one.name: one.argument for one in self.builder.parameters if one.location == "query"}
-        return to_result(response, parameters)
+        return to_result(response, parameters, has_schema=self.has_schema)
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:

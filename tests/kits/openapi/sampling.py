@@ -16,7 +16,11 @@ FORMATS = {
     "uuid": "123e4567-e89b-42d3-a456-426614174000",
     "ipv4": "192.0.2.1",
 }
-TEXTS = ("a", "abcd", "1", "0123456789abcdef0123456789abcdef01234567", "a-b", "A1", "a_b", "123e4567-e89b-42d3-a456-426614174000")  # fmt: skip  # noqa: E501
+TEXTS = (
+    "a", "abcd", "1", "1.2.3", "a-b", "A1", "a_b", "refs/heads/a", "0123456789abcdef0123456789abcdef01234567",
+    "123e4567-e89b-42d3-a456-426614174000", f"sha256:{'0' * 64}",
+)  # fmt: skip
+"""Texts for patterns; the first one that fits is used."""
 
 
 class NoSample(Exception):

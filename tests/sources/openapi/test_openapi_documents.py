@@ -18,6 +18,7 @@ from mcp_bridge.testing import connect
 from tests.kits.openapi.api_server import (
     ApiServer,
     Json,
+    Reply,
     document_of,
     find_problems,
     json_reply,
@@ -427,6 +428,19 @@ def test_wrong_options_say_what_to_write(options: Json, problem: str, tmp_path: 
     with pytest.raises(ConfigError, match=r"settings\.json") as caught:
         build_from_settings(load(settings, {}))
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("reply", [Reply(b"", 204, {}), Reply(b"null")])
+async def test_a_response_without_content_is_an_empty_object_if_an_object_is_promised(
+    reply: Reply, api: ApiServer, tmp_path: Path
+) -> None:
+    api.reply = reply
+    document = document_of({"/x": get_of(responses=response_of({"type": "object"}))})
+    async with serve_document(tmp_path, document, server=api.url) as client:
+        result = await client.call_tool("run", {})
+    assert not result.is_error
+    assert result.structured_content == {}
+    assert text_of(result).startswith(f"HTTP status {reply.status}")
 
 
 async def test_a_result_that_breaks_its_schema_says_that_the_call_did_run(api: ApiServer, tmp_path: Path) -> None:
