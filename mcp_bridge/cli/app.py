@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import export_options, options
+from mcp_bridge.cli import export_options, import_options, options
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -47,7 +47,8 @@ COMMANDS: Mapping[str, Command] = {
     "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
-    "import": Command(options.ImportOptions, "importing:import_servers"),
+    "import": Command(import_options.ImportOptions, "importing:import_servers"),
+    "import-openapi": Command(import_options.OpenApiImportOptions, "openapi_import:import_document"),
     "install": Command(options.InstallOptions, "install:install_server"),
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
@@ -84,7 +85,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "login"),
+        "Serve": ("init", "import", "import-openapi", "serve", "worker", "shared", "approvals", "approve", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

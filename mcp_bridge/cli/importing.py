@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mcp_bridge.cli.clients import find_client
-from mcp_bridge.cli.options import ImportOptions
+from mcp_bridge.cli.import_options import ImportOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.cli.target import is_settings
 from mcp_bridge.clients.locations import detect_machine

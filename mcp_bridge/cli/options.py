@@ -245,21 +245,6 @@ class InstallOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """Make a settings file from the servers in the files of your MCP clients. Secrets are not copied."""
-
-    sources: Annotated[
-        list[str] | None,
-        Option("--from", metavar="CLIENT|FILE", help="Take servers only from this client or file. Repeatable."),
-    ] = None
-    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The file to write; `-` prints it.")] = Path(
-        "mcp-bridge.yaml"
-    )
-    force: Annotated[bool, Option("--force", help="Replace the file if it exists.")] = False
-    as_json: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UninstallOptions:
     """Remove this server from an MCP client. Everything else in the client's settings stays unchanged."""
 

@@ -12,6 +12,7 @@ SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
     "framework": "mcp_bridge.frameworks.options:FrameworkOptions",
     "mcp": "mcp_bridge.sources.upstream.options:UpstreamOptions",
+    "openapi": "mcp_bridge.sources.openapi.options:OpenApiOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
     "skills": "mcp_bridge.sources.skills.options:SkillsOptions",
     "xaibo": "mcp_bridge.xaibo.source.options:XaiboOptions",

@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,7 +19,7 @@ from mcp_bridge.contracts.tool_use_results import ValidationResult
 from mcp_bridge.schema.keywords import has_any_keyword
 from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_for_model, format_path
 from mcp_bridge.schema.plain_schemas import is_plain
-from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded
+from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, is_too_large_expanded
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -56,7 +57,7 @@ class Validator:
         self._check_formats = check_formats
         self._unknown: Sequence[str] = ()
         self._validator: jsonschema_rs.Validator | None = None
-        self._may_recurse = self._has_combinators = False
+        self._may_recurse = False
         if isinstance(schema, Mapping) and schema:
             self._validator = self._compile(schema)
         elif schema is False:
@@ -64,10 +65,9 @@ class Validator:
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
         self._may_recurse = _has_references(schema)
-        if self._may_recurse and count_expanded(schema) > MAX_SUBSCHEMAS:
+        if self._may_recurse and is_too_large_expanded(schema):
             self.ignored_keywords = ("#/$ref",)
             return None
-        self._has_combinators = has_any_keyword(schema, _COMBINATORS)
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
@@ -76,6 +76,10 @@ class Validator:
         repaired, self.ignored_keywords = repair_schema(schema, lambda part: _compile(part) is not None)
         self._unknown = [place for place in self.ignored_keywords if _is_external(place, _get_value(schema, place))]
         return _compile(repaired, check_formats=self._check_formats)
+
+    @cached_property
+    def _has_combinators(self) -> bool:
+        return has_any_keyword(self.schema, _COMBINATORS)
 
     def is_valid(self, data: Any) -> bool:
         """Whether the data fits. This is the fast path of every call."""
@@ -223,7 +227,7 @@ def _is_external(place: str, value: Any) -> bool:
 def _format_reason(schema: Any, place: str) -> str:
     """Why the keyword at a place is not understood."""
     keyword, value = place.rsplit("/", 1)[-1], _get_value(schema, place)
-    if place == "#/$ref" and count_expanded(schema) > MAX_SUBSCHEMAS:
+    if place == "#/$ref" and is_too_large_expanded(schema):
         return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
     if keyword == "pattern":
         return f"the pattern {value!r} cannot be used. Patterns run in linear time: write it without look-around"

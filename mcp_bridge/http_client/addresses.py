@@ -1,0 +1,74 @@
+"""Decides which IP addresses may be connected to: public ones, and those of networks that the settings allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+NAMED_NETWORKS = {
+    "loopback": ("127.0.0.0/8", "::1/128"),
+    "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
+}
+"""Words that can be written in place of networks. Link-local addresses have none: clouds serve credentials there."""
+_NAT64 = IPv6Network("64:ff9b::/96")
+_SPECIAL = (
+    IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("64:ff9b:1::/48"), IPv6Network("100::/64"),
+    IPv6Network("2001::/23"), IPv6Network("fec0::/10"),
+)  # fmt: skip
+"""Networks that are not public, but that `is_global` of some versions of Python takes for public."""
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Parse networks such as `10.0.0.0/8`, addresses, and the words in NAMED_NETWORKS. Raises ValueError."""
+    networks: list[Network] = []
+    for text in texts:
+        try:
+            networks += [ip_network(each) for each in NAMED_NETWORKS.get(text, (text,))]
+        except ValueError:
+            words = ", ".join(NAMED_NETWORKS)
+            raise ValueError(f"expected addresses, networks such as 10.0.0.0/8, or {words}; found '{text}'") from None
+    return tuple(networks)
+
+
+class AddressPolicy(NamedTuple):
+    """Which addresses may be connected to. `networks` are allowed in addition to public addresses.
+
+    Unencrypted connections, which anyone on the way can read and change, are only made to `networks`.
+    """
+
+    networks: tuple[Network, ...] = ()
+
+    def is_allowed(self, address: Address, *, encrypted: bool) -> bool:
+        """Whether an address may be connected to; all IPv4 addresses that an IPv6 address contains count."""
+        forms = list_forms(address)
+        if any(form in network for form in forms for network in self.networks):
+            return True
+        return encrypted and all(map(_is_public, forms))
+
+
+def _is_public(address: Address) -> bool:
+    return address.is_global and not address.is_multicast and not any(address in network for network in _SPECIAL)
+
+
+def list_forms(address: Address) -> list[Address]:
+    """List the addresses that packets to an address may reach: itself, or the IPv4 addresses in it."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]
+    if address.sixtofour is not None:
+        return [address.sixtofour]
+    if address.teredo is not None:
+        return list(address.teredo)
+    if address in _NAT64:
+        return [IPv4Address(int(address) & 0xFFFFFFFF)]
+    return [address]
+
+
+def parse_address(text: str) -> Address:
+    """Parse an address as the resolver returns it. Raises ValueError."""
+    return ip_address(text)

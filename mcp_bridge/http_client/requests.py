@@ -1,0 +1,57 @@
+"""Requests and responses as plain data, and the errors of the client. Importing this imports no HTTP library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class HttpClientError(Exception):
+    """A request has no response. The text is for users and models, and contains no URL, which may contain secrets."""
+
+
+class AddressRejected(HttpClientError):
+    """The host has no address that may be connected to."""
+
+
+class ServerUnreachable(HttpClientError):
+    """The server cannot be reached, or does not respond as HTTP requires."""
+
+
+class Part(NamedTuple):
+    """A part of a multipart body. Without `filename`, it is a field."""
+
+    name: str
+    content: bytes
+    media_type: str
+    filename: str | None = None
+
+
+class ApiRequest(NamedTuple):
+    """A request. Only the origin of `url` receives `secret_headers` and `secret_query`.
+
+    `query` is encoded already. `parts` are the parts of a multipart body, which take the place of `content`.
+    """
+
+    method: str
+    url: str
+    query: str = ""
+    headers: Mapping[str, str] = {}
+    content: bytes | None = None
+    parts: Sequence[Part] = ()
+    secret_headers: Mapping[str, str] = {}
+    secret_query: str = ""
+
+
+class HttpResponse(NamedTuple):
+    """A response with its whole body. `headers` have lower-case names; repeated ones are joined by commas.
+
+    `is_truncated` means that the body is longer than the limit; `body` then has its beginning.
+    """
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+    is_truncated: bool = False

@@ -1,0 +1,1 @@
+"""The source of OpenAPI documents: each operation of an HTTP API is a tool."""

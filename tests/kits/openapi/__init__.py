@@ -1,0 +1,1 @@
+"""HTTP APIs for tests, and bridges that serve their OpenAPI documents."""
