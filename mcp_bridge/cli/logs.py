@@ -34,6 +34,9 @@ class OneLineFormatter(logging.Formatter):
     def hide_secrets(self, secrets: Iterable[str]) -> None:
         self._redactor.add_secrets(secrets)
 
+    def add_substitution(self, substitute: Callable[[str], str]) -> None:
+        self._redactor.add_substitution(substitute)
+
     def format(self, record: logging.LogRecord) -> str:
         record.asctime = self.formatTime(record, self.datefmt)
         try:
@@ -114,6 +117,15 @@ def hide_secrets(secrets: Iterable[str]) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, OneLineFormatter):
             handler.formatter.hide_secrets(secrets)
+
+
+def add_substitutions(substitutions: Iterable[Callable[[str], str]]) -> None:
+    """Apply functions that replace text to all lines from now on."""
+    formatters = {handler.formatter for handler in logging.getLogger().handlers}
+    for formatter in formatters:
+        if isinstance(formatter, OneLineFormatter):
+            for substitute in substitutions:
+                formatter.add_substitution(substitute)
 
 
 def configure_logging(level: str, file: Path | None = None) -> None:

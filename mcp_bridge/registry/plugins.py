@@ -20,9 +20,14 @@ SOURCES: dict[str, str] = {
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""
 
 POLICIES: dict[str, str] = {
+    "redact": "mcp_bridge.middleware.redact:RedactOptions",
     "allow": "mcp_bridge.middleware.access:AllowOptions",
     "deny": "mcp_bridge.middleware.access:DenyOptions",
     "read_only": "mcp_bridge.middleware.read_only:ReadOnlyOptions",
+    "rate_limit": "mcp_bridge.middleware.rate_limit:RateLimitOptions",
+    "approval": "mcp_bridge.middleware.approval:ApprovalOptions",
+    "cache": "mcp_bridge.middleware.cache:CacheOptions",
+    "retry": "mcp_bridge.middleware.retry:RetryOptions",
 }
 """Policies by name: pydantic models of their options, see `mcp_bridge.contracts.policy.PolicyOptions`.
 
