@@ -83,6 +83,7 @@ class AccessLayer:
     """Denies the calls that match a rule, or those that match none."""
 
     def __init__(self, rules: Sequence[SelectionOptions], *, denies: bool) -> None:
+        self.name = "deny" if denies else "allow"
         self._rules = rules
         self._denies = denies
 

@@ -62,6 +62,8 @@ class RequiredApproval:
 class ApprovalLayer:
     """Asks the user before each call of one tool."""
 
+    name = "approval"
+
     def __init__(self, gate: ApprovalGate, options: ApprovalOptions) -> None:
         self._gate = gate
         self._options = options

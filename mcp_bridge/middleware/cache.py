@@ -80,6 +80,8 @@ class CachePolicy:
 class CacheLayer:
     """Keeps the results of one tool, for each principal and by the canonical JSON of the arguments."""
 
+    name = "cache"
+
     def __init__(self, entry: ToolEntry, options: CacheOptions, results: Results) -> None:
         self._entry = entry
         self._options = options

@@ -151,6 +151,8 @@ class RateLimitPolicy:
 class RateLimitLayer:
     """Counts the calls of one entry. `policy` separates its numbers from those of other policies."""
 
+    name = "rate_limit"
+
     def __init__(self, options: RateLimitOptions, counter: CallCounter, policy: str) -> None:
         self._options = options
         self._counter = counter

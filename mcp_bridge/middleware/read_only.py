@@ -44,6 +44,8 @@ class ReadOnlyPolicy:
 class ReadOnlyLayer:
     """Denies every call of a tool, or those of some principals."""
 
+    name = "read_only"
+
     def __init__(self, options: ReadOnlyOptions) -> None:
         self._options = options
 

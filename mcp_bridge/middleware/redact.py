@@ -172,6 +172,8 @@ class RedactPolicy:
 class RedactLayer:
     """Redacts the calls of one entry."""
 
+    name = "redact"
+
     def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
         self._options = options
         self._redaction = redaction
@@ -189,8 +191,10 @@ class RedactLayer:
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
         """Predict that the call passes."""
-        applies = self._applies_to(call, ctx)
-        return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}" if applies else "")
+        if not self._applies_to(call, ctx):
+            return Forecast("passes")
+        given = self._redact_arguments(call) if "arguments" in self._options.apply_to else call
+        return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}", given)
 
     def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)

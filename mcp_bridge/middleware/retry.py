@@ -74,6 +74,8 @@ class _FailedAttempt(Exception):
 class RetryLayer:
     """Repeats the calls of one tool."""
 
+    name = "retry"
+
     def __init__(self, options: RetryOptions) -> None:
         from stamina import retry_context
 
