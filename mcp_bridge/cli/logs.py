@@ -145,6 +145,7 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         handler.setFormatter(formatter)
         root.addHandler(handler)
     logging.getLogger("asyncio").addFilter(_is_not_interrupt)
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # the policy `retry` logs each attempt itself
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
     uncaught_errors.install_hooks()

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError
+from mcp_bridge.contracts.errors import CallError, ToolFailed
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
@@ -121,7 +121,6 @@ class RetryLayer:
             return True
         if not isinstance(error, Exception):  # a cancellation
             return False
-        names = {kind.__name__ for kind in type(error).__mro__}
-        if isinstance(error, CallError):
-            names.add(error.code)
+        code = error.code if isinstance(error, CallError) else ToolFailed.code
+        names = {code, *(kind.__name__ for kind in type(error).__mro__)}
         return not names.isdisjoint(self._options.errors)

@@ -14,6 +14,7 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
 from mcp_bridge.settings.sections import SettingsModel
+from mcp_bridge.settings.values import Annotation
 
 READ_ONLY, IDEMPOTENT = "readOnlyHint", "idempotentHint"
 """Annotations of tools (server/tools, ToolAnnotations). Both are false unless a tool declares them."""
@@ -46,7 +47,7 @@ class ToolSelectionOptions(SettingsModel):
         "tools. Default: all tools.",
     )
     tags: Patterns = Field(default=(), description="Patterns of tags, of which a tool needs at least one.")
-    annotations: dict[str, bool] = Field(
+    annotations: dict[Annotation, bool] = Field(
         default={},
         description="Values of annotations, such as `destructiveHint: true`. For annotations that a tool does not "
         "declare, the defaults of MCP apply.",
