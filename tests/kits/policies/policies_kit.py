@@ -45,7 +45,7 @@ def note(text: str) -> str:
     """Write a note."""
     return write_note(text)
 '''
-AMPLIFIER_MODULE = f'''{_BODY}
+AMPLIFIER_MODULE = f"""{_BODY}
 
 class Note:
     name = "note"
@@ -58,7 +58,7 @@ class Note:
 
 async def mount(coordinator, config):
     await coordinator.mount("tools", Note())
-'''
+"""
 
 
 def write_source(folder: Path, kind: str) -> Json:
