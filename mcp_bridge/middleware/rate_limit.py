@@ -134,7 +134,7 @@ class CallCounter:
 
             pool: Any = connect_redis(url).connection_pool  # has the address, in the place of the URL
             options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
-            storage = RedisStorage("async+redis://localhost", **options)
+            storage = RedisStorage("async+redis://localhost:6379", **options)
             self._redis, self._loop = MovingWindowRateLimiter(storage), current_token()
         return self._redis
 
