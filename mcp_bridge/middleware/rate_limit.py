@@ -20,7 +20,7 @@ from mcp_bridge.contracts.errors import ConfigError, RateLimited
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.middleware.selection import SelectionOptions
+from mcp_bridge.middleware.selection import SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ def _check_limit(value: str) -> str:
     return value
 
 
-def _parse_names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 class RateLimitOptions(SelectionOptions):
     """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
 
@@ -56,8 +52,9 @@ class RateLimitOptions(SelectionOptions):
         description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
         "seconds`; several limits are separated by `;`. A window of this length moves with the time."
     )
-    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(_parse_names)] = Field(
+    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
         default=("tool", "principal"),
+        json_schema_extra=add_single_schema,
         description="What is counted separately: each `tool` (also each resource and prompt), each `principal`, or "
         "both. `[]` counts all calls together.",
     )

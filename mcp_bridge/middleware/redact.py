@@ -17,7 +17,7 @@ from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.secret_patterns import PATTERNS, expand_names, is_card_number
-from mcp_bridge.middleware.selection import Patterns, SelectionOptions
+from mcp_bridge.middleware.selection import Patterns, SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.wire.values import to_plain
 
@@ -53,10 +53,6 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
     return custom
 
 
-def _parse_names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 class RedactOptions(SelectionOptions):
     """Replace text that matches patterns by `[redacted NAME]`. Needs the extra `redact`."""
 
@@ -69,8 +65,9 @@ class RedactOptions(SelectionOptions):
     custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
         default={}, description="Further patterns by name, in the syntax of RE2."
     )
-    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(_parse_names)] = Field(
+    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(parse_list)] = Field(
         default=("results",),
+        json_schema_extra=add_single_schema,
         description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
         "(the tool gets the redacted ones). The log and the audit of the server are always redacted.",
     )
