@@ -94,6 +94,8 @@ class PatternRedaction:
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
+        if not text.isascii():
+            text = text.encode(errors="replace").decode()  # RE2 takes no lone surrogates
         if self._any.search(text) is None:
             return text
         for name, pattern in self._patterns:
@@ -133,15 +135,11 @@ class PatternRedaction:
         if content is not None:
             is_one = isinstance(content, str | bytes | Content)
             content = self.redact_block(content) if is_one else tuple(self.redact_block(block) for block in content)
-        output = self.redact_value(result.output)
-        return replace(
-            result,
-            output=output,
-            content=content,
-            error=self.redact_value(result.error),
-            meta=self.redact_value(result.meta),
-            encoded=result.encoded if output == result.output else None,
-        )
+        output, error, meta = map(self.redact_value, (result.output, result.error, result.meta))
+        is_same = output == result.output and content == result.content
+        if is_same and error == result.error and meta == result.meta:
+            return result
+        return replace(result, output=output, content=content, error=error, meta=meta, encoded=None)
 
     def _choose_replacement(self, name: str) -> Callable[[Any], str]:
         mark = f"[redacted {name}]"
