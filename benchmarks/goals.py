@@ -79,6 +79,7 @@ def stdio_goals():
         case = Case(server="bridge", transport="stdio", era=era)
         yield compare(f"stdio {era}", case, Fraction(1, 25))
         yield compare(f"stdio {era}", case, 5, "floor")
+    yield compare("stdio, under policies", Case(server="governed", transport="stdio"), 3, "bridge")
 
 
 def http_goals():

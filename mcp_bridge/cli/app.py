@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import export_options, import_options, options
+from mcp_bridge.cli import export_options, import_options, options, policy_options
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
+    "explain": Command(policy_options.ExplainOptions, "explain:explain_tool_call"),
     "read": Command(options.ReadOptions, "reading:read_resource"),
     "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
@@ -86,7 +87,7 @@ class RootGroup(PlainGroup):
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
         "Serve": ("init", "import", "import-openapi", "serve", "worker", "shared", "approvals", "approve", "login"),
-        "Try": ("list", "call", "read", "get"),
+        "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),
         "Publish": ("export", "schema"),

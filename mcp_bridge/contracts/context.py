@@ -50,14 +50,16 @@ class CallContext(CallServices):
         check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
             changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
+        is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
+            questions, or the state of its session.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
     """
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
         "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
-        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
-        "started", "state",
+        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session",
+        "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -84,13 +86,14 @@ class CallContext(CallServices):
         self.since: float | None = None
         self.message_size: int | None = None
         self.pipeline: Any = None
-        self.is_in_thread = self.started = False
+        self.is_in_thread = self.is_interactive = self.started = False
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
         self.check_output: Callable[[Any, str], None] | None = None
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
+        self._filters: tuple[Callable[[Any], Any], ...] = ()
         self._call_id = request_id  # which does not change with the requests of a suspended call
         self._asked = 0
         self._calls = 0
@@ -136,6 +139,7 @@ class CallContext(CallServices):
             total: The value of `progress` at completion, if known.
             message: What the call is doing, for the user.
         """
+        self.is_interactive = True
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send the client a log message, if the client requested messages of this level.
@@ -149,6 +153,7 @@ class CallContext(CallServices):
             ValueError: The level is unknown.
         """
         check_level(level)
+        self.is_interactive = True
 
     def ask(
         self,
@@ -216,6 +221,7 @@ class CallContext(CallServices):
 
         Raises the same errors as `ask`.
         """
+        self.is_interactive = True
         raise MissingCapability({question.capability: {} for question in questions.values()})
 
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
@@ -231,10 +237,6 @@ class CallContext(CallServices):
 
     async def close_stream(self) -> None:
         """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
-
-    def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
-        return self.caller.list() if self.caller is not None else ()
 
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
         """Call another published tool through the same pipeline.
@@ -269,6 +271,7 @@ class CallContext(CallServices):
     @property
     def session_state(self) -> StateValues:
         """The values behind `get_state`: those of the session, or of this call if it has none."""
+        self.is_interactive = True
         if self._session_state is None:
             self._session_state = self.open_session_state()
         return self._session_state
@@ -317,11 +320,6 @@ class CallContext(CallServices):
                     if hold in self.holds:  # a thread may still ask after its call has ended
                         hold.resume()
 
-    def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed. May be called from any thread."""
-        if self.caller is not None:
-            self.caller.resource_updated(uri)
-
     async def _ask_one(self, question: Question, key: str | None, fallback: Any) -> Any:
         name = key or ""
         try:
@@ -365,10 +363,10 @@ class NestedContext(CallContext):
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        await self._outer.progress(progress, total, message)
+        await self._outer.progress(progress, total, self.filter_message(message))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        await self._outer.log(level, data, logger)
+        await self._outer.log(level, self.filter_message(data), logger)
 
     def open_session_state(self) -> StateValues:
         """Return the values of the outer call."""
@@ -376,6 +374,7 @@ class NestedContext(CallContext):
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once; the deadlines of the outer calls pause too."""
+        self.is_interactive = True
         with self.release_holds():
             return await self._outer.put(questions)
 

@@ -42,7 +42,7 @@ from mcp_bridge.settings.sections import (
     TaskSettings,
     ToolSearchSettings,
 )
-from mcp_bridge.settings.values import Duration, Size, Whole
+from mcp_bridge.settings.values import Annotation, Duration, Size, Whole
 
 M = TypeVar("M", bound=BaseModel)
 _WORKING_DIRS = ("cwd", "roots")
@@ -146,6 +146,11 @@ class ToolOverrideSettings(SettingsModel):
 
     title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
     description: str | None = Field(default=None, min_length=1, description="Another description of the tool.")
+    annotations: dict[Annotation, bool] = Field(
+        default={},
+        description="Annotations that you declare for the tool, such as `readOnlyHint: true`, for clients and "
+        "[policies](policies.md).",
+    )
     arguments: dict[str, ArgumentOverrideSettings] = Field(default={}, description="Changes to its arguments, by name.")
 
 
@@ -164,8 +169,8 @@ class SourceSettings(SettingsModel):
     )
     overrides: dict[str, ToolOverrideSettings] = Field(
         default={},
-        description="Changes to tools by their original names: another `title` or `description`, and `arguments` that "
-        "clients do not give, because they are `hidden` or have a fixed `value`.",
+        description="Changes to tools by their original names: another `title` or `description`, `annotations`, and "
+        "`arguments` that clients do not give, because they are `hidden` or have a fixed `value`.",
     )
     include: tuple[str, ...] = Field(
         default=(), description="Patterns (`*`, `?`) of the names of tools to publish. Default: all tools."
@@ -194,6 +199,18 @@ class SourceSettings(SettingsModel):
     )
 
 
+class PolicySettings(SettingsModel):
+    """A policy for calls."""
+
+    name: str = Field(min_length=1, description="The policy, such as `rate_limit`, or your own as `module:Name`.")
+    options: SkipJsonSchema[dict[str, Any]] = Field(
+        default={}, repr=False, description="Its options, not validated. See `parse_policy_options`."
+    )
+    origin: SkipJsonSchema[InstanceOf[Origin] | None] = Field(
+        default=None, repr=False, exclude=True, description="The place of the options in the settings file."
+    )
+
+
 class Settings(SettingsModel):
     """The settings file."""
 
@@ -206,6 +223,11 @@ class Settings(SettingsModel):
         default=None, description="Instructions for the model about the tools of this server as a whole."
     )
     sources: tuple[SourceSettings, ...] = Field(default=(), description="The sources of tools.")
+    policy: tuple[PolicySettings, ...] = Field(
+        default=(),
+        description="[Policies](policies.md) for calls. Each item is the name of a policy, or a mapping from its name "
+        "to its options.",
+    )
     limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
     http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
     shared: SharedSettings = Field(default=SharedSettings(), description="The server of `serve --shared`.")
@@ -265,7 +287,8 @@ class Settings(SettingsModel):
             self._directory = _get_directory(context)
             self._secrets, self._public = context.secrets, context.visible_secrets
         overrides = [source.model_dump(include={"overrides"}) for source in self.sources if source.overrides]
-        named = frozenset(find_secret_values([*(source.options for source in self.sources), *overrides]))
+        options = [*(source.options for source in self.sources), *(policy.options for policy in self.policy)]
+        named = frozenset(find_secret_values([*options, *overrides]))
         self._public -= named
         urls = (self.state.url, self.tasks.url if self.tasks is not None else None)
         passwords = {urlsplit(url).password or "" for url in urls if url is not None} - {""}

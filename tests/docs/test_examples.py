@@ -30,6 +30,7 @@ EXPECTED = {
     "limits.yaml": ["count", "shout", "temperature"],
     "names.yaml": ["first__count", "first__shout", "how_warm"],
     "openapi.yaml": ["add_book", "count", "get_book", "list_books", "shout", "temperature"],
+    "policies.yaml": ["count", "shout", "temperature"],
     "python.yaml": ["count", "shout", "temperature"],
     "skills.yaml": ["count", "shout", "temperature"],
     "state.yaml": ["count", "shout", "temperature"],
