@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
@@ -53,10 +54,14 @@ _INFO = ("name", "version", "title", "instructions")
 
 
 class AttachedSource(NamedTuple):
-    """A source, and the selection of its tools that is published, with their names."""
+    """A source, and the selection of its tools that is published, with their names.
+
+    `timeouts` are the time limits of tools that have their own, in seconds, by their original names.
+    """
 
     source: ToolSource
     selection: Selection = Selection()
+    timeouts: Mapping[str, float] = MappingProxyType({})
 
 
 class Bridge:

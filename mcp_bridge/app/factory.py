@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from mcp_bridge.contracts.extension import (
     OptionalMiddlewareSource,
     PinningSource,
     PrefixingOptions,
+    TimedOptions,
     ToolSource,
     WorkingDirSource,
 )
@@ -83,6 +86,7 @@ def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pi
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
+    tool_limits = {**_limit_time(sources, tool_limits), **tool_limits}
     governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
     return Pipeline(
         [middleware for source in governing for middleware in source.middleware],
@@ -94,6 +98,17 @@ def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pi
         tools=tool_limits,
         expose_errors=settings.expose_errors,
     )
+
+
+def _limit_time(sources: Iterable[AttachedSource], given: Mapping[str, ToolLimits]) -> dict[str, ToolLimits]:
+    """Return the limits of the tools that have a time limit of their own. Those that the settings give override it."""
+    limits = {}
+    for attached in sources:
+        for tool, timeout in attached.timeouts.items():
+            name = attached.selection.choose_name(tool)
+            own = next((limit for pattern, limit in given.items() if fnmatchcase(name, pattern)), ToolLimits())
+            limits[glob.escape(name)] = own if own.timeout is not None else own._replace(timeout=timeout)
+    return limits
 
 
 def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
@@ -249,7 +264,8 @@ def _attach_source(
         built.pin_definitions(settings.path)
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, watch=watch)
-    return AttachedSource(source=built, selection=selection)
+    timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}
+    return AttachedSource(source=built, selection=selection, timeouts=timeouts)
 
 
 def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:

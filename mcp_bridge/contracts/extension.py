@@ -8,7 +8,7 @@ adds texts to results is an `InjectingMiddleware`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -42,6 +42,14 @@ class PrefixingOptions(Protocol):
 
     def default_prefix(self, name: str) -> str:
         """Return the prefix for a source of this name."""
+
+
+@runtime_checkable
+class TimedOptions(Protocol):
+    """The options of a source whose tools may have time limits of their own."""
+
+    def list_timeouts(self) -> Mapping[str, float]:
+        """Return the time limits in seconds, by the original names of the tools."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from mcp_bridge.contracts.store import Store
 
 SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
+    "command": "mcp_bridge.sources.command.options:CommandOptions",
     "framework": "mcp_bridge.frameworks.options:FrameworkOptions",
     "mcp": "mcp_bridge.sources.upstream.options:UpstreamOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
