@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +69,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources))
     bridge = Bridge(
         registry,
-        sources,
+        [*sources, *_attach_chains(settings, sources, registry)],
         _build_identity(settings, watch=watch, private=private),
         _build_state(settings),
         drain=settings.limits.drain,
@@ -86,7 +85,13 @@ def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pi
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
-    tool_limits = {**_limit_time(sources, tool_limits), **tool_limits}
+    timeouts = {
+        attached.selection.choose_name(tool): timeout
+        for attached in sources
+        for tool, timeout in attached.timeouts.items()
+    }
+    timeouts |= {name: chain.timeout for name, chain in settings.chains.items() if chain.timeout is not None}
+    tool_limits = {**_limit_time(timeouts, tool_limits), **tool_limits}
     governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
     return Pipeline(
         [middleware for source in governing for middleware in source.middleware],
@@ -100,14 +105,14 @@ def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pi
     )
 
 
-def _limit_time(sources: Iterable[AttachedSource], given: Mapping[str, ToolLimits]) -> dict[str, ToolLimits]:
-    """Return the limits of the tools that have a time limit of their own. Those that the settings give override it."""
+def _limit_time(timeouts: Mapping[str, float], given: Mapping[str, ToolLimits]) -> dict[str, ToolLimits]:
+    """Return the limits of tools with a time limit of their own, by name. Those that the settings give override it."""
+    from glob import escape  # few sources have such tools
+
     limits = {}
-    for attached in sources:
-        for tool, timeout in attached.timeouts.items():
-            name = attached.selection.choose_name(tool)
-            own = next((limit for pattern, limit in given.items() if fnmatchcase(name, pattern)), ToolLimits())
-            limits[glob.escape(name)] = own if own.timeout is not None else own._replace(timeout=timeout)
+    for name, timeout in timeouts.items():
+        own = next((limit for pattern, limit in given.items() if fnmatchcase(name, pattern)), ToolLimits())
+        limits[escape(name)] = own if own.timeout is not None else own._replace(timeout=timeout)
     return limits
 
 
@@ -225,6 +230,20 @@ def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool
             raise _locate_error(source, ConfigError(f"two sources are named '{name}'", hint=hint))
         attached[name] = built
     return list(attached.values())
+
+
+def _attach_chains(
+    settings: Settings, sources: Iterable[AttachedSource], registry: ToolRegistry
+) -> Iterator[AttachedSource]:
+    """Yield the source of the chains in the settings, if there are any."""
+    if not settings.chains:
+        return
+    from mcp_bridge.sources.chains.source import NAME, ChainSource
+
+    if any(attached.source.name == NAME for attached in sources):
+        error = ConfigError(f"a source is named '{NAME}', like the chains of the settings", hint="Rename the source")
+        raise settings.add_location(error, "chains")
+    yield AttachedSource(source=ChainSource(settings.chains, registry, settings.add_location))
 
 
 def _attach_source(

@@ -95,6 +95,10 @@ def call_tool(options: CallOptions) -> None:
     if pairs and arguments is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
     data = _parse_json(arguments) if arguments is not None else None
+    if options.dry_run:
+        from mcp_bridge.cli.dry_run import show_plan
+
+        return show_plan(target, name, pairs, data, as_json=options.as_json, is_remote=address is not None)
     if address is not None:
         raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
     path = Path(target) if target is not None else None

@@ -95,6 +95,14 @@ class FileListingSource(Protocol):
         """Return the existing files and folders that it reads."""
 
 
+@runtime_checkable
+class DerivedSource(Protocol):
+    """A source whose tools are made of those of the other sources. It runs once these have published or failed."""
+
+    def set_absence_reporter(self, describe_absence: Callable[[str], str]) -> None:
+        """Use this function, which returns why a tool is missing, or an empty text; called before `run`."""
+
+
 class Stage(IntEnum):
     """The stage of a call at which a middleware runs, in the order of the pipeline."""
 

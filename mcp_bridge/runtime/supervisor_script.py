@@ -1,4 +1,4 @@
-"""The script that runs above each worker and child server: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
+"""The script above each worker and child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
 
 It imports the supervisor, whose compiled file Python keeps: a script itself is compiled at every start, which would
 take a tenth of the CPU time that a supervisor needs to start.

@@ -53,8 +53,8 @@ class CommandSource:
         system.env = await to_thread.run_sync(self._read_environment)
         programs = self._find_programs(system.env.get("PATH"), problems)
         if system.sandbox is not None:
-            files = {path for program in programs.values() for path in (program, os.path.realpath(program))}
-            system.sandbox = await self._open_sandbox(system.sandbox, sorted(files))
+            options = self._allow_files(system.sandbox, programs.values())
+            system.sandbox = await sandbox.probe(options, str(system.root), SANDBOX_MEMORY)
         async with own_tasks() as system.owner:
             found = [(entry, tool, programs[entry.name]) for entry, tool in self._tools if entry.name in programs]
             tools = [replace(entry, handler=replace(tool, program=program)) for entry, tool, program in found]
@@ -87,8 +87,9 @@ class CommandSource:
             problems.append(f"tool '{entry.name}' is not published: the program {program!r} {reason}")
         return found
 
-    async def _open_sandbox(self, options: SandboxOptions, programs: Iterable[str]) -> SandboxOptions:
-        """Return the options of a sandbox that can be made. Raises SourceError."""
+    def _allow_files(self, options: SandboxOptions, programs: Iterable[str]) -> SandboxOptions:
+        """Return the options of a sandbox in which the programs and the root can be read."""
         root = str(self._system.root)
         sandbox.warn_of_home(self.name, "root", [root])
-        return await sandbox.probe(replace(options, files=(*programs, root)), root, SANDBOX_MEMORY)
+        files = {path for program in programs for path in (program, os.path.realpath(program))}
+        return replace(options, files=(*sorted(files), root))
