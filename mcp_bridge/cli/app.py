@@ -13,6 +13,7 @@ import typer
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import export_options, options
+from mcp_bridge.cli.drafting.options import ImportCommandOptions
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -48,6 +49,7 @@ COMMANDS: Mapping[str, Command] = {
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
     "import": Command(options.ImportOptions, "importing:import_servers"),
+    "import-command": Command(ImportCommandOptions, "drafting.command:import_command"),
     "install": Command(options.InstallOptions, "install:install_server"),
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
@@ -84,7 +86,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "login"),
+        "Serve": ("init", "import", "import-command", "serve", "worker", "shared", "approvals", "approve", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),
