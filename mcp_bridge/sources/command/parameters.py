@@ -35,17 +35,14 @@ def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandPar
     In a mapping, `required` names the parameters without which the command cannot be built; of these, a schema without
     a default is required. Raises ValueError.
     """
-    if given.get("type") == "object" and isinstance(given.get("properties"), Mapping):
-        schema = dict(given)
-        parts = dict(given["properties"])
-    else:
-        parts = dict(given)
-        schema = {"type": "object", "additionalProperties": False}
-    paths = {name for name, part in parts.items() if _is_path(part)}
+    is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
+    parts = given["properties"] if is_schema else given
     properties = {name: _parse_property(name, part) for name, part in parts.items()}
     defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
-    if "required" not in schema and (names := [name for name in properties if name in required - defaults.keys()]):
+    schema = dict(given) if is_schema else {"type": "object", "additionalProperties": False}
+    if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
         schema["required"] = names
+    paths = {name for name, part in parts.items() if _is_path(part)}
     return CommandParameters({**schema, "properties": properties}, defaults, paths)
 
 

@@ -40,8 +40,8 @@ EXIT_NOT_EXECUTED = 127
 class ProgramOrder:
     """What to run. `limit` is the most bytes of output, `label` the name of the program for messages.
 
-    With `joins_stderr`, stderr is a part of the output. With `streams_output`, the lines of both are streamed, else
-    those of stderr.
+    With `joins_stderr`, stderr is a part of the output. `streams_output` and `streams_stderr` say whose lines are
+    streamed.
     """
 
     words: Sequence[str]
@@ -51,7 +51,8 @@ class ProgramOrder:
     stdin: str | None = None
     limit: int
     joins_stderr: bool = False
-    streams_output: bool = True
+    streams_output: bool = False
+    streams_stderr: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class ProgramExit:
 class ProgramRun:
     """One run of a program. `run` is its life, in a task of its own, so that its end cannot be interrupted.
 
-    `lines` has its lines while it runs.
+    `lines` has its lines while it runs; the caller closes it.
     """
 
     def __init__(self, order: ProgramOrder) -> None:
@@ -102,7 +103,6 @@ class ProgramRun:
         except CallError as error:
             self._problem = error
         finally:
-            self.lines.close()
             self._ended.set()
 
     async def _run_program(self) -> None:
@@ -174,14 +174,16 @@ class ProgramRun:
             self._stderr += data
             if len(self._stderr) > 2 * STDERR_TAIL:
                 del self._stderr[:-STDERR_TAIL]
-            self._stream_lines(splitter.feed(data))
-        self._stream_lines(splitter.finish())
+            if self._order.streams_stderr:
+                self._stream_lines(splitter.feed(data))
+        if self._order.streams_stderr:
+            self._stream_lines(splitter.finish())
 
     def _stream_lines(self, lines: Iterable[bytes | None]) -> None:
-        for line in lines:
-            if line is not None:
-                with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError):
-                    self._lines.send_nowait(line.decode(errors="replace").rstrip("\r"))
+        found = [line for line in lines if line is not None]  # all of them: a splitter keeps its state
+        with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError):
+            for line in found:
+                self._lines.send_nowait(line.decode(errors="replace").rstrip("\r"))
 
 
 async def _iterate(stream: ByteReceiveStream) -> AsyncIterator[bytes]:

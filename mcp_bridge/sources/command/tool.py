@@ -60,8 +60,9 @@ class CommandTool(PlanningHandler):
         run = ProgramRun(order)
         self.system.owner.spawn(run.run, cancel=run.cancel)
         try:
-            if self.streaming != "none":
-                await self._stream_lines(run, ctx)
+            with run.lines:
+                if self.streaming != "none":
+                    await self._stream_lines(run, ctx)
             ended = await run.wait()
         finally:
             run.cancel()
@@ -107,7 +108,8 @@ class CommandTool(PlanningHandler):
             stdin=None if self.stdin is None else "".join(fill_word(self.stdin, values)),
             limit=self.output.limit,
             joins_stderr=self.output.joins_stderr,
-            streams_output=self.output.is_text,
+            streams_output=self.streaming != "none" and self.output.is_text,
+            streams_stderr=self.streaming != "none",
         )
 
 
