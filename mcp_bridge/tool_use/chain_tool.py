@@ -54,7 +54,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
             await ctx.progress(number - 1, len(steps), step.tool_name)
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
-                step.store_output(result.output, context)
+                step.store_output(_read_output(result), context)
                 continue
             reason = _describe_failure(step, context, result)
             problem = f"Step {number} of {len(steps)} ('{step.tool_name}') failed: {reason}"
@@ -146,6 +146,12 @@ class ChainTool(CheckedHandler, PlanningHandler):
         if isinstance(self.output, str):
             return resolve_path(context, self.output)
         return {name: resolve_path(context, name) for name in self.output}
+
+
+def _read_output(result: ToolResult) -> Any:
+    """Return the output of a step: its text if the tool returns only content, as many other MCP servers do."""
+    texts = [block.text for block in result.content or () if isinstance(block, Text)]
+    return "\n".join(texts) if result.output is None and texts else result.output
 
 
 def _describe_failure(step: ChainStep, context: dict[str, Any], result: ToolResult) -> str:

@@ -7,8 +7,11 @@ import importlib
 import json
 import os
 import sys
+import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+_TYPES = {"int": "integer", "float": "float", "bool": "boolean", "Path": "path"}
 
 
 def find_command(value: Any) -> Any:
@@ -23,17 +26,34 @@ def find_command(value: Any) -> Any:
     return found[0] if len(found) == 1 else None
 
 
+def describe_type(parameter: Any) -> "tuple[str, list[str]]":
+    """Return the name of the type of a parameter, and its choices."""
+    kind = getattr(parameter, "type", None)
+    if kind is not None:
+        return getattr(kind, "name", "text"), [
+            str(getattr(each, "value", each)) for each in getattr(kind, "choices", ())
+        ]
+    annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", str)  # typer without click
+    if typing.get_origin(annotation) is typing.Literal:
+        return "choice", [str(each) for each in typing.get_args(annotation)]
+    for each in (annotation, *typing.get_args(annotation)):
+        if hasattr(each, "__members__"):
+            return "choice", [str(member.value) for member in each]
+        if isinstance(each, type) and each is not type(None):
+            return _TYPES.get(each.__name__, "text"), []
+    return "text", []
+
+
 def describe_parameter(parameter: Any) -> "dict[str, Any]":
     """Return what a draft needs to know about an option or argument."""
-    kind = parameter.type
+    kind, choices = describe_type(parameter)
     is_flag = bool(getattr(parameter, "is_flag", False) or getattr(parameter, "count", False))
-    choices = getattr(kind, "choices", None)
     return {
         "name": parameter.name,
         "options": list(parameter.opts) if parameter.param_type_name == "option" else [],
         "negations": list(parameter.secondary_opts),
-        "type": "flag" if is_flag else getattr(kind, "name", "text"),
-        "choices": [str(getattr(each, "value", each)) for each in choices] if choices else [],
+        "type": "flag" if is_flag else kind,
+        "choices": choices,
         "help": getattr(parameter, "help", None) or "",
         "nargs": parameter.nargs,
         "multiple": bool(getattr(parameter, "multiple", False)),

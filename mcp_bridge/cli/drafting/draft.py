@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,9 +82,9 @@ class DraftCommand:
 
     def build_tool(self) -> dict[str, Any]:
         """Build the entry of the tool in the settings."""
-        keys = list(_choose_keys(self.parameters))
-        options = [(key, one) for key, one in zip(keys, self.parameters, strict=True) if one.option]
-        arguments = [(key, one) for key, one in zip(keys, self.parameters, strict=True) if not one.option]
+        named = _choose_keys(sorted(self.parameters, key=lambda one: bool(one.option)))  # arguments choose first
+        arguments = [(key, one) for key, one in named if not one.option]
+        options = [(key, one) for key, one in named if one.option]
         command: list[Any] = [
             word.replace("{", "{{").replace("}", "}}") if "{" in word else word for word in self.words
         ]
@@ -94,7 +94,7 @@ class DraftCommand:
             command += one.build_parts(key)
         text = _shorten(self.description) or f"Runs {' '.join(self.names)}."
         tool: dict[str, Any] = {"description": text, "command": command}
-        if keys:
+        if named:
             tool["parameters"] = {key: one.build_schema() for key, one in [*options, *arguments]}
         return tool
 
@@ -134,17 +134,17 @@ _FLOW_DEPTH = 4
 """Below `tools`, a tool, and its `command` or `parameters`, each entry is on one line."""
 
 
-def _choose_keys(parameters: Iterable[DraftParameter]) -> Iterator[str]:
-    """Yield a valid name for each parameter, which no other one has."""
-    taken: set[str] = set()
+def _choose_keys(parameters: Iterable[DraftParameter]) -> list[tuple[str, DraftParameter]]:
+    """Return each parameter with a valid name, which no other one has."""
+    named: dict[str, DraftParameter] = {}
     for one in parameters:
         base = re.sub(r"[^a-z0-9]+", "_", one.name.lower()).strip("_") or "value"
         base = f"_{base}" if base[0].isdigit() else base
         key, number = base, 2
-        while key in taken:
+        while key in named:
             key, number = f"{base}_{number}", number + 1
-        taken.add(key)
-        yield key
+        named[key] = one
+    return list(named.items())
 
 
 def _shorten(text: str) -> str:

@@ -26,9 +26,8 @@ def parse_help(text: str, words: Sequence[str]) -> DraftCommand:
     """Draft a command from its help text. Raises ConfigError for a program that needs the name of a subcommand."""
     lines = text.expandtabs().splitlines()
     usage = _find_usage(lines, words)
-    options = list(_parse_options(lines))
     arguments, required = _parse_arguments(_split_groups(usage), lines, words)
-    options = [replace(one, is_required=one.option in required) for one in options]
+    options = [replace(one, is_required=not required.isdisjoint(flags)) for one, flags in _parse_options(lines)]
     return DraftCommand(
         words=words,
         description=_find_description(lines),
@@ -58,8 +57,8 @@ def _find_usage(lines: Sequence[str], words: Sequence[str]) -> str:
     return " ".join(found)
 
 
-def _parse_options(lines: Sequence[str]) -> Iterator[DraftParameter]:
-    """Yield the options, each once. A description may follow on more deeply indented lines."""
+def _parse_options(lines: Sequence[str]) -> Iterator[tuple[DraftParameter, set[str]]]:
+    """Yield the options, each once, and how they can be written. A description may follow on more indented lines."""
     seen: set[str] = set()
     for number, line in enumerate(lines):
         match = _OPTION_LINE.match(line)
@@ -78,7 +77,7 @@ def _parse_options(lines: Sequence[str]) -> Iterator[DraftParameter]:
         option = _parse_option(spec, " ".join(described))
         if option is not None and option.option not in seen:
             seen.add(option.option)
-            yield option
+            yield option, set(re.findall(r"--?\w[\w-]*", spec))
 
 
 def _parse_option(spec: str, description: str) -> DraftParameter | None:
@@ -208,12 +207,7 @@ def _find_description(lines: Sequence[str]) -> str:
         is_start = re.match(r"\s*(usage|or):", line, re.IGNORECASE) is not None
         is_usage = is_start or (is_usage and line.startswith(" "))
         text = line.strip()
-        if (
-            not is_usage
-            and text
-            and text[0] not in "-[<"
-            and " " in text
-            and (line[0] == " " or not text.endswith(":"))
-        ):
+        is_heading = line[:1] != " " and text.endswith((":", "options"))
+        if not is_usage and not is_heading and " " in text and text[0] not in "-[<":
             return text
     return ""
