@@ -17,7 +17,8 @@ from pydantic import BaseModel
 
 from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
 from mcp_bridge.registry.plugins import SOURCES, load_source_type
-from mcp_bridge.settings import build_json_schema, model, sections
+from mcp_bridge.settings import build_json_schema, chains, model, sections
+from mcp_bridge.sources.command.options import CommandToolSettings
 from mcp_bridge.wire.outcomes import TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -70,6 +71,10 @@ def settings_page() -> str:
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
         parts.append(_table(load_source_type(name), "sources[]."))
+        if name == "command":
+            parts.append(_table(CommandToolSettings, "sources[].tools.*."))
+    parts += ["## chains\n\n[Chains](chains.md) by their names.\n", _table(chains.ChainSettings, "chains.*.")]
+    parts += [_table(chains.ChainStepSettings, "chains.*.steps[].")]
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,
