@@ -40,16 +40,16 @@ class DraftParameter:
     takes_several: bool = False
     follows_dashes: bool = False
 
-    def build_schema(self) -> Any:
-        """Build the parameter of the settings."""
+    def write_schema(self) -> Any:
+        """Write the parameter as in the settings."""
         item: dict[str, Any] = {"enum": list(self.choices)} if self.choices else {"type": self.kind}
         if self.is_list:
             item = {"type": "array", "items": item} if self.choices else {"type": f"{self.kind}[]"}
         text = _shorten(self.description)
         return {**item, "description": text} if text else item.get("type", item) if len(item) == 1 else item
 
-    def build_parts(self, key: str) -> list[Any]:
-        """Build the parts of the command, in which the parameter is named `key`."""
+    def write_parts(self, key: str) -> list[Any]:
+        """Write the parts of the command, in which the parameter is named `key`."""
         value = f"{{{key}}}"
         if self.kind == "boolean":
             part = {"if": key, "add": self.option}
@@ -80,22 +80,22 @@ class DraftCommand:
         """The name of the tool."""
         return re.sub(r"[^A-Za-z0-9]+", "_", "_".join(self.names)).strip("_")[:64] or "command"
 
-    def build_tool(self) -> dict[str, Any]:
-        """Build the entry of the tool in the settings."""
+    def write_entry(self) -> dict[str, Any]:
+        """Write the entry of the tool in the settings."""
         named = _choose_keys(sorted(self.parameters, key=lambda one: bool(one.option)))  # arguments choose first
         arguments = [(key, one) for key, one in named if not one.option]
         options = [(key, one) for key, one in named if one.option]
         command: list[Any] = [
             word.replace("{", "{{").replace("}", "}}") if "{" in word else word for word in self.words
         ]
-        command += [part for key, one in options for part in one.build_parts(key)]
+        command += [part for key, one in options for part in one.write_parts(key)]
         for key, one in arguments:
             command += ["--"] if one.follows_dashes and "--" not in command else []
-            command += one.build_parts(key)
+            command += one.write_parts(key)
         text = _shorten(self.description) or f"Runs {' '.join(self.names)}."
         tool: dict[str, Any] = {"description": text, "command": command}
         if named:
-            tool["parameters"] = {key: one.build_schema() for key, one in [*options, *arguments]}
+            tool["parameters"] = {key: one.write_schema() for key, one in [*options, *arguments]}
         return tool
 
 
@@ -103,7 +103,7 @@ def render_settings(commands: Sequence[DraftCommand]) -> str:
     """Render a settings file with the tools of these commands, as YAML."""
     from ruamel.yaml import YAML
 
-    tools = {each.tool_name: each.build_tool() for each in commands}
+    tools = {each.tool_name: each.write_entry() for each in commands}
     source = {"type": "command", "name": commands[0].names[0], "tools": tools}
     yaml, text = YAML(), io.StringIO()
     yaml.indent(mapping=2, sequence=4, offset=2)

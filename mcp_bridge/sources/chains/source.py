@@ -108,14 +108,14 @@ class _ChainBuilder:
     def _build_chain(self, name: str, chain: ChainSettings) -> ToolEntry | None:
         steps = [_build_step(step) for step in chain.steps]
         problems = [
-            self._make_error(self._describe_missing(step.tool_name), name, "steps", number, "tool")
+            self._locate_problem(self._describe_missing(step.tool_name), name, "steps", number, "tool")
             for number, step in enumerate(steps)
             if self._find_tool(step.tool_name) is None
         ]
         schema = infer_input_schema(self._find_tool, steps) if chain.input_schema is None else chain.input_schema
         for problem in () if problems else find_wiring_problems(self._find_tool, steps, schema):
             key = ("input", problem.argument) if problem.argument is not None else ()
-            problems.append(self._make_error(problem.text, name, "steps", problem.step, *key))
+            problems.append(self._locate_problem(problem.text, name, "steps", problem.step, *key))
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None
@@ -134,7 +134,7 @@ class _ChainBuilder:
         names: Sequence[str] = [*self._registry.list_names(), *self._chains]
         return " ".join(filter(None, (str(make_not_found_error(tool, names)), self._describe_absence(tool))))
 
-    def _make_error(self, problem: str, *where: str | int) -> ConfigError:
+    def _locate_problem(self, problem: str, *where: str | int) -> ConfigError:
         return self._locate(ConfigError(problem.rstrip(".")), "chains", *where)
 
 

@@ -115,7 +115,7 @@ class CommandToolSettings(SettingsModel):
         """The standard input as a template."""
         return None if self.stdin is None else parse_word(self.stdin)
 
-    def build(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
+    def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
         """Build the tool and its handler, which has yet to find its program."""
         handler = CommandTool(
             program=self._template.program,
@@ -174,7 +174,7 @@ class CommandOptions(SettingsModel):
         """Build the source. `watch` has no effect: the settings do not change while the server runs."""
         root = (directory / Path(self.root).expanduser()).resolve()
         system = CommandSystem(root=root, env=self.env, sandbox=self._build_sandbox(directory))
-        tools = [settings.build(tool, system) for tool, settings in self.tools.items()]
+        tools = [settings.build_command(tool, system) for tool, settings in self.tools.items()]
         return CommandSource(name, tools, system, folder=directory)
 
     def _build_sandbox(self, directory: Path) -> SandboxOptions | None:

@@ -52,20 +52,22 @@ class CommandOutput:
         """Build the result of a program that has ended. `root` is the folder that its files have to be in."""
         meta = {EXIT_CODE: ended.code}
         if ended.code not in self.exit_codes:
-            return _fail(self._describe_failure(ended, label), meta)
+            return _make_failed_result(self._describe_failure(ended, label), meta)
         try:
             output = self._read_output(ended.output, label)
         except (ValueError, RecursionError) as error:
             start = ended.output[:_START].decode(errors="replace")
             text = f"The program '{label}' has succeeded, but its output is not JSON: {error}. It begins with: {start}"
-            return _fail(text, meta)
+            return _make_failed_result(text, meta)
         content = [output] if isinstance(output, Content) else []
         if self.files:
             try:
                 files = _read_files(self.files, directory, root, self.limit, label)
             except (OSError, ValueError) as error:
                 problem = error.strerror if isinstance(error, OSError) else error
-                return _fail(f"The program '{label}' has succeeded, but its file cannot be read: {problem}", meta)
+                return _make_failed_result(
+                    f"The program '{label}' has succeeded, but its file cannot be read: {problem}", meta
+                )
             content = [*(content or ([Text(str(output))] if output else [])), *files]
         meta = meta if ended.code else {}
         if content:
@@ -105,7 +107,7 @@ def make_content(data: bytes, media_type: str, uri: str) -> Content:
     return EmbeddedResource(uri, text, media_type)
 
 
-def _fail(text: str, meta: Mapping[str, Any]) -> ToolResult:
+def _make_failed_result(text: str, meta: Mapping[str, Any]) -> ToolResult:
     return ToolResult(success=False, error=text, code="command_failed", meta=meta)
 
 

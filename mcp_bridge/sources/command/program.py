@@ -86,7 +86,7 @@ class ProgramRun:
         """End the program: SIGTERM, and SIGKILL after a second."""
         self._scope.cancel()
 
-    async def wait(self) -> ProgramExit:
+    async def wait_for_exit(self) -> ProgramExit:
         """Wait until the program has ended. Raises CallError if it could not run, or had to be ended."""
         await self._ended.wait()
         if self._problem is not None:

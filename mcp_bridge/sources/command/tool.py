@@ -63,7 +63,7 @@ class CommandTool(PlanningHandler):
             with run.lines:
                 if self.streaming != "none":
                     await self._stream_lines(run, ctx)
-            ended = await run.wait()
+            ended = await run.wait_for_exit()
         finally:
             run.cancel()
         return self.output.build_result(ended, order.label, order.directory, self.system.root)
