@@ -30,25 +30,32 @@ _COMPLETION = ("--install-completion", "--show-completion")
 
 
 class EntryPoint(NamedTuple):
-    """The function that a Python program runs, and its interpreter. `used` words of the command name the program."""
+    """The function that a Python program runs, and its interpreter.
+
+    `used` words of the command name the program. `folder` is where Python looks for modules first.
+    """
 
     python: str
     module: str
     attribute: str
     used: int = 1
+    folder: str | None = None
 
 
 def find_entry_point(words: Sequence[str], program: str) -> EntryPoint | None:
     """Return what a console script, or `python -m MODULE`, runs; None if it is another program."""
     if _PYTHON.fullmatch(os.path.basename(words[0])):
         return _find_module_entry(program, words[2]) if words[1:2] == ["-m"] and len(words) > 2 else None
-    with open(program, "rb") as file:
-        text = file.read(_START).decode(errors="replace")
+    try:
+        with open(program, "rb") as file:
+            text = file.read(_START).decode(errors="replace")
+    except OSError:
+        return None
     interpreter = _SHEBANG.match(text) or _EXEC.search(text)
     imported, called = _IMPORT.search(text), _CALL.search(text)
     if interpreter is None or imported is None or called is None or called[1].split(".")[0] != imported[2]:
         return None
-    return EntryPoint(interpreter[1], imported[1], called[1])
+    return EntryPoint(interpreter[1], imported[1], called[1], folder=os.path.dirname(program) or None)
 
 
 def _find_module_entry(python: str, module: str) -> EntryPoint | None:
@@ -67,8 +74,9 @@ def _find_module_entry(python: str, module: str) -> EntryPoint | None:
                 origin = f"{module}.{node.module or ''}".rstrip(".") if node.level else node.module or ""
                 found = [alias.name] if name in called else []
             else:
-                origin, found = alias.name, [each.removeprefix(f"{name}.") for each in called if each.startswith(name)]
-            if found and origin != "sys":
+                prefix = f"{name}."
+                origin, found = alias.name, [each.removeprefix(prefix) for each in called if each.startswith(prefix)]
+            if found and origin.partition(".")[0] == module.partition(".")[0]:
                 return EntryPoint(python, origin, found[0], used=3)
     return None
 
@@ -76,7 +84,7 @@ def _find_module_entry(python: str, module: str) -> EntryPoint | None:
 def draft_click_commands(words: Sequence[str], entry: EntryPoint) -> list[DraftCommand]:
     """Draft the commands of a program; none if it is not made with click or typer. Raises ConfigError."""
     command = [entry.python, "-c", _SCRIPT.read_text("utf-8"), entry.module, entry.attribute, *words[entry.used :]]
-    done = _run_python(command)
+    done = _run_python(command, entry.folder)
     described = json.loads(done.stdout or b"{}") if done is not None else {}
     if "problem" in described:
         raise ConfigError(described["problem"], where=words[0], hint="Name one of its commands")
@@ -84,11 +92,11 @@ def draft_click_commands(words: Sequence[str], entry: EntryPoint) -> list[DraftC
     return [_draft_command([*program, *each["words"]], each) for each in described.get("commands", ())]
 
 
-def _run_python(command: Sequence[str]) -> subprocess.CompletedProcess[bytes] | None:
+def _run_python(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[bytes] | None:
     """Run the interpreter of a program; return None if it fails."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(  # noqa: S603 - the user's own program, without a shell
-            command, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=True
+            command, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=True, cwd=folder
         )
     return None
 

@@ -11,6 +11,8 @@ from typing import Any
 
 _DESCRIPTION = 300
 """The most characters of the description of a parameter, and of a command."""
+_FLOW_DEPTH = 4
+"""Below `tools`, a tool, and its `command` or `parameters`, each entry is on one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,8 @@ class DraftParameter:
         name: Its name as the program writes it, without dashes.
         option: How it is written, such as `--name` or `-n`; empty for an argument.
         negation: The option that switches it off.
-        kind: The type of its value.
+        kind: The type of its value, or of the items of a list.
+        choices: The values that it can have, if they are known.
         is_list: Whether it can be given several times.
         is_joined: Whether the value follows the option after `=`.
         takes_several: Whether one option takes all the values of a list.
@@ -85,9 +88,7 @@ class DraftCommand:
         named = _choose_keys(sorted(self.parameters, key=lambda one: bool(one.option)))  # arguments choose first
         arguments = [(key, one) for key, one in named if not one.option]
         options = [(key, one) for key, one in named if one.option]
-        command: list[Any] = [
-            word.replace("{", "{{").replace("}", "}}") if "{" in word else word for word in self.words
-        ]
+        command: list[Any] = [*self.words]
         command += [part for key, one in options for part in one.write_parts(key)]
         for key, one in arguments:
             command += ["--"] if one.follows_dashes and "--" not in command else []
@@ -128,10 +129,6 @@ def _style(value: Any, depth: int = 0) -> Any:
     if depth >= _FLOW_DEPTH:
         styled.fa.set_flow_style()
     return styled
-
-
-_FLOW_DEPTH = 4
-"""Below `tools`, a tool, and its `command` or `parameters`, each entry is on one line."""
 
 
 def _choose_keys(parameters: Iterable[DraftParameter]) -> list[tuple[str, DraftParameter]]:

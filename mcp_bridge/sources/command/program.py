@@ -203,8 +203,9 @@ async def _end_process(process: Process) -> None:
         process_group.terminate_supervisor(process.pid)
         with anyio.move_on_after(KILL_TIMEOUT):
             await process.wait()
-    process_group.kill_group(process.pid)
-    await process.wait()
+    if process.returncode is None:
+        process_group.kill_group(process.pid)
+        await process.wait()
     await process.aclose()
 
 
