@@ -18,7 +18,8 @@ from pydantic import BaseModel
 from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
 from mcp_bridge.middleware.selection import SelectionOptions, ToolSelectionOptions
 from mcp_bridge.registry.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
-from mcp_bridge.settings import build_json_schema, model, sections
+from mcp_bridge.settings import build_json_schema, chains, model, sections
+from mcp_bridge.sources.command.options import CommandToolSettings
 from mcp_bridge.wire.outcomes import TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -72,6 +73,8 @@ def settings_page() -> str:
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
         parts.append(_table(load_source_type(name), "sources[]."))
+        if name == "command":
+            parts.append(_table(CommandToolSettings, "sources[].tools.*."))
     parts += [POLICY_HEAD, _table(SelectionOptions, "policy[].*.")]
     for name in POLICIES:
         options = load_policy_type(name)
@@ -79,6 +82,8 @@ def settings_page() -> str:
         if options.model_fields.keys() - SelectionOptions.model_fields.keys():
             shared = SelectionOptions.model_fields if issubclass(options, ToolSelectionOptions) else ()
             parts.append(_table(options, f"policy[].{name}.", without=shared))
+    parts += ["## chains\n\n[Chains](chains.md) by their names.\n", _table(chains.ChainSettings, "chains.*.")]
+    parts += [_table(chains.ChainStepSettings, "chains.*.steps[].")]
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,

@@ -6,15 +6,18 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
+from mcp_bridge.app.entry_checks import check_resource, check_resource_template, check_schemas, select_valid
 from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import (
     ConnectingSource,
     CredentialSource,
+    DerivedSource,
     NotifyingSource,
     PinningSource,
     ReportingSource,
@@ -25,7 +28,6 @@ from mcp_bridge.contracts.extension import (
 from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import Lifespan, ServerInfo
 from mcp_bridge.contracts.source_status import SourceState
 from mcp_bridge.contracts.state import State
@@ -34,8 +36,6 @@ from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
-from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.plain_schemas import is_plain
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.bridge")
 
-T = TypeVar("T")
 MAX_INSTRUCTIONS = 16 * 1024
 """The most characters of the instructions of several sources together."""
 _STATE_INTERVAL = 0.05
@@ -53,10 +52,14 @@ _INFO = ("name", "version", "title", "instructions")
 
 
 class AttachedSource(NamedTuple):
-    """A source, and the selection of its tools that is published, with their names."""
+    """A source, and the selection of its tools that is published, with their names.
+
+    `timeouts` are the time limits of tools that have their own, in seconds, by their original names.
+    """
 
     source: ToolSource
     selection: Selection = Selection()
+    timeouts: Mapping[str, float] = MappingProxyType({})
 
 
 class Bridge:
@@ -97,6 +100,8 @@ class Bridge:
         self._running = {attached.source.name for attached in sources}
         self._pending = {attached.source.name for attached in sources}
         self._started = anyio.Event()
+        self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
+        self._others_started = anyio.Event()
         self.status = BridgeStatus(
             self.registry, [attached.source for attached in sources], self.problems, self._pending
         )
@@ -107,6 +112,8 @@ class Bridge:
                 self.registry.subscriptions.attach(attached.source)
             if isinstance(attached.source, CredentialSource):
                 attached.source.set_secret_listener(self.hide_secrets)
+            if isinstance(attached.source, DerivedSource):
+                attached.source.set_absence_reporter(self._describe_absence)
             if isinstance(attached.source, ConnectingSource):
                 self.registry.add_list_listener(attached.source.request_attempt)
 
@@ -197,8 +204,7 @@ class Bridge:
                 tasks.start_soon(self._run_source, attached)
             for task in self._background if serving else ():
                 tasks.start_soon(task)
-            if not self._pending:
-                self._started.set()
+            self._report_started()
             try:
                 yield
             except Exception as error:  # only the block can raise: keep the task group from wrapping its error
@@ -257,8 +263,10 @@ class Bridge:
         Other sources, which may be slow, are not waited for. Raises ConfigError if two tools have the same name.
         """
         owners = {
-            source.name for source, selection in self._sources if not selection.prefix or selection.may_publish(name)
+            source.name for source, selection, _ in self._sources if not selection.prefix or selection.may_publish(name)
         }
+        if any(isinstance(source, DerivedSource) for source in self.sources):  # its tools need those of all sources
+            owners |= self._running
         while owners & self._pending or (name not in self.registry and self._is_any_starting(owners)):  # noqa: ASYNC110
             await anyio.sleep(_STATE_INTERVAL)
         if self._rejection is not None:
@@ -270,13 +278,19 @@ class Bridge:
 
     async def _explain_missing(self, name: str) -> str:
         """Wait until the source that may have a tool has tried to connect. Return why it has no tools at all."""
-        for source, selection in self._sources:
+        for source, selection, _ in self._sources:
             if not isinstance(source, ReportingSource) or not selection.may_publish(name):
                 continue
             if isinstance(source, ConnectingSource):
                 source.request_attempt()
             with anyio.move_on_after(MISSING_PATIENCE):
                 await source.wait_for_attempt()
+        return self._describe_absence(name)
+
+    def _describe_absence(self, name: str) -> str:
+        for source, selection, _ in self._sources:
+            if not isinstance(source, ReportingSource) or not selection.may_publish(name):
+                continue
             has_tools = any(entry.owner == source.name for entry in self.registry.list_with_unlisted())
             if source.status.state is not SourceState.READY and not has_tools:
                 return source.status.describe_absence(source.name)
@@ -290,6 +304,8 @@ class Bridge:
     async def _run_source(self, attached: AttachedSource) -> None:
         # An error of a source removes its own tools and affects nothing else.
         name = attached.source.name
+        if name in self._derived:
+            await self._others_started.wait()
         try:
             await attached.source.run(lambda offer: self._publish(attached, offer))
         except Exception as error:
@@ -306,9 +322,9 @@ class Bridge:
     def _publish(self, attached: AttachedSource, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
-        tools = _select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
-        resources = _select_valid(offer.resources, _check_uri, problems)
-        templates = _select_valid(offer.templates, _check_template, problems)
+        tools = select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
+        resources = select_valid(offer.resources, check_resource, problems)
+        templates = select_valid(offer.templates, check_resource_template, problems)
         prompts = selection.select_prompts(offer.prompts)
         left_out = problems if offer.partial else None
         try:
@@ -338,7 +354,7 @@ class Bridge:
         if entry.name in self.identity.listing.built_in:
             advice = "Give the source a prefix, or the tool an alias"
             return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
-        return _check_schemas(entry)
+        return check_schemas(entry)
 
     def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
         """Apply what a source declares about the server; the settings take precedence."""
@@ -361,6 +377,11 @@ class Bridge:
 
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
+        self._report_started()
+
+    def _report_started(self) -> None:
+        if self._pending <= self._derived:
+            self._others_started.set()
         if not self._pending:
             self._started.set()
 
@@ -371,43 +392,3 @@ def _join_instructions(texts: Sequence[str]) -> str | None:
         share = MAX_INSTRUCTIONS // len(texts)
         texts = [text if len(text) <= share else f"{text[:share]} [truncated]" for text in texts]
     return "\n\n".join(texts) or None
-
-
-def _select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
-    """Select the entries that can be published, and add the problems of the others to `problems`."""
-    valid = []
-    for entry in entries:
-        found = check(entry)
-        problems += found
-        if not found:
-            valid.append(entry)
-    return valid
-
-
-def _check_schemas(entry: ToolEntry) -> list[str]:
-    # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
-    sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    problems = [f"{side} schema {problem}" for side, schema in sides for problem in _check_schema(schema)]
-    problems = problems or [f"input schema {problem}" for problem in check_headers(entry.input_schema)]
-    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
-
-
-def _check_schema(schema: Any) -> list[str]:
-    if is_plain(schema):
-        return []
-    from mcp_bridge.schema.validator import check_schema  # plain schemas need no validator
-
-    return check_schema(schema)
-
-
-def _check_uri(entry: ResourceEntry) -> list[str]:
-    from mcp_bridge.schema.uri_templates import check_uri
-
-    return [f"resource '{entry.uri}' is not published: {problem}" for problem in check_uri(entry.uri)]
-
-
-def _check_template(entry: ResourceTemplate) -> list[str]:
-    from mcp_bridge.schema.uri_templates import check_template
-
-    head = f"resource template '{entry.uri_template}' is not published"
-    return [f"{head}: {problem}" for problem in check_template(entry.uri_template)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.app.tool_limits import collect_tool_limits
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import (
     ApprovalSource,
@@ -17,6 +18,7 @@ from mcp_bridge.contracts.extension import (
     OptionalMiddlewareSource,
     PinningSource,
     PrefixingOptions,
+    TimedOptions,
     ToolSource,
     WorkingDirSource,
 )
@@ -27,7 +29,7 @@ from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import MEMORY, TaskOptions, ToolTasks
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
-from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
+from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.registry.plugins import load_source_type, make_store
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
@@ -71,12 +73,12 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     sources = _attach_sources(settings, notify_update, shared, watch=watch)
     redactor = Redactor()
     middleware = _gather_middleware(settings, sources, redactor)
-    registry = ToolRegistry(pipeline=_build_pipeline(settings, middleware, redactor))
+    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
     policies = [each for each in middleware if isinstance(each, Policy)]
     approvals = _connect_approvals(settings, [*(attached.source for attached in sources), *policies])
     bridge = Bridge(
         registry,
-        sources,
+        [*sources, *_attach_chains(settings, sources, registry)],
         _build_identity(settings, watch=watch, private=private),
         state,
         drain=settings.limits.drain,
@@ -100,11 +102,13 @@ def _gather_middleware(
     return add_policies(middleware, settings, redactor)
 
 
-def _build_pipeline(settings: Settings, middleware: Sequence[Middleware | Policy], redactor: Redactor) -> Pipeline:
+def _build_pipeline(
+    settings: Settings,
+    sources: Iterable[AttachedSource],
+    middleware: Sequence[Middleware | Policy],
+    redactor: Redactor,
+) -> Pipeline:
     limits = settings.limits
-    tool_limits = {
-        name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
-    }
     pipeline = Pipeline(
         middleware,
         timeout=limits.timeout,
@@ -112,7 +116,7 @@ def _build_pipeline(settings: Settings, middleware: Sequence[Middleware | Policy
         concurrency=limits.concurrency,
         queue=limits.queue,
         arguments=SizeLimits(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
-        tools=tool_limits,
+        tools=collect_tool_limits(settings, sources),
         expose_errors=settings.expose_errors,
     )
     pipeline.redactor = redactor
@@ -242,6 +246,20 @@ def _attach_sources(
     return list(attached.values())
 
 
+def _attach_chains(
+    settings: Settings, sources: Iterable[AttachedSource], registry: ToolRegistry
+) -> Iterator[AttachedSource]:
+    """Yield the source of the chains in the settings, if there are any."""
+    if not settings.chains:
+        return
+    from mcp_bridge.sources.chains.source import NAME, ChainSource
+
+    if any(attached.source.name == NAME for attached in sources):
+        error = ConfigError(f"a source is named '{NAME}', like the chains of the settings", hint="Rename the source")
+        raise settings.add_location(error, "chains")
+    yield AttachedSource(source=ChainSource(settings.chains, registry, settings.add_location))
+
+
 def _attach_source(
     source: SourceSettings, settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
 ) -> AttachedSource:
@@ -279,7 +297,8 @@ def _attach_source(
         built.pin_definitions(settings.path, store)
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, watch=watch)
-    return AttachedSource(source=built, selection=selection)
+    timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}
+    return AttachedSource(source=built, selection=selection, timeouts=timeouts)
 
 
 def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:

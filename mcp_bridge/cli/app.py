@@ -13,6 +13,7 @@ import typer
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import export_options, import_options, options, policy_options
+from mcp_bridge.cli.drafting.options import ImportCommandOptions
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -50,6 +51,7 @@ COMMANDS: Mapping[str, Command] = {
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
     "import": Command(import_options.ImportOptions, "importing:import_servers"),
     "import-openapi": Command(import_options.OpenApiImportOptions, "openapi_import:import_document"),
+    "import-command": Command(ImportCommandOptions, "drafting.command:import_command"),
     "install": Command(options.InstallOptions, "install:install_server"),
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
@@ -86,7 +88,18 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "import-openapi", "serve", "worker", "shared", "approvals", "approve", "login"),
+        "Serve": (
+            "init",
+            "import",
+            "import-openapi",
+            "import-command",
+            "serve",
+            "worker",
+            "shared",
+            "approvals",
+            "approve",
+            "login",
+        ),
         "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

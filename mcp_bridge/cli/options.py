@@ -93,6 +93,9 @@ class CallOptions:
     command: CommandOption = None
     token_env: TokenOption = None
     arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show the steps of a chain, or the command line of a command, and run nothing.")
+    ] = False
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 

@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.schema.type_sets import ANY_TYPE, get_type, list_types, resolve_reference
 
 PAIRS_HINT = "Use key=value for text and numbers, key:=JSON for anything else, or --arguments with one JSON object"
-_ANY = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 def format_parameters(schema: Mapping[str, Any]) -> str:
     """Format the parameters of a tool: `item: string, amount: integer = 1, note?: string`."""
     required = schema.get("required") or ()
     return ", ".join(
-        _format_parameter(name, _resolve_reference(given, schema), name in required)
+        _format_parameter(name, resolve_reference(given, schema), name in required)
         for name, given in _get_properties(schema).items()
     )
 
@@ -28,7 +27,7 @@ def _format_parameter(name: str, schema: Mapping[str, Any], is_required: bool) -
         kind = "|".join(map(_format_json, values))
     else:
         types = list_types(schema, schema)
-        kind = "any" if types >= _ANY else "|".join(sorted(types - {"null"} or types))
+        kind = "any" if types >= ANY_TYPE else "|".join(sorted(types - {"null"} or types))
     if schema.get("default") is not None:
         return f"{name}: {kind} = {_format_json(schema['default'])}"
     return f"{name}{'' if is_required else '?'}: {kind}"
@@ -76,25 +75,11 @@ def parse_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, An
     return arguments
 
 
-def list_types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    """List the JSON types that a schema allows; all of them if it does not say. `root` has the definitions."""
-    schema = _resolve_reference(schema, root)
-    kind = schema.get("type")
-    if isinstance(kind, str | list):
-        return frozenset([kind] if isinstance(kind, str) else kind) & _ANY
-    if isinstance(values := schema.get("enum", [schema["const"]] if "const" in schema else None), list):
-        return frozenset(map(_get_type, values))
-    choices = schema.get("anyOf") or schema.get("oneOf")
-    if isinstance(choices, list):
-        return frozenset(kind for choice in choices for kind in list_types(choice, root))
-    return _ANY
-
-
 def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
     """Find the schema of the items of a list, which may be one of several alternatives."""
-    schema = _resolve_reference(schema, root)
+    schema = resolve_reference(schema, root)
     for choice in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
-        if "items" in (found := _resolve_reference(choice, root)):
+        if "items" in (found := resolve_reference(choice, root)):
             return found["items"]
     return {}
 
@@ -104,16 +89,6 @@ def _get_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _resolve_reference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema, or the definition of the same document that it refers to."""
-    if not isinstance(schema, Mapping):
-        return {}
-    section, _, name = str(schema.get("$ref", "")).removeprefix("#/").partition("/")
-    definitions = root.get(section)
-    found = definitions.get(name) if name and isinstance(definitions, Mapping) else None
-    return {**found, **schema} if isinstance(found, Mapping) and "$ref" not in found else schema
-
-
 def _parse_value(text: str, types: frozenset[str]) -> Any:
     if types <= {"string"}:
         return text
@@ -121,7 +96,7 @@ def _parse_value(text: str, types: frozenset[str]) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    kind = _get_type(value)
+    kind = get_type(value)
     fits = kind in types or (kind == "integer" and "number" in types)
     return text if "string" in types and not fits else value
 
@@ -131,10 +106,6 @@ def _parse_json(pair: str, text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ConfigError(f"'{pair}' has invalid JSON: {error}", where="arguments", hint=PAIRS_HINT) from error
-
-
-def _get_type(value: Any) -> str:
-    return _TYPES.get(type(value), "null")
 
 
 def _format_json(value: Any) -> str:

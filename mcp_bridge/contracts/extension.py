@@ -8,7 +8,7 @@ adds texts to results is an `InjectingMiddleware`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -43,6 +43,14 @@ class PrefixingOptions(Protocol):
 
     def default_prefix(self, name: str) -> str:
         """Return the prefix for a source of this name."""
+
+
+@runtime_checkable
+class TimedOptions(Protocol):
+    """The options of a source whose tools may have time limits of their own."""
+
+    def list_timeouts(self) -> Mapping[str, float]:
+        """Return the time limits in seconds, by the original names of the tools."""
 
 
 @runtime_checkable
@@ -86,6 +94,14 @@ class FileListingSource(Protocol):
 
     def list_files(self) -> Sequence[Path]:
         """Return the existing files and folders that it reads."""
+
+
+@runtime_checkable
+class DerivedSource(Protocol):
+    """A source whose tools are made of those of the other sources. It runs once these have published or failed."""
+
+    def set_absence_reporter(self, describe_absence: Callable[[str], str]) -> None:
+        """Use this function, which returns why a tool is missing, or an empty text; called before `run`."""
 
 
 class Stage(IntEnum):

@@ -7,7 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.question import Question
@@ -32,6 +32,26 @@ class CheckedHandler(ABC):
     @abstractmethod
     def list_problems(self) -> Sequence[str]:
         """List why every call will fail; empty if calls can succeed."""
+
+
+class PlannedCall(NamedTuple):
+    """A step of a call that would be run: what it runs, such as a tool or a command line, and with what."""
+
+    action: str
+    arguments: Mapping[str, Any]
+
+
+class PlanningHandler(ABC):
+    """A handler that knows what a call would run.
+
+    A class to inherit from, because objects of other packages may have any attribute.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def plan_call(self, data: Any) -> Sequence[PlannedCall]:
+        """Return what a call with valid arguments would run, without running it. Raises InvalidArguments."""
 
 
 def find_handler_problems(handler: object) -> Sequence[str]:

@@ -11,6 +11,7 @@ from mcp_bridge.contracts.store import Store
 
 SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
+    "command": "mcp_bridge.sources.command.options:CommandOptions",
     "framework": "mcp_bridge.frameworks.options:FrameworkOptions",
     "mcp": "mcp_bridge.sources.upstream.options:UpstreamOptions",
     "openapi": "mcp_bridge.sources.openapi.options:OpenApiOptions",

@@ -46,7 +46,11 @@ class Selection(NamedTuple):
                     if problems is not None:
                         problems.append(f"overrides: tool '{given.name}' is not published: {error}")
                     continue
-                yield replace(entry, name=self.alias.get(entry.name, self._add_prefix(entry.name)), owner=owner)
+                yield replace(entry, name=self.choose_name(entry.name), owner=owner)
+
+    def choose_name(self, name: str) -> str:
+        """Return the published name of a tool."""
+        return self.alias.get(name, self._add_prefix(name))
 
     def select_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
         """Yield the prompts with their published names. Patterns, tags and aliases apply to tools only."""

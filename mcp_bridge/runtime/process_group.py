@@ -18,14 +18,15 @@ def build_environment(*named: str) -> dict[str, str]:
     return {name: os.environ[name] for name in (*_USUAL_VARIABLES, *named) if name in os.environ}
 
 
-def wrap_command(command: Sequence[str], *, grace: float = 0.0) -> list[str]:
+def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) -> list[str]:
     """Return the command below a supervisor, which ends all that it starts when it, or this process, has gone.
 
-    `grace` is how many seconds the processes have between SIGTERM and SIGKILL.
+    `grace` is how many seconds the processes have between SIGTERM and SIGKILL. `stdin` is an inherited descriptor for
+    the input of the command, where that does not end with this process.
     """
     if sys.platform == "win32":
         return list(command)
-    return [sys.executable, "-I", "-S", supervisor_script.__file__, f"{grace:g}", *command]
+    return [sys.executable, "-I", "-S", supervisor_script.__file__, f"{grace:g}:{stdin}", *command]
 
 
 def terminate_supervisor(pid: int) -> None:

@@ -175,14 +175,16 @@ def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
     os._exit(0)
 
 
-def supervise_worker(command: list[str], grace: float) -> NoReturn:
+def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoReturn:
     """Run a command until it ends or the server closes standard input; then end all that it has started.
 
-    `grace` is how many seconds these processes have between SIGTERM and SIGKILL.
+    `grace` is how many seconds these processes have between SIGTERM and SIGKILL. `stdin` is the descriptor of the
+    command's input, if that is another one.
 
     The input belongs to the worker. It is never read here, but its hang-up is seen.
     """
-    _close_descriptors()  # event loops may pass on more than the standard streams; the worker's output would never end
+    # Event loops may pass on more than the standard streams; the worker's output would never end.
+    _close_descriptors(besides=stdin)
     wakeup, write_end = os.pipe()
     for end in (wakeup, write_end):
         os.set_blocking(end, False)
@@ -191,6 +193,10 @@ def supervise_worker(command: list[str], grace: float) -> NoReturn:
         signal.signal(number, lambda *_: None)  # received through the wake-up descriptor
     _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
     worker = os.fork()
+    if not worker and stdin:
+        os.dup2(stdin, 0)
+    if stdin:
+        os.close(stdin)
     if not worker:
         _exec_worker(command)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -310,10 +316,10 @@ def _release_streams() -> None:
     _close_descriptors()
 
 
-def _close_descriptors() -> None:
+def _close_descriptors(besides: int = 0) -> None:
     for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
         with contextlib.suppress(OSError):
-            if int(name) > 2:
+            if int(name) > 2 and int(name) != besides:
                 os.close(int(name))
 
 

@@ -1,4 +1,4 @@
-"""The script that runs above each worker and child server: `python -I -S supervisor_script.py GRACE COMMAND...`.
+"""The script above each worker and child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
 
 It imports the supervisor, whose compiled file Python keeps: a script itself is compiled at every start, which would
 take a tenth of the CPU time that a supervisor needs to start.
@@ -10,4 +10,5 @@ if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/")[0])  # last, so that it hides no module of Python
     from supervisor import supervise_worker  # type: ignore[import-not-found]
 
-    supervise_worker(sys.argv[2:], float(sys.argv[1]))
+    grace, _, stdin = sys.argv[1].partition(":")
+    supervise_worker(sys.argv[2:], float(grace), int(stdin or 0))

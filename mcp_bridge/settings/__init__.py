@@ -26,9 +26,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "Document", "Duration", "HttpSettings", "LimitSettings", "PolicySettings", "SessionIdle", "SessionLimit", "Settings",
-    "SettingsModel", "Size", "SourceSettings", "StateSettings", "Whole", "build_json_schema", "expand", "load", "parse",
-    "parse_options", "parse_policy_options", "prepare", "read_document",
+    "Document", "Duration", "HttpSettings", "LimitSettings", "PolicySettings", "SessionIdle", "SessionLimit",
+    "Settings", "SettingsModel", "Size", "SourceSettings", "StateSettings", "Whole", "build_json_schema", "expand",
+    "load", "parse", "parse_options", "parse_policy_options", "prepare", "read_document",
 ]  # fmt: skip
 
 __getattr__ = make_lazy_getattr(__name__, _MODULES)

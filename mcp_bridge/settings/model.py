@@ -1,7 +1,7 @@
 """The settings file as pydantic models. Their descriptions are the reference in docs/settings.md.
 
-Only this file, `schema`, `sections` and `values` import pydantic. They are imported late, because importing pydantic is
-most of the time of reading settings.
+Only this file, `chains`, `schema`, `sections` and `values` import pydantic. They are imported late, because importing
+pydantic is most of the time of reading settings.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from pydantic_core import ErrorDetails
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import Document
-from mcp_bridge.documents.positions import KeyPath
+from mcp_bridge.documents.positions import KeyPath, PathStep
 from mcp_bridge.schema.secret_names import find_secret_values
+from mcp_bridge.settings.chains import ChainSettings
 from mcp_bridge.settings.sections import (
     ApprovalSettings,
     ClientName,
@@ -228,6 +229,9 @@ class Settings(SettingsModel):
         description="[Policies](policies.md) for calls. Each item is the name of a policy, or a mapping from its name "
         "to its options.",
     )
+    chains: dict[str, ChainSettings] = Field(
+        default={}, description="Tools that run tools of the sources one after another, by their names."
+    )
     limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
     http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
     shared: SharedSettings = Field(default=SharedSettings(), description="The server of `serve --shared`.")
@@ -303,7 +307,7 @@ class Settings(SettingsModel):
             raise ValueError(f"expected an existing folder, or one of {', '.join(_WORKING_DIRS)}")
         return value
 
-    def add_location(self, error: ConfigError, *where: str) -> ConfigError:
+    def add_location(self, error: ConfigError, *where: PathStep) -> ConfigError:
         """Add the file, and the line of a key, to an error."""
         return error if self._document is None else self._document.make_error(where, error.problem, error.hint)
 

@@ -137,7 +137,7 @@ class ToolChain:
         from mcp_bridge.tool_use.chain_tool import ChainTool
 
         steps = self._steps
-        schema = infer_input_schema(self._registry, steps) if input_schema is None else input_schema
+        schema = infer_input_schema(self._registry.get, steps) if input_schema is None else input_schema
         text = description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
         selected = output if output is None or isinstance(output, str) else tuple(output)
         handler = ChainTool(self._registry, steps, output=selected, stop_on_failure=stop_on_failure)

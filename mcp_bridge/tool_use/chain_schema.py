@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.schema.validator import check_schema, validate
 from mcp_bridge.tool_use.steps import ChainStep
 
+FindTool = Callable[[str], ToolEntry | None]
+"""Returns the tool of a name."""
 
-def infer_input_schema(registry: ToolRegistry, steps: Sequence[ChainStep]) -> dict[str, Any]:
+
+def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[str, Any]:
     """Return the schema of a chain's initial context; empty if nothing is known about it.
 
     A first step without a mapping receives the whole context, so its schema is that of the chain. Otherwise, the schema
     has the mapped values of the first step, and those of later steps while no earlier step can have produced them.
     """
-    if steps and not steps[0].input_mapping:
-        whole = _find_schema(registry, steps[0])
+    if steps and not (steps[0].input_mapping or steps[0].defaults):
+        whole = _find_schema(find_tool, steps[0])
         return deepcopy(dict(whole)) if whole and whole.get("type", "object") == "object" else {}
     schema: dict[str, Any] = {"type": "object"}
     produced: set[str] = set()
     for step in steps:
-        _add_inputs(schema, step, _find_schema(registry, step), produced)
-        if not step.input_mapping or not step.output_key:  # from here on, the context is unknown
+        _add_inputs(schema, step, _find_schema(find_tool, step), produced)
+        if not (step.input_mapping or step.defaults) or not step.output_key:  # from here on, the context is unknown
             break
         produced.add(step.output_key)
     if "properties" not in schema:
@@ -32,8 +35,8 @@ def infer_input_schema(registry: ToolRegistry, steps: Sequence[ChainStep]) -> di
     return _remove_types(schema) if check_schema(schema) else schema
 
 
-def _find_schema(registry: ToolRegistry, step: ChainStep) -> Mapping[str, Any]:
-    entry = registry.get(step.tool_name)
+def _find_schema(find_tool: FindTool, step: ChainStep) -> Mapping[str, Any]:
+    entry = find_tool(step.tool_name)
     return entry.input_schema if entry is not None and isinstance(entry.input_schema, Mapping) else {}
 
 
@@ -47,6 +50,7 @@ def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[st
         is_required = isinstance(required, Sequence) and target in required
         if not is_required:  # a mapped value that is missing is passed as null
             is_required = not validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [declared]}).valid
+        is_required = is_required and target not in step.defaults
         _add_input(schema, keys, _copy_property(schema, declared, tool_schema), required=is_required)
 
 

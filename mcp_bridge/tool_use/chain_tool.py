@@ -11,7 +11,7 @@ import anyio
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.handlers import CheckedHandler
+from mcp_bridge.contracts.handlers import CheckedHandler, PlannedCall, PlanningHandler
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.deadline import DeadlineClock
@@ -33,7 +33,7 @@ _KNOWN_CODES = frozenset(outcome.code for outcome in TABLE)
 
 
 @dataclass(frozen=True)
-class ChainTool(CheckedHandler):
+class ChainTool(CheckedHandler, PlanningHandler):
     """The handler of a chain. `steps` are those of the chain, also later ones; for the rest see `ToolChain.as_tool`."""
 
     registry: ToolRegistry
@@ -54,7 +54,7 @@ class ChainTool(CheckedHandler):
             await ctx.progress(number - 1, len(steps), step.tool_name)
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
-                step.store_output(result.output, context)
+                step.store_output(_read_output(result), context)
                 continue
             reason = _describe_failure(step, context, result)
             problem = f"Step {number} of {len(steps)} ('{step.tool_name}') failed: {reason}"
@@ -82,6 +82,28 @@ class ChainTool(CheckedHandler):
                 inner = entry.handler.list_problems((*outer, self))
                 problems += [f"{place} calls '{step.tool_name}': {problem}" for problem in inner]
         return problems
+
+    def plan_call(self, data: Any) -> list[PlannedCall]:
+        """Return the calls of the steps. A value that only a run can produce is a text that says which step does."""
+        context, planned = dict(data or {}), list[PlannedCall]()
+        produced: dict[str, str] = {}
+        merged = ""
+        for number, step in enumerate(self.steps, 1):
+            arguments = step.build_input(context)
+            is_whole = not (step.input_mapping or step.defaults)
+            for target, source in {**{key: key for key in produced if is_whole}, **step.input_mapping}.items():
+                known = merged if resolve_path(context, source) is None else ""
+                if origin := produced.get(source) or produced.get(source.partition(".")[0]) or known:
+                    arguments[target] = f"<{source} from {origin}>"
+            if is_whole and merged:
+                arguments[f"<output of {merged}>"] = "<all of it>"
+            planned.append(PlannedCall(step.tool_name, arguments))
+            place = f"step {number}, {step.tool_name}"
+            if step.output_key:
+                produced[step.output_key] = place
+            else:
+                merged = place
+        return planned
 
     async def _run_step(self, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> ToolResult:
         for wait in step.list_waits():
@@ -124,6 +146,12 @@ class ChainTool(CheckedHandler):
         if isinstance(self.output, str):
             return resolve_path(context, self.output)
         return {name: resolve_path(context, name) for name in self.output}
+
+
+def _read_output(result: ToolResult) -> Any:
+    """Return the output of a step: its text if the tool returns only content, as many other MCP servers do."""
+    texts = [block.text for block in result.content or () if isinstance(block, Text)]
+    return "\n".join(texts) if result.output is None and texts else result.output
 
 
 def _describe_failure(step: ChainStep, context: dict[str, Any], result: ToolResult) -> str:

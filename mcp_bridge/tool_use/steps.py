@@ -10,7 +10,8 @@ from mcp_bridge.contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
 """The most seconds between two attempts of a step."""
-_POLICY: dict[str, Any] = {"attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False}
+_OWN: dict[str, Any] = {"defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False}
+"""The fields that are not those of the tool_use API, with their defaults."""
 
 
 @dataclass
@@ -20,6 +21,7 @@ class ChainStep:
     Attributes:
         tool_name: The tool to call.
         input_mapping: Maps input keys of the tool to context keys, which may be dotted paths.
+        defaults: Values of input keys that are not mapped, or whose mapped value is missing.
         output_key: The context key for the output. Without one, the keys of a dict are merged into the context.
         attempts: The maximum number of calls until one succeeds. A failed call may have had effects.
         backoff: Seconds before the second attempt. The time doubles before each further one.
@@ -31,6 +33,7 @@ class ChainStep:
     input_mapping: dict[str, str] = field(default_factory=dict)
     output_key: str = ""
     _: KW_ONLY
+    defaults: dict[str, Any] = field(default_factory=dict)
     attempts: int = 1
     backoff: float = 1.0
     timeout: float | None = None
@@ -46,13 +49,14 @@ class ChainStep:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this step as a dictionary: the fields of the tool_use API, and others that are set."""
-        return {key: value for key, value in asdict(self).items() if key not in _POLICY or value != _POLICY[key]}
+        return {key: value for key, value in asdict(self).items() if key not in _OWN or value != _OWN[key]}
 
     def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Return this step's input: the mapped values or, without a mapping, a shallow copy of the whole context."""
-        if not self.input_mapping:
+        """Return this step's input: mapped values and defaults or, without any, a shallow copy of the whole context."""
+        if not (self.input_mapping or self.defaults):
             return dict(context)
-        return {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
+        mapped = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
+        return {**mapped, **{name: value for name, value in self.defaults.items() if mapped.get(name) is None}}
 
     def store_output(self, data: Any, context: dict[str, Any]) -> None:
         """Store this step's output in the context: under its key, else merged if it is a dict."""

@@ -1,0 +1,56 @@
+"""Checks whether the entries of an offer can be published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.schema.headers import check_headers
+from mcp_bridge.schema.plain_schemas import is_plain
+
+T = TypeVar("T")
+
+
+def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
+    """Select the entries that can be published, and add the problems of the others to `problems`."""
+    valid = []
+    for entry in entries:
+        found = check(entry)
+        problems += found
+        if not found:
+            valid.append(entry)
+    return valid
+
+
+def check_schemas(entry: ToolEntry) -> list[str]:
+    """Return why a tool cannot be published because of its schemas."""
+    # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
+    sides = (("input", entry.input_schema), ("output", entry.output_schema))
+    problems = [f"{side} schema {problem}" for side, schema in sides for problem in _check_schema(schema)]
+    problems = problems or [f"input schema {problem}" for problem in check_headers(entry.input_schema)]
+    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
+
+
+def _check_schema(schema: Any) -> list[str]:
+    if is_plain(schema):
+        return []
+    from mcp_bridge.schema.validator import check_schema  # plain schemas need no validator
+
+    return check_schema(schema)
+
+
+def check_resource(entry: ResourceEntry) -> list[str]:
+    """Return why a resource cannot be published."""
+    from mcp_bridge.schema.uri_templates import check_uri
+
+    return [f"resource '{entry.uri}' is not published: {problem}" for problem in check_uri(entry.uri)]
+
+
+def check_resource_template(entry: ResourceTemplate) -> list[str]:
+    """Return why a resource template cannot be published."""
+    from mcp_bridge.schema.uri_templates import check_template
+
+    head = f"resource template '{entry.uri_template}' is not published"
+    return [f"{head}: {problem}" for problem in check_template(entry.uri_template)]

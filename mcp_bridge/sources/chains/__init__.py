@@ -1,0 +1,1 @@
+"""Chains in the settings, which run tools of all sources."""

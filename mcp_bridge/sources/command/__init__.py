@@ -1,0 +1,1 @@
+"""Commands as tools: programs that run without a shell, with arguments from a template."""

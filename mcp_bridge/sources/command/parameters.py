@@ -1,0 +1,94 @@
+"""The parameters of a command: short forms and JSON Schemas become one input schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge.sources.command.template import ArgumentTemplate
+
+PATH = "path"
+_TYPES = ("string", "integer", "number", "boolean", "object", PATH)
+_SHORT = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandParameters:
+    """The input schema of a command, its default values, and the parameters that are paths below the root."""
+
+    schema: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    paths: Set[str] = frozenset()
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        properties = self.schema["properties"]
+        return properties if isinstance(properties, Mapping) else {}
+
+
+def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandParameters:
+    """Parse the parameters of a tool: a JSON Schema of an object, or a mapping of names to types or schemas.
+
+    In a mapping, `required` names the parameters without which the command cannot be built; of these, a schema without
+    a default is required. Raises ValueError.
+    """
+    is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
+    parts = given["properties"] if is_schema else given
+    properties = {name: _parse_property(name, part) for name, part in parts.items()}
+    defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+    schema = dict(given) if is_schema else {"type": "object", "additionalProperties": False}
+    if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
+        schema["required"] = names
+    paths = {name for name, part in parts.items() if _is_path(part)}
+    return CommandParameters({**schema, "properties": properties}, defaults, paths)
+
+
+def _is_path(part: Any) -> bool:
+    kind = part.get("type") if isinstance(part, Mapping) else part
+    return kind in (PATH, f"{PATH}[]")
+
+
+def _parse_property(name: str, given: Any) -> dict[str, Any]:
+    """Return the schema of a parameter. `path` is text in it, and `string[]` a list of text."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"'{name}' is not a name of a parameter: use letters, digits, '_' and '-'")
+    schema = {"type": given} if isinstance(given, str) else given
+    if not isinstance(schema, Mapping):
+        problem = f"parameter '{name}': expected a type such as string, or a JSON Schema"
+        raise ValueError(problem)  # noqa: TRY004 - pydantic collects only ValueError
+    kind = schema.get("type")
+    match = _SHORT.fullmatch(kind) if isinstance(kind, str) else None
+    if match is None:
+        if isinstance(given, str):
+            known = ", ".join(_TYPES)
+            raise ValueError(f"parameter '{name}': expected one of the types {known}, or a list of one as string[]")
+        return dict(schema)
+    item = "string" if match[1] == PATH else match[1]
+    return {**schema, "type": item} if match[2] is None else {"items": {"type": item}, **schema, "type": "array"}
+
+
+def check_use(parameters: CommandParameters, template: ArgumentTemplate, others: Set[str]) -> None:
+    """Check that a command uses its parameters, and only these. `others` are used outside of the template.
+
+    Raises ValueError with the first problem.
+    """
+    known = parameters.properties
+    always = {*parameters.schema.get("required", ()), *parameters.defaults}
+    used = {*template.names, *others}
+    if unknown := sorted(used - known.keys()):
+        name = unknown[0]
+        raise ValueError(f"there is no parameter '{name}'. Declare it, or write {{{{{name}}}}} for the text {{{name}}}")
+    if unused := sorted(known.keys() - used):
+        raise ValueError(f"the parameter '{unused[0]}' is not used. Write {{{unused[0]}}} where its value belongs")
+    if optional := sorted((template.required | others) - always):
+        hint = f"Give it a default, or put its word into a list, such as ['{{{optional[0]}}}']"
+        raise ValueError(f"the parameter '{optional[0]}' is optional, but the command always needs it. {hint}")
+    if missing := sorted(template.find_missing(always)):
+        raise ValueError(f"the parameter '{missing[0]}' may be missing where `if` adds it. Make it required")
+    flags = sorted(name for name in template.flags if known[name].get("type") == "boolean")
+    if flags:
+        hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
+        raise ValueError(f"the value of '{flags[0]}' is true or false, which is no word for a program. {hint}")

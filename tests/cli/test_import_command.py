@@ -1,0 +1,325 @@
+"""`import-command`: drafts of commands from what real programs say about themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from ruamel.yaml import YAML
+
+from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.cli.drafting.help_text import parse_help
+from mcp_bridge.settings import load
+from mcp_bridge.testing import connect
+from tests.kits.cli.cli_running import Inside
+from tests.kits.wire.speaking import call, words
+
+BIN = Path(sys.executable).parent
+CLICK = """
+import click
+
+@click.group()
+def cli(): ...
+
+@cli.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--count", "-c", default=1, help="How often.")
+@click.option("--shout/--no-shout", default=None)
+@click.option("--kind", type=click.Choice(["a", "b"]), multiple=True)
+@click.option("--range", nargs=2, type=int)
+@click.option("-q", is_flag=True)
+def greet(names, count, shout, kind, range, q):
+    \"\"\"Greet somebody.
+
+    More about it.
+    \"\"\"
+    print(f"{' '.join(names)} {count} {shout} {','.join(kind)} {range} {q}")
+
+@cli.command(hidden=True)
+def secret(): ...
+
+@cli.command()
+@click.argument("file", type=click.Path())
+def show(file):
+    print(file)
+
+print("printed at import")
+"""
+TYPER = """
+from typing import Annotated
+import typer
+
+app = typer.Typer()
+
+@app.command()
+def add(a: int, b: int, verbose: Annotated[bool, typer.Option(help="Say more.")] = False, note: str = ""):
+    \"\"\"Add two numbers.\"\"\"
+    print(a + b, verbose, note)
+
+def main():
+    app()
+"""
+ARGPARSE = """
+import argparse
+parser = argparse.ArgumentParser(description="Resize an image.")
+parser.add_argument("image", help="the image")
+parser.add_argument("others", nargs="*")
+parser.add_argument("-w", "--width", type=int, required=True, metavar="N", help="the width in pixels")
+parser.add_argument("--format", choices=["png", "jpg"], default="png", help="the format (default: %(default)s)")
+parser.add_argument("--tag", nargs="+", help="tags")
+text = "change nothing, but describe in detail what would be changed"
+parser.add_argument("--dry-run", action="store_true", help=text)
+parser.add_argument("--cache", action=argparse.BooleanOptionalAction)
+given = parser.parse_args()
+print(sorted(vars(given).items()))
+"""
+
+
+def write_script(folder: Path, name: str, code: str, call: str) -> str:
+    """Write a module and a console script, as pip does, and return the command."""
+    (folder / f"{name}_module.py").write_text(textwrap.dedent(code))
+    script = folder / name
+    script.write_text(
+        f"#!{sys.executable}\n# -*- coding: utf-8 -*-\nimport sys\nfrom {name}_module import {call}\n"
+        f"if __name__ == '__main__':\n    sys.exit({call}())\n"
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+def draft(inside: Inside, *command: str) -> Any:
+    """Draft a command, and return the source of the settings."""
+    done = inside("import-command", *command)
+    assert done.code == 0, done.err
+    (source,) = YAML(typ="safe").load(done.out)["sources"]
+    return source
+
+
+async def call_drafted(folder: Path, source: Any, name: str, **arguments: Any) -> str:
+    """Serve a draft, and call a tool of it."""
+    (folder / "settings.json").write_text(json.dumps({"sources": [source]}))
+    async with connect(build_from_settings(load(folder / "settings.json", os.environ))) as client:
+        result = await call(client, name, **arguments)
+        assert not result["isError"], words(result)
+        return words(result)
+
+
+@pytest.fixture
+def python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Make the modules of a test importable for programs, as if they were installed."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+async def test_a_click_program_describes_its_commands_and_the_draft_works(
+    inside: Inside, tmp_path: Path, python_path: dict[str, str]
+) -> None:
+    source = draft(inside, write_script(tmp_path, "greeter", CLICK, "cli"))
+    tools = source["tools"]
+    assert list(tools) == ["greeter_greet", "greeter_show"]
+    assert tools["greeter_greet"]["description"] == "Greet somebody."
+    assert tools["greeter_greet"]["command"][1:] == [
+        "greet",
+        ["--count={count}"],
+        {"if": "shout", "add": "--shout", "else": "--no-shout"},
+        ["--kind={kind}"],
+        {"if": "range", "add": ["--range", "{range}"]},
+        {"if": "q", "add": "-q"},
+        "--",
+        "{names}",
+    ]
+    assert tools["greeter_greet"]["parameters"] == {
+        "count": {"type": "integer", "description": "How often."},
+        "shout": "boolean",
+        "kind": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "range": "integer[]",
+        "q": "boolean",
+        "names": "string[]",
+    }
+    assert tools["greeter_show"]["parameters"] == {"file": "path"}
+    arguments = {"names": ["-a", "b"], "count": -2, "shout": False, "kind": ["a", "b"], "range": [1, 2]}
+    printed = await call_drafted(tmp_path, {**source, "env": python_path}, "greeter_greet", **arguments)
+    assert printed.splitlines()[-1] == "-a b -2 False a,b (1, 2) False"
+
+
+async def test_a_typer_program_describes_itself_and_the_draft_works(
+    inside: Inside, tmp_path: Path, python_path: dict[str, str]
+) -> None:
+    source = draft(inside, write_script(tmp_path, "adder", TYPER, "main"))
+    assert source["tools"]["adder"]["command"][1:] == [
+        {"if": "verbose", "add": "--verbose", "else": "--no-verbose"},
+        ["--note={note}"],
+        "--",
+        "{a}",
+        "{b}",
+    ]
+    assert source["tools"]["adder"]["parameters"]["verbose"] == {"type": "boolean", "description": "Say more."}
+    source |= {"env": python_path}
+    assert await call_drafted(tmp_path, source, "adder", a=-1, b=3, verbose=True, note="hi") == "2 True hi"
+
+
+async def test_a_package_that_python_runs_describes_itself(
+    inside: Inside, tmp_path: Path, python_path: dict[str, str]
+) -> None:
+    (tmp_path / "greeting").mkdir()
+    (tmp_path / "greeting" / "__init__.py").write_text("")
+    (tmp_path / "greeting" / "commands.py").write_text(CLICK)
+    (tmp_path / "greeting" / "__main__.py").write_text("from .commands import cli\n\ncli()\n")
+    source = draft(inside, f"{sys.executable} -m greeting show")
+    assert list(source["tools"]) == ["greeting_show"]
+    assert source["name"] == "greeting"
+    printed = await call_drafted(tmp_path, {**source, "env": python_path}, "greeting_show", file="a")
+    assert printed.splitlines()[-1] == "a"
+
+
+def test_a_command_that_a_click_program_lacks_is_an_error(
+    inside: Inside, tmp_path: Path, python_path: dict[str, str]
+) -> None:
+    script = write_script(tmp_path, "greeter", CLICK, "cli")
+    done = inside("import-command", script, "gret")
+    assert done.code == 2
+    assert "it has no command 'gret', only greet, secret, show" in done.err
+
+
+# Help texts
+
+
+async def test_the_help_of_argparse_is_parsed_and_the_draft_works(inside: Inside, tmp_path: Path) -> None:
+    script = tmp_path / "resize"
+    script.write_text(f"#!{sys.executable}\n{ARGPARSE}")
+    script.chmod(0o755)
+    source = draft(inside, str(script))
+    assert source["tools"]["resize"] == {
+        "description": "Resize an image.",
+        "command": [
+            str(script),
+            "--width", "{width}",
+            ["--format", "{format}"],
+            {"if": "tag", "add": ["--tag", "{tag}"]},
+            {"if": "dry_run", "add": "--dry-run"},
+            {"if": "cache", "add": "--cache", "else": "--no-cache"},
+            "{image}",
+            ["{others}"],
+        ],
+        "parameters": {
+            "width": {"type": "integer", "description": "the width in pixels"},
+            "format": {"enum": ["png", "jpg"], "description": "the format (default: png)"},
+            "tag": {"type": "string[]", "description": "tags"},
+            "dry_run": {
+                "type": "boolean", "description": "change nothing, but describe in detail what would be changed",
+            },
+            "cache": "boolean",
+            "image": {"type": "string", "description": "the image"},
+            "others": "string[]",
+        },
+    }  # fmt: skip
+    printed = await call_drafted(tmp_path, source, "resize", image="i", others=["o"], width=5, dry_run=True)
+    assert "('image', 'i'), ('others', ['o']), ('tag', None), ('width', 5)" in printed
+    assert "('dry_run', True), ('format', 'png')" in printed
+
+
+REAL = {
+    "grep": (("grep",), "grep", {"patterns": "b.", "file": ["letters"], "line_number": True}, "2:bb"),
+    "git": (("git", "status"), "git_status", {"short": True}, "?? letters"),
+    "ls": (("ls",), "ls", {"all": True, "file": ["letters"]}, "letters"),
+    "ruff": ((str(BIN / "ruff"), "check"), "ruff_check", {"files": ["ok.py"], "quiet": True}, ""),
+    "pip": ((f"{BIN / 'python'} -m pip list",), "pip_list", {"format": "json"}, "mcp-tool-bridge"),
+    "curl": (("curl",), "curl", {"url": "file:///dev/null", "silent": True}, ""),
+    "sort": (("sort",), "sort", {"file": ["letters"], "reverse": True}, "bb\naa"),
+}
+"""The command, its tool, arguments of a call, and what the call prints."""
+
+
+@pytest.mark.parametrize("name", REAL)
+async def test_the_draft_of_a_real_program_works(inside: Inside, tmp_path: Path, name: str) -> None:
+    command, tool, arguments, printed = REAL[name]
+    if shutil.which(shlex.split(command[0])[0]) is None:
+        pytest.skip(f"{name} is not installed")
+    (tmp_path / "letters").write_text("aa\nbb\n")
+    (tmp_path / "ok.py").write_text("a = 1\n")
+    source = draft(inside, *command)
+    if name == "git":
+        await anyio.run_process(["git", "init", "-q"], cwd=tmp_path)
+    found = await call_drafted(tmp_path, source, tool, **arguments)
+    assert printed in found
+
+
+@pytest.mark.parametrize(
+    ("line", "parameter"),
+    [
+        ("  -v, --verbose     more", {"option": "--verbose", "kind": "boolean", "description": "more"}),
+        ("  -x                one letter", {"option": "-x", "kind": "boolean"}),
+        ("  -n, --number=NUM  lines", {"option": "--number", "kind": "integer", "is_joined": True}),
+        ("  --color[=WHEN]    when", {"option": "--color", "kind": "string", "is_joined": True}),
+        ("  -o FILE, --out FILE  to", {"option": "--out", "kind": "path", "is_joined": False}),
+        ("      --select <RULE>", {"option": "--select", "kind": "string"}),
+        ("  --mode {a,b}  one", {"option": "--mode", "choices": ["a", "b"]}),
+        ("  --mode <a|b>  one", {"option": "--mode", "choices": ["a", "b"]}),
+        ("  --mode <M>  one [possible values: a, b-c]", {"option": "--mode", "choices": ["a", "b-c"]}),
+        ("  --files F [F ...]  some", {"option": "--files", "takes_several": True, "is_list": True}),
+        ("  --[no-]edit  edit", {"option": "--edit", "negation": "--no-edit", "kind": "boolean"}),
+        ("  --edit / --no-edit  edit", {"option": "--edit", "negation": "--no-edit"}),
+        ("  --edit, --no-edit  edit", {"option": "--edit", "negation": "--no-edit"}),
+        ("  --long\n        described\n        below", {"option": "--long", "description": "described below"}),
+        ("  -q, --quiet, --silent  say less", {"option": "--quiet"}),
+    ],
+)
+def test_each_form_of_an_option_is_understood(line: str, parameter: dict[str, Any]) -> None:
+    (found,) = parse_help(f"Usage: p [OPTION]...\n\n{line}\n", ["p"]).parameters
+    assert {name: getattr(found, name) for name in parameter} == parameter
+
+
+@pytest.mark.parametrize(
+    "line", ["  -h, --help  show this", "  --version  print it", "  -NUM  same as -C", "  - a point"]
+)
+def test_what_is_no_use_to_a_model_is_left_out(line: str) -> None:
+    assert parse_help(f"Usage: p\n\n{line}\n", ["p"]).parameters == []
+
+
+@pytest.mark.parametrize(
+    ("usage", "arguments"),
+    [
+        ("p [OPTION]... PATTERNS [FILE]...", [("PATTERNS", True, False), ("FILE", False, True)]),
+        ("p [options] <requirement specifier> [package-index-options] ...", [("requirement specifier", True, False)]),
+        ("p [-h] [-x X] --width N image [others ...]", [("image", True, False), ("others", False, True)]),
+        ("p [-h] file [file ...]", [("file", True, True)]),
+        ("p [<options>] [--] <pathspec>...", [("pathspec", True, True)]),
+        ("p", []),
+    ],
+)
+def test_the_usage_has_the_arguments(usage: str, arguments: list[tuple[str, bool, bool]]) -> None:
+    found = parse_help(f"usage: {usage}\n", ["/usr/bin/p"]).parameters
+    assert [(one.name, one.is_required, one.is_list) for one in found] == arguments
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (("no-such-program",), "the program 'no-such-program' was not found"),
+        (("'a",), "the command cannot be split into words: No closing quotation"),
+        ((" ",), "no command was given"),
+        (("true",), "`true --help` printed nothing"),
+        ((f"{BIN / 'python'} -m pip",), "needs a command. Name one of its commands: install, "),
+        (("git",), "'git' needs a command. Name one of its commands: "),
+    ],
+)
+def test_what_cannot_be_drafted_is_an_error(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], problem: str
+) -> None:
+    (tmp_path / "true").write_text("#!/bin/sh\n")
+    (tmp_path / "true").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    done = inside("import-command", *command)
+    assert done.code == 2
+    assert problem in done.err

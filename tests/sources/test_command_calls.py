@@ -1,0 +1,275 @@
+"""Calls of commands, which are real programs: what they get, and what becomes of their output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.commands.command_kit import Json, build_bridge, connect_commands, write_tool
+from tests.kits.wire.speaking import as_json, call, words
+
+TEXT = {"text": "string"}
+
+
+async def call_one(folder: Path, tool: Json, arguments: Json | None = None, /, **options: Any) -> Json:
+    async with connect_commands(folder, {"t": tool}, **options) as client:
+        return await call(client, "t", **(arguments or {}))
+
+
+async def report(folder: Path, tool: Json, arguments: Json | None = None, /, **options: Any) -> Json:
+    """Call a command that reports what it got."""
+    result = await call_one(folder, tool, arguments, **options)
+    assert not result["isError"], words(result)
+    reported: Json = json.loads(words(result))
+    return reported
+
+
+async def test_no_shell_interprets_a_value(tmp_path: Path) -> None:
+    text = "a'b\"c $(id) `id` ; | & > x * ~ \\ \n ü 🍐"
+    tool = write_tool("report", "{text}", ["--n={text}"], parameters=TEXT)
+    assert (await report(tmp_path, tool, {"text": text}))["argv"] == [text, f"--n={text}"]
+
+
+async def test_defaults_of_parameters_are_used(tmp_path: Path) -> None:
+    tool = write_tool("report", "{n}", parameters={"n": {"type": "integer", "default": 5}})
+    assert (await report(tmp_path, tool))["argv"] == ["5"]
+
+
+async def test_arguments_are_validated_first(tmp_path: Path) -> None:
+    tool = write_tool("report", "{text}", parameters=TEXT)
+    assert "$.text: required field missing" in words(await call_one(tmp_path, tool))
+    result = await call_one(tmp_path, tool, {"text": "-x"})
+    assert result["isError"]
+    assert "$.text: the value begins with '-'" in words(result)
+    assert "$.txt" in words(await call_one(tmp_path, tool, {"text": "x", "txt": "y"}))
+
+
+async def test_arguments_that_are_too_long_for_the_system_are_an_error(tmp_path: Path) -> None:
+    result = await call_one(tmp_path, write_tool("report", "{text}", parameters=TEXT), {"text": "x" * 2_000_000})
+    assert words(result) == "The arguments are longer than the system allows. Pass less text."
+
+
+# Environment and folders
+
+
+async def test_the_environment_has_the_usual_variables_and_the_named_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVER_SECRET", "hidden from programs")
+    monkeypatch.setenv("API_TOKEN", "a token that nobody may see")
+    env = {"PLAIN": "value", "TOKEN": "env:API_TOKEN"}
+    tool = write_tool("report", output="json")
+    result = await call_one(tmp_path, tool, env=env)
+    seen = result["structuredContent"]["env"]
+    assert seen["PLAIN"] == "value"
+    assert seen["TOKEN"] == "[secret]"  # the program has it, and no client sees it
+    assert {"PATH", "HOME"} <= seen.keys()
+    assert "SERVER_SECRET" not in seen
+    assert "a token" not in json.dumps(result)
+
+
+async def test_a_credential_that_is_missing_is_a_problem_of_the_source(tmp_path: Path) -> None:
+    bridge = build_bridge(tmp_path, {"t": {"command": "echo"}}, env={"TOKEN": "env:NO_SUCH_VARIABLE"})
+    async with bridge.run_sources():
+        with pytest.raises(Exception, match=r"env\.TOKEN: the environment variable NO_SUCH_VARIABLE is not set"):
+            await bridge.wait_until_started()
+
+
+async def test_a_command_runs_in_a_folder_below_the_root(tmp_path: Path) -> None:
+    (tmp_path / "data" / "inner").mkdir(parents=True)
+    parameters = {"folder": {"type": "string", "default": "."}}
+    tool = write_tool("report", cwd="{folder}", parameters=parameters)
+    assert (await report(tmp_path, tool, root="data"))["cwd"] == str(tmp_path / "data")
+    assert (await report(tmp_path, tool, {"folder": "inner"}, root="data"))["cwd"] == str(tmp_path / "data" / "inner")
+    result = await call_one(tmp_path, tool, {"folder": "none"}, root="data")
+    assert "the working directory does not exist" in words(result)
+
+
+@pytest.mark.parametrize("path", ["..", "inner/../..", "/etc", "link", "link/passwd", "inner/up"])
+async def test_no_path_leads_out_of_the_root(tmp_path: Path, path: str) -> None:
+    root = tmp_path / "data"
+    (root / "inner").mkdir(parents=True)
+    (root / "link").symlink_to("/etc")
+    (root / "inner" / "up").symlink_to("../..")
+    folder = write_tool("report", cwd="{p}", parameters={"p": "string"})
+    file = write_tool("report", "{p}", parameters={"p": "path"})
+    files = write_tool("report", "{p}", parameters={"p": "path[]"})
+    async with connect_commands(tmp_path, {"folder": folder, "file": file, "files": files}, root="data") as client:
+        for name, value in (("folder", path), ("file", path), ("files", ["inner", path])):
+            result = await call(client, name, p=value)
+            assert result["isError"]
+            assert "this path leads out of the folder that the tool works in" in words(result)
+
+
+async def test_a_path_in_the_root_is_passed_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    tool = write_tool("report", ["{files}"], parameters={"files": "path[]"}, cwd="a")
+    assert (await report(tmp_path, tool, {"files": ["../b", "new/file", "."]}))["argv"] == ["../b", "new/file", "."]
+
+
+# Input
+
+
+async def test_standard_input_is_a_template(tmp_path: Path) -> None:
+    tool = write_tool("report", stdin="Dear {name},\n{body}", parameters={"name": "string", "body": "object"})
+    reported = await report(tmp_path, tool, {"name": "Ada", "body": {"a": 1}})
+    assert reported["stdin"] == 'Dear Ada,\n{"a":1}'
+    assert (await report(tmp_path, write_tool("report")))["stdin"] == ""
+
+
+async def test_a_program_need_not_read_its_input(tmp_path: Path) -> None:
+    tool = write_tool("ignore", stdin="{text}", parameters=TEXT)
+    assert words(await call_one(tmp_path, tool, {"text": "x" * 3_000_000})) == "not reading"
+
+
+# Output
+
+
+async def test_json_is_structured_content_and_checked_by_its_schema(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tool = write_tool("print", "{text}", parameters=TEXT, output="json", output_schema=schema)
+    async with connect_commands(tmp_path, {"t": tool}) as client:
+        assert (await call(client, "t", text='{"a": 1}'))["structuredContent"] == {"a": 1}
+        assert "Output validation failed" in words(await call(client, "t", text='{"a": "b"}'))
+        result = await call(client, "t", text="no json")
+        assert result["isError"]
+        assert words(result) == (
+            "The program 'python' has succeeded, but its output is not JSON: Expecting value: line 1 column 1 (char 0)"
+            ". It begins with: no json"
+        )
+
+
+async def test_json_lines_are_a_list(tmp_path: Path) -> None:
+    tool = write_tool("print", '{"a": 1}\\n\\n[2]\\n', output="json_lines")
+    assert json.loads(words(await call_one(tmp_path, tool))) == [{"a": 1}, [2]]
+
+
+async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path) -> None:
+    image = write_tool("print", "\\x89PNG", output="image/png")
+    text = write_tool("print", "a,b", output="text/csv")
+    blob = write_tool("print", "\\xff", output="application/x-thing")
+    file = write_tool("write", "{name}", parameters={"name": "string"}, files=["chart.png"])
+    async with connect_commands(tmp_path, {"image": image, "text": text, "blob": blob, "file": file}) as client:
+        (block,) = (await call(client, "image"))["content"]
+        assert (block["type"], block["mimeType"], block["data"]) == ("image", "image/png", "iVBORw==")
+        (block,) = (await call(client, "text"))["content"]
+        assert block["resource"] == {"uri": "command://python/output", "mimeType": "text/csv", "text": "a,b"}
+        (block,) = (await call(client, "blob"))["content"]
+        assert block["resource"]["blob"] == "/w=="
+        (block,) = (await call(client, "file", name="chart.png"))["content"]
+        assert (block["type"], block["mimeType"]) == ("image", "image/png")
+        (tmp_path / "chart.png").unlink()
+        result = await call(client, "file", name="other.png")
+        assert words(result).endswith("has succeeded, but its file cannot be read: chart.png is not there")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("link", "link leads out of the folder that the tool works in"), ("big", "big is larger than the limit")],
+)
+async def test_a_file_of_a_result_is_in_the_root_and_within_the_limit(tmp_path: Path, name: str, problem: str) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "big").write_bytes(b"x" * 2000)
+    result = await call_one(tmp_path, write_tool("ignore", files=[name], max_output=1000))
+    assert result["isError"]
+    assert problem in words(result)
+
+
+async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+    assert words(await call_one(tmp_path, write_tool("print", "a\\xff\\xfeb\\n"))) == "a\ufffd\ufffdb"
+
+
+@pytest.mark.parametrize("stderr", ["error", "output"])
+async def test_stderr_is_a_part_of_the_output_if_the_settings_say_so(tmp_path: Path, stderr: str) -> None:
+    result = await call_one(tmp_path, write_tool("exit", 0, stderr=stderr))
+    assert sorted(words(result).splitlines()) == sorted(["some output"] + (["a problem"] if stderr == "output" else []))
+
+
+# Failures
+
+
+async def test_an_exit_code_that_is_no_success_is_an_error_with_what_the_program_printed(tmp_path: Path) -> None:
+    result = await call_one(tmp_path, write_tool("exit", 3))
+    assert result["isError"]
+    assert words(result) == "The program 'python' ended with exit code 3.\na problem\nsome output"
+    assert result["_meta"]["mcp-bridge/exit_code"] == 3
+    assert result["_meta"]["mcp-bridge/code"] == "command_failed"
+
+
+async def test_the_settings_say_which_codes_are_success_and_what_others_mean(tmp_path: Path) -> None:
+    tool = write_tool("exit", "{n}", parameters={"n": "integer"}, exit_codes=[0, 1], errors={"2": "Nothing matches."})
+    async with connect_commands(tmp_path, {"t": tool}) as client:
+        assert words(await call(client, "t", n=1)) == "some output"
+        result = await call(client, "t", n=2)
+        assert (result["isError"], words(result)) == (True, "Nothing matches.")
+
+
+async def test_a_program_that_a_signal_has_ended_is_an_error(tmp_path: Path) -> None:
+    assert (
+        words(await call_one(tmp_path, write_tool("killed"))) == "The program 'python' ended with signal 9 (SIGKILL)."
+    )
+
+
+async def test_a_program_that_is_missing_or_not_executable_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("echo hi")
+    tools = {"a": {"command": "no-such-program"}, "b": {"command": "./script"}, "c": {"command": "echo hi"}}
+    bridge = build_bridge(tmp_path, tools)
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+        assert bridge.registry.list_names() == ["c"]
+    assert bridge.problems["commands"] == [
+        "tool 'a' is not published: the program 'no-such-program' was not found. Install it, or give its full path",
+        "tool 'b' is not published: the program './script' is not executable. Run chmod +x",
+    ]
+
+
+async def test_a_program_that_the_system_cannot_execute_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "script").write_bytes(b"\x7fELF\0")
+    (tmp_path / "script").chmod(0o755)
+    result = await call_one(tmp_path, {"command": "./script"})
+    assert words(result) == "The program 'script' could not be executed (exit code 127)."
+
+
+async def test_a_folder_that_does_not_exist_is_reported(tmp_path: Path) -> None:
+    bridge = build_bridge(tmp_path, {"t": {"command": "echo"}}, root="none")
+    async with bridge.run_sources():
+        with pytest.raises(Exception, match="none' does not exist"):
+            await bridge.wait_until_started()
+
+
+# Streaming
+
+
+async def test_lines_are_progress_while_the_program_runs(tmp_path: Path) -> None:
+    seen: list[tuple[float, str | None]] = []
+
+    async def receive(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+
+    async with connect_commands(tmp_path, {"t": write_tool("steps", stream="progress")}) as client:
+        result = as_json(await client.call_tool("t", {}, progress_callback=receive))
+    assert words(result) == "step 0\nstep 1\nstep 2"
+    assert [number for number, _ in seen] == [1, 2, 3, 4]
+    assert sorted(str(message) for _, message in seen) == ["done", "step 0", "step 1", "step 2"]
+
+
+async def test_lines_are_log_messages_and_json_is_not_among_them(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def receive(params: Any) -> None:
+        seen.append((params.level, params.data))
+
+    tools = {"t": write_tool("steps", stream="log"), "j": write_tool("exit", 0, output="application/x", stream="log")}
+    async with connect_commands(tmp_path, tools, client={"mode": "legacy", "logging_callback": receive}) as client:
+        await call(client, "t")
+        assert sorted(seen) == [("info", "done"), ("info", "step 0"), ("info", "step 1"), ("info", "step 2")]
+        seen.clear()
+        await call(client, "j")
+        assert seen == [("info", "a problem")]
+
+
+async def test_a_command_in_a_worker_works_too(tmp_path: Path) -> None:
+    assert words(await call_one(tmp_path, write_tool("exit", 0), isolation="process")) == "some output"

@@ -1,0 +1,162 @@
+"""The processes of commands: they end with their call, whatever they do, and with the server."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.kits.cli.cli_running import Started
+from tests.kits.commands.command_kit import build_bridge, connect_commands, write_tool
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.processes.processes_kit import a_token, carrying, eventually, is_gone
+from tests.kits.wire.speaking import call, words
+
+PATIENCE = 100
+
+
+@BOTH_LOOPS
+async def test_a_cancelled_call_ends_the_program_and_what_it_has_started(tmp_path: Path) -> None:
+    token = a_token()
+    tool = write_tool("stubborn", "parent", token, stream="progress")
+    started = anyio.Event()
+
+    async def receive(progress: float, total: float | None, message: str | None) -> None:
+        started.set()
+
+    with anyio.fail_after(PATIENCE):
+        async with connect_commands(tmp_path, {"t": tool}) as client, anyio.create_task_group() as tasks:
+
+            async def call_tool() -> None:
+                await client.call_tool("t", {}, progress_callback=receive)
+
+            tasks.start_soon(call_tool)
+            await started.wait()
+            assert len(carrying(token)) >= 2
+            tasks.cancel_scope.cancel()
+        is_gone(token)
+
+
+@BOTH_LOOPS
+async def test_a_call_that_takes_too_long_ends_its_program(tmp_path: Path) -> None:
+    token = a_token()
+    async with connect_commands(tmp_path, {"t": write_tool("stubborn", "parent", token, timeout=0.5)}) as client:
+        result = await call(client, "t")
+        assert result["isError"]
+        assert words(result) == "Tool 't' did not finish within 0.5 seconds and was stopped."
+        await anyio.to_thread.run_sync(is_gone, token)
+
+
+@BOTH_LOOPS
+async def test_programs_end_with_the_source(tmp_path: Path) -> None:
+    token = a_token()
+    bridge = build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token)})
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            async with bridge.run_sources():
+                await bridge.wait_until_started()
+                tasks.start_soon(bridge.registry.ainvoke, "t", {})
+                await anyio.to_thread.run_sync(eventually, lambda: len(carrying(token)) >= 2)
+            tasks.cancel_scope.cancel()
+    is_gone(token)
+
+
+async def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    token = a_token()
+    with anyio.fail_after(PATIENCE):
+        async with connect_commands(tmp_path, {"t": write_tool("leave", token)}) as client:
+            assert words(await call(client, "t")) == "left"
+            assert carrying(token) == []
+
+
+async def test_a_program_that_prints_without_end_is_ended(tmp_path: Path) -> None:
+    token = a_token()
+    async with connect_commands(tmp_path, {"t": write_tool("flood", token, max_output="1 MiB")}) as client:
+        result = await call(client, "t")
+        assert result["isError"]
+        assert words(result) == (
+            "The program 'python' printed more than 1,048,576 bytes, and was ended. "
+            "Choose arguments for which it prints less."
+        )
+        assert result["_meta"]["mcp-bridge/code"] == "result_too_large"
+        await anyio.to_thread.run_sync(is_gone, token)
+
+
+def test_a_program_ends_with_a_command_line_that_is_killed(tmp_path: Path) -> None:
+    token = a_token()
+    build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token, stream="progress")})
+    command = Started("call", "settings.json", "t", cwd=tmp_path)
+    command.until("started")
+    command.process.kill()
+    is_gone(token)
+    command.process.communicate()
+
+
+def test_ctrl_c_ends_the_program_of_a_call(tmp_path: Path) -> None:
+    token = a_token()
+    build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token, stream="progress")})
+    command = Started("call", "settings.json", "t", cwd=tmp_path)
+    command.until("started")
+    command.process.send_signal(signal.SIGINT)
+    assert command.process.wait(PATIENCE) == 130
+    is_gone(token)
+    command.process.communicate()
+
+
+# Time limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ({"timeout": "0.3s"}, 0.5),  # the tool's own limit takes precedence over the default
+        ({"tools": {"p__*": {"concurrency": 1}}}, 0.5),
+        ({"tools": {"p__t": {"timeout": 0.2}}}, 0.2),  # the settings of the server take precedence over it
+    ],
+)
+async def test_a_tool_can_have_a_time_limit_of_its_own(tmp_path: Path, limits: Any, seconds: float) -> None:
+    tool = write_tool("stubborn", "alone", timeout=0.5)
+    async with connect_commands(tmp_path, {"t": tool}, {"limits": limits}, prefix="p") as client:
+        assert f"within {seconds:g} seconds" in words(await call(client, "p__t"))
+
+
+# The sandbox
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+READ = {"command": ["cat", "{p}"], "parameters": {"p": "string"}}
+WRITE = {"command": ["touch", "{p}"], "parameters": {"p": "string"}}
+
+
+@needs_bubblewrap
+async def test_a_sandboxed_program_reads_the_root_and_writes_what_the_settings_name(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    (root / "out").mkdir(parents=True)
+    (root / "file").write_text("data")
+    (tmp_path / "secret").write_text("secret")
+    tools = {"read": READ, "write": WRITE}
+    async with connect_commands(tmp_path, tools, root="data", sandbox="bubblewrap", write=["data/out"]) as client:
+        assert words(await call(client, "read", p="file")) == "data"
+        assert "No such file" in words(await call(client, "read", p=f"{tmp_path}/secret"))
+        assert "Read-only" in words(await call(client, "write", p="new"))
+        assert not (await call(client, "write", p="out/new"))["isError"]
+    assert (root / "out" / "new").exists()
+
+
+@needs_bubblewrap
+async def test_a_sandboxed_program_has_no_network(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        script = (
+            f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]})); print('connected')"
+        )
+        tool = {"command": [sys.executable, "-c", script]}
+        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox="bubblewrap") as client:
+            assert "refused" in words(await call(client, "t"))
+        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox="bubblewrap", network=True) as client:
+            assert words(await call(client, "t")) == "connected"
