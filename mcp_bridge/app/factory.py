@@ -370,8 +370,8 @@ def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> San
     options = source.isolation
     assert options is not None
     read, write = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
-    sandbox.warn_of_home(built.name, "read", read)
-    sandbox.warn_of_home(built.name, "write", write)
+    sandbox.warn_of_home(built.name, "isolation.read", read)
+    sandbox.warn_of_home(built.name, "isolation.write", write)
     try:
         files = sandbox.list_source_files(built, directory.resolve())
     except ConfigError as error:

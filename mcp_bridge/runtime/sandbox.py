@@ -69,7 +69,7 @@ def list_source_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
 def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
     for path in paths:
         if contains_home(Path(path)):
-            text = "SECURITY: isolation.%s gives the sandbox of source %r your home folder (%s) and all keys in it"
+            text = "SECURITY: %s gives the sandbox of source %r your home folder (%s) and all keys in it"
             logger.warning(text, setting, source, path)
 
 

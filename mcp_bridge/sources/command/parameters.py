@@ -32,8 +32,8 @@ class CommandParameters:
 def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandParameters:
     """Parse the parameters of a tool: a JSON Schema of an object, or a mapping of names to types or schemas.
 
-    In a mapping, `required` names the parameters without which the command cannot be built; of these, a schema without
-    a default is required. Raises ValueError.
+    `required` names the parameters without which the command cannot be built. In a mapping, those of them that have no
+    default are required. Raises ValueError.
     """
     is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
     parts = given["properties"] if is_schema else given
