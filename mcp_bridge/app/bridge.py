@@ -258,23 +258,17 @@ class Bridge:
             await anyio.sleep(_STATE_INTERVAL)
 
     async def wait_for_tool(self, name: str) -> None:
-        """Wait until the sources that may have a tool have published, and until they have tried to connect without it.
-
-        Other sources, which may be slow, are not waited for. Raises ConfigError if two tools have the same name.
-        """
-        owners = {
-            source.name for source, selection, _ in self._sources if not selection.prefix or selection.may_publish(name)
-        }
-        if any(isinstance(source, DerivedSource) for source in self.sources):  # its tools need those of all sources
+        """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
+        sources = self._sources
+        owners = {one.name for one, selection, _ in sources if not selection.prefix or selection.may_publish(name)}
+        if any(isinstance(each.source, DerivedSource) for each in sources):  # its tools need those of all sources
             owners |= self._running
-        while owners & self._pending or (name not in self.registry and self._is_any_starting(owners)):  # noqa: ASYNC110
+        while owners & self._pending or (  # noqa: ASYNC110 - states have no event
+            name not in self.registry and SourceState.STARTING in {self.status.states[one] for one in owners}
+        ):
             await anyio.sleep(_STATE_INTERVAL)
         if self._rejection is not None:
             raise self._rejection
-
-    def _is_any_starting(self, names: Iterable[str]) -> bool:
-        states = self.status.states
-        return any(states[name] is SourceState.STARTING for name in names)
 
     async def _explain_missing(self, name: str) -> str:
         """Wait until the source that may have a tool has tried to connect. Return why it has no tools at all."""

@@ -121,6 +121,7 @@ class ModuleSessions:
         is_alone = self._is_single(ctx) or self._is_foreign(key)
         if found is None and self._first_is_free and self.ask_root is None and not is_alone:
             found = self._take_first(key)
+            found.owner = get_owner(ctx)
         return found.session if found is not None and found.has_started else None
 
     def add_session(self, ctx: CallContext, session: ModuleSession, plan: MountPlan) -> None:

@@ -59,12 +59,12 @@ class CatalogueFile:
         return str(self.path)
 
     async def read_bytes(self) -> bytes | None:
-        return await to_thread.run_sync(self._read)
+        return await to_thread.run_sync(self._read_file)
 
     async def write_bytes(self, content: bytes) -> None:
         await to_thread.run_sync(replace_file, self.path, content)
 
-    def _read(self) -> bytes | None:
+    def _read_file(self) -> bytes | None:
         try:
             with self.path.open("rb") as file:
                 return file.read(self.limit)
