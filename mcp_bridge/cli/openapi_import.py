@@ -42,6 +42,8 @@ def import_document(options: OpenApiImportOptions) -> None:
         document = ApiDocument(data)
     except (SourceError, HttpClientError) as error:
         raise ConfigError(f"{options.source}: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{options.source}: it is nested too deeply") from None
     problems: list[str] = []
     operations = name_operations(find_operations(document, (), (), problems))
     out = options.out or Path(f"{_make_file_name(document)}.json")

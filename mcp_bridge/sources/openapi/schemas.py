@@ -215,7 +215,7 @@ class SchemaConverter:
         return converted
 
 
-def find_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
+def is_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
     """Whether a schema certainly describes an object. Raises SourceError for a wrong reference."""
     resolved = document.resolve_node(schema)
     if depth > MAX_DEPTH:
@@ -226,7 +226,7 @@ def find_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bo
     if isinstance(resolved.get("properties"), Mapping):
         return True
     parts = resolved.get("allOf")
-    return isinstance(parts, list) and any(find_object_schema(document, one, depth + 1) for one in parts)
+    return isinstance(parts, list) and any(is_object_schema(document, one, depth + 1) for one in parts)
 
 
 def _list_types(schema: Json) -> list[str]:
