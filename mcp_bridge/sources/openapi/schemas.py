@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+import orjson
+
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.schema.size_limits import is_too_large_expanded
 from mcp_bridge.schema.validator import check_schema
@@ -36,8 +38,17 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _is_json(value: Any) -> bool:
+    """Whether a value can be sent to clients: integers of more than 64 bits cannot, and documents have them."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_json(value)
 
 
 def _is_count(value: Any) -> bool:
@@ -50,7 +61,7 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _is_enum(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
+    return isinstance(value, list) and bool(value) and _is_json(value)
 
 
 _CHECKS: Mapping[str, Callable[[Any], bool]] = {
@@ -63,8 +74,8 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "multipleOf": lambda value: _is_number(value) and value > 0,
     "pattern": _is_pattern,
     "enum": _is_enum,
-    "const": lambda value: True,
-    "default": lambda value: True,
+    "const": _is_json,
+    "default": _is_json,
 }
 _HIDDEN: Mapping[str, str] = {"arguments": "readOnly", "results": "writeOnly", "result types": "writeOnly"}
 """The flag of properties that do not occur."""

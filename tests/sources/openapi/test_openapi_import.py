@@ -26,7 +26,7 @@ components:
     oauth: {type: oauth2, flows: {clientCredentials: {tokenUrl: 'https://x.example/t', scopes: {}}}}
     cert: {type: mutualTLS}
   schemas:
-    Name: {type: string, maxLength: 5}
+    Name: {type: string, maxLength: 5, x-limit: 123456789012345678901234567890}
 """
 PET = """
 get:
