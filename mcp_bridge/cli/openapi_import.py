@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import anyio
-import orjson
 
 from mcp_bridge.cli.import_options import OpenApiImportOptions
 from mcp_bridge.cli.output import format_count, report, write_json
@@ -42,6 +41,8 @@ def import_document(options: OpenApiImportOptions) -> None:
         document = ApiDocument(data)
     except (SourceError, HttpClientError) as error:
         raise ConfigError(f"{options.source}: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{options.source}: it is nested too deeply") from None
     problems: list[str] = []
     operations = name_operations(find_operations(document, (), (), problems))
     out = options.out or Path(f"{_make_file_name(document)}.json")
@@ -133,9 +134,10 @@ def _compare(out: Path, document: ApiDocument, operations: Mapping[str, Operatio
 
 
 def _write_file(out: Path, data: Mapping[str, Any], *, force: bool) -> None:
+    text = json.dumps(data, indent=2, ensure_ascii=False)  # orjson writes no integers of more than 64 bits
     try:
-        with out.open("wb" if force else "xb") as file:
-            file.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        with out.open("w" if force else "x", encoding="utf-8", errors="replace") as file:
+            file.write(f"{text}\n")
     except FileExistsError:
         hint = "Replace it with --force, or use another --out FILE"
         raise ConfigError("this file exists", path=str(out), hint=hint) from None

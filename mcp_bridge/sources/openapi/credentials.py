@@ -131,7 +131,7 @@ class ApiCredentials:
         """Return where the credentials of a scheme go (header, query or cookie), and the name and the value there."""
         scheme = self.document.security_schemes[name]
         kind = scheme.get("type")
-        value = self._read.get(f"auth.{name}.value", "")
+        value = self._read.get(f"auth.{name}", "")
         if kind == "apiKey":
             return str(scheme.get("in")), str(scheme.get("name")), value
         if kind == "http" and str(scheme.get("scheme")).lower() == "basic":
@@ -198,7 +198,11 @@ class ApiCredentials:
         for name, secret in self.given.items():
             for key in ("value", "username", "password", "client_id", "client_secret"):
                 if text := getattr(secret, key):
-                    yield f"auth.{name}.{key}", text, key not in ("username", "client_id")
+                    yield (
+                        f"auth.{name}" if key == "value" else f"auth.{name}.{key}",
+                        text,
+                        key not in ("username", "client_id"),
+                    )
 
 
 def _encode_basic(username: str, password: str) -> str:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+import orjson
+
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.schema.size_limits import is_too_large_expanded
 from mcp_bridge.schema.validator import check_schema
@@ -36,8 +38,17 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _is_json(value: Any) -> bool:
+    """Whether a value can be sent to clients: integers of more than 64 bits cannot, and documents have them."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_json(value)
 
 
 def _is_count(value: Any) -> bool:
@@ -50,7 +61,7 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _is_enum(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
+    return isinstance(value, list) and bool(value) and _is_json(value)
 
 
 _CHECKS: Mapping[str, Callable[[Any], bool]] = {
@@ -63,8 +74,8 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "multipleOf": lambda value: _is_number(value) and value > 0,
     "pattern": _is_pattern,
     "enum": _is_enum,
-    "const": lambda value: True,
-    "default": lambda value: True,
+    "const": _is_json,
+    "default": _is_json,
 }
 _HIDDEN: Mapping[str, str] = {"arguments": "readOnly", "results": "writeOnly", "result types": "writeOnly"}
 """The flag of properties that do not occur."""
@@ -215,7 +226,7 @@ class SchemaConverter:
         return converted
 
 
-def find_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
+def is_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
     """Whether a schema certainly describes an object. Raises SourceError for a wrong reference."""
     resolved = document.resolve_node(schema)
     if depth > MAX_DEPTH:
@@ -226,7 +237,7 @@ def find_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bo
     if isinstance(resolved.get("properties"), Mapping):
         return True
     parts = resolved.get("allOf")
-    return isinstance(parts, list) and any(find_object_schema(document, one, depth + 1) for one in parts)
+    return isinstance(parts, list) and any(is_object_schema(document, one, depth + 1) for one in parts)
 
 
 def _list_types(schema: Json) -> list[str]:

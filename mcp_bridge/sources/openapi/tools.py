@@ -22,7 +22,7 @@ from mcp_bridge.sources.openapi.operations import (
 )
 from mcp_bridge.sources.openapi.requests import RequestBuilder
 from mcp_bridge.sources.openapi.responses import to_result
-from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter, find_object_schema
+from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter, is_object_schema
 from mcp_bridge.sources.openapi.servers import ServerChoice
 from mcp_bridge.trust.screening import TextScreen
 
@@ -76,7 +76,7 @@ class ToolBuilder:
         )
         schemes = self._credentials.choose_schemes(content) or ()
         output_schema = self._build_output_schema(operation)
-        caller = _OperationCaller(name, builder, self._credentials, schemes, self._send, bool(output_schema))
+        caller = _OperationCaller(builder, self._credentials, schemes, self._send, bool(output_schema))
         return ToolEntry(
             name,
             self._screen_text(_describe_operation(operation), operation),
@@ -121,16 +121,15 @@ class ToolBuilder:
             schemas.append(as_mapping(next(iter(content.values()))).get("schema"))
         if not schemas or any(schema != schemas[0] for schema in schemas):
             return {}
-        if not isinstance(schemas[0], Mapping) or not find_object_schema(self._document, schemas[0]):
+        if not isinstance(schemas[0], Mapping) or not is_object_schema(self._document, schemas[0]):
             return {}
         converted = self._outputs.add_definitions({**self._outputs.convert_schema(schemas[0]), "type": "object"})
         return converted if len(str(converted)) <= MAX_OUTPUT_SCHEMA else {}
 
 
 class _OperationCaller(NamedTuple):
-    """Calls an operation."""
+    """Calls an operation. `has_schema` means that its results are validated by an output schema."""
 
-    name: str
     builder: RequestBuilder
     credentials: ApiCredentials
     schemes: tuple[str, ...]

@@ -75,7 +75,7 @@ async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_reje
         api.reply = Reply(status=401)
         await client.call_tool("run", {})
         gone = await client.call_tool("run", {})
-    assert text_of(gone).startswith(f"The API did not respond: auth.s.value: {file} cannot be read: No such file")
+    assert text_of(gone).startswith(f"The API did not respond: auth.s: {file} cannot be read: No such file")
     assert [received.headers["authorization"][7:10] for received in api.received] == ["old", "new", "new", "new"]
 
 
@@ -201,8 +201,8 @@ async def test_a_token_server_that_is_down_is_an_error(api: ApiServer, tmp_path:
         ({"type": "mutualTLS"}, "env:API_SECRET", "auth.s: schemes of type 'mutualTLS' are not supported"),
         ({"$ref": "#/nothing"}, "env:API_SECRET", "auth.s: the document has no such security scheme. It has: none"),
         ({"type": "http", "scheme": "bearer"}, "env:NOT_SET_AT_ALL",
-         "auth.s.value: the environment variable NOT_SET_AT_ALL is not set"),
-        ({"type": "http", "scheme": "bearer"}, "a\nb", "auth.s.value: the credential has characters that a header "
+         "auth.s: the environment variable NOT_SET_AT_ALL is not set"),
+        ({"type": "http", "scheme": "bearer"}, "a\nb", "auth.s: the credential has characters that a header "
                                                        "cannot have"),
     ],
 )  # fmt: skip

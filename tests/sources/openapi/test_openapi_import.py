@@ -26,7 +26,7 @@ components:
     oauth: {type: oauth2, flows: {clientCredentials: {tokenUrl: 'https://x.example/t', scopes: {}}}}
     cert: {type: mutualTLS}
   schemas:
-    Name: {type: string, maxLength: 5}
+    Name: {type: string, maxLength: 5, x-limit: 123456789012345678901234567890}
 """
 PET = """
 get:
@@ -182,6 +182,12 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "api.json").write_text(json.dumps(document_of({"/x": {"$ref": "#/none"}})))
     done = run_import(tmp_path, "api.json", "-o", "no/folder.json")
     assert "no/folder.json: it cannot be written: No such file or directory" in done.stderr
+
+
+def test_a_document_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> None:
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    (tmp_path / "api.json").write_text(f'{{"openapi": "3.1.0", "paths": {{}}, "deep": {deep}}}')
+    assert "api.json: it is nested too deeply" in run_import(tmp_path, "api.json").stderr
 
 
 def test_problems_are_printed(tmp_path: Path) -> None:
