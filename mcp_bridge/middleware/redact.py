@@ -27,7 +27,7 @@ _SHORTEST_NUMBER = 10**7
 """Smaller numbers are no secrets."""
 
 
-def _compile_pattern(pattern: str) -> Any:
+def _compile_pattern(pattern: str | bytes) -> Any:
     """Compile a pattern with RE2, whose time is linear in the text. Raises ValueError; ConfigError without RE2."""
     try:
         import re2
@@ -89,15 +89,15 @@ class PatternRedaction:
     """Replaces what matches one of the patterns, which are given by name."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
-        self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()))
+        self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()).encode())
         self._patterns = [(name, _compile_pattern(pattern)) for name, pattern in patterns.items()]
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
-        if not text.isascii():
-            text = text.encode(errors="replace").decode()  # RE2 takes no lone surrogates
-        if self._any.search(text) is None:
+        data = text.encode(errors="replace")  # RE2 takes no lone surrogates
+        if self._any.search(data) is None:
             return text
+        text = data.decode()
         for name, pattern in self._patterns:
             text = pattern.sub(self._choose_replacement(name), text)
         return text

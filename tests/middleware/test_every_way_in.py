@@ -11,7 +11,8 @@ from mcp.types import ElicitResult
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tasks import TASKS
-from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.pipeline.explanation import explain_call
 from mcp_bridge.testing import connect
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 from tests.kits.questions.asking_kit import EVERYTHING, PATIENCE, said, talking
@@ -107,6 +108,31 @@ async def test_the_default_applies_if_nobody_can_be_asked(tmp_path: Path, defaul
         result = await call(bridge, "change")
     assert result.success == ok
     assert ok or "No user could be asked: the client does not support elicitation" in result.error_text
+
+
+async def test_the_user_is_asked_about_calls_of_the_named_principals(tmp_path: Path) -> None:
+    policy = {"approval": {"principals": "guest"}}
+    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "local": False}) as bridge:
+        assert (await call(bridge, "change", "admin")).success
+        assert (await call(bridge, "change", "guest")).code == "approval_declined"
+
+
+async def test_a_remembered_decision_is_not_asked_for_again(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    answers = iter(["Allow always (same arguments)"])
+
+    async def choose(context: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"value": next(answers)})
+
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(tmp_path, source, "approval", approvals={"path": "decisions.sqlite3", "local": False})
+    async with connect(bridge, elicitation_callback=choose) as client:
+        assert [(await client.call_tool("change", {})).is_error for _ in range(2)] == [False, False]
+        prepared = bridge.registry.get_prepared("change")
+        assert prepared is not None
+        made = ToolCall(id="1", name="change", arguments={})
+        explained = await explain_call(bridge.registry.pipeline, prepared, made, CallContext())
+    assert ("approval", "passes", "the user has allowed this call earlier") in explained.layers
 
 
 async def test_a_long_argument_is_truncated_in_the_question(tmp_path: Path) -> None:
