@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.call_services import CallServices
 from mcp_bridge.contracts.caller import Caller, Hold
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.session_state import SessionState, StateValues
@@ -35,6 +36,7 @@ class CallContext(CallServices):
         principal: The authenticated caller, or None.
         client: Whose quotas the call counts against; None if the server has only one client.
         session: The key of the client's session; empty if there is none (see `on_session_end`).
+        transport: How the client is connected: `stdio`, `http`, `sse`, `socket` or `memory`; empty in process.
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
         since: When another instance asked the questions that this call continues from, in seconds since 1970.
@@ -51,13 +53,14 @@ class CallContext(CallServices):
             changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
+        decisions: What policies have decided about the call, in order.
     """
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
-        "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
+        "approved_call", "caller", "check", "check_output", "client", "decisions", "holds", "injected", "is_in_thread",
         "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
-        "started", "state",
+        "started", "state", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +79,7 @@ class CallContext(CallServices):
         self.principal = principal
         self.client: str | None = None
         self.session = session
+        self.transport = ""
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta if meta is not None else {}
         self._capabilities = capabilities
@@ -91,6 +95,7 @@ class CallContext(CallServices):
         self.check_output: Callable[[Any, str], None] | None = None
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
+        self.decisions: Sequence[PolicyDecision] = ()
         self._call_id = request_id  # which does not change with the requests of a suspended call
         self._asked = 0
         self._calls = 0
@@ -106,6 +111,20 @@ class CallContext(CallServices):
         for hold in self.holds:  # a generator expression would cost more than the rest
             nearest = min(nearest, hold.deadline)
         return nearest if nearest < math.inf else None
+
+    @property
+    def parent_id(self) -> str:
+        """The id of the call that made this one; empty if a client made it."""
+        return ""
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself, with its version, such as `claude-code 2.1`. Anyone can claim any name."""
+        return ""
+
+    def record_decision(self, decision: PolicyDecision) -> None:
+        """Add a decision of a policy, for the audit trail."""
+        self.decisions = (*self.decisions, decision)
 
     @property
     def state_key(self) -> str:
@@ -348,7 +367,16 @@ class NestedContext(CallContext):
         )
         self._outer = outer
         self.client = None if outer.is_in_thread else outer.client
+        self.transport = outer.transport
         self.pipeline, self.started = outer.pipeline, True
+
+    @property
+    def parent_id(self) -> str:
+        return self._outer._call_id
+
+    @property
+    def client_name(self) -> str:
+        return self._outer.client_name
 
     @property
     def state_key(self) -> str:

@@ -16,8 +16,8 @@ from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.requests import Request
-from mcp_bridge.wire.meta_keys import LOG_LEVEL
+from mcp_bridge.server.requests import Request, describe_client
+from mcp_bridge.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class ServedContext(CallContext):
             meta=request.meta,
         )
         self.client = request.incoming.client
+        self.transport = request.incoming.transport
         request.incoming.holds = self.holds
         self.session = self._state_key = _find_session(request, self.principal)
         self._request: Request | None = request
@@ -79,6 +80,11 @@ class ServedContext(CallContext):
         self._log_throttle: TokenBucket | None = None
         self._channel: QuestionChannel | None = None
         self._get_store = get_store
+
+    @property
+    def client_name(self) -> str:
+        session = self._request.session if self._request is not None else None
+        return session.client_name if session is not None else describe_client(self.meta.get(CLIENT_INFO))
 
     @property
     def state_key(self) -> str:

@@ -177,9 +177,10 @@ class Endpoint:
         *,
         principal: str | None = None,
         client: str | None = None,
+        transport: str = "",
     ) -> ClientConnection:
         """Return a connection for a client that sends its messages over one connection, in either era."""
-        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client)
+        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
 
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.server.params import is_larger
-from mcp_bridge.server.requests import Request
+from mcp_bridge.server.requests import Request, describe_client
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 
@@ -51,6 +51,7 @@ class Lifecycle:
             raise RpcError(INVALID_PARAMS, f"The capabilities of a client may have {MAX_CAPABILITIES} bytes")
         session.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE
         session.capabilities = params["capabilities"]
+        session.client_name = describe_client(params.get("clientInfo"))
         return self._when_described(self._describe_session, session.version)
 
     def discover(self, request: Request, params: Mapping[str, Any]) -> Any:

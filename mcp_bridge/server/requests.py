@@ -19,6 +19,8 @@ from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
 
 logger = logging.getLogger("mcp_bridge.server")
 
+MAX_CLIENT_NAME = 64
+"""The most characters of the name of a client, and of its version."""
 DEFAULT_LEVEL: Level = "info"
 """The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
 
@@ -28,11 +30,12 @@ class Session:
 
     Attributes:
         version: The protocol version that was agreed upon; empty before `initialize`.
+        client_name: What the client calls itself (see `CallContext.client_name`).
         key: A name that no other session has.
     """
 
     def __init__(self, connection: PeerConnection, redactor: Redactor) -> None:
-        self.version = ""
+        self.version = self.client_name = ""
         self.capabilities: Mapping[str, Any] = {}
         self.log_level: Level = DEFAULT_LEVEL
         self.key = os.urandom(16).hex()
@@ -122,6 +125,14 @@ class Request:
         assert self.session is not None
         params = self._redactor.redact_value(params)
         return await self.session.connection.request(method, params, stream=self.incoming.stream)
+
+
+def describe_client(info: Any) -> str:
+    """Return the name and version in the `clientInfo` of a client, truncated; empty if it has none."""
+    if not isinstance(info, Mapping):
+        return ""
+    parts = [info.get("name"), info.get("version")]
+    return " ".join(part[:MAX_CLIENT_NAME] for part in parts if isinstance(part, str) and part)
 
 
 def has_envelope(params: Mapping[str, Any]) -> bool:
