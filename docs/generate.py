@@ -16,7 +16,7 @@ from generate_params import build_files
 from pydantic import BaseModel
 
 from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
-from mcp_bridge.registry.plugins import SOURCES, load_source_type
+from mcp_bridge.registry.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
 from mcp_bridge.settings import build_json_schema, model, sections
 from mcp_bridge.wire.outcomes import TABLE
 
@@ -24,8 +24,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the settings file with all known source types."""
-    return build_json_schema({name: load_source_type(name) for name in SOURCES})
+    """The JSON Schema of the settings file with all known source types and policies."""
+    sources = {name: load_source_type(name) for name in SOURCES}
+    return build_json_schema(sources, {name: load_policy_type(name) for name in POLICIES})
 
 
 def errors_page() -> str:
@@ -70,6 +71,10 @@ def settings_page() -> str:
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
         parts.append(_table(load_source_type(name), "sources[]."))
+    parts += ["## policy\n\nA list of [policies](policies.md). Each item has exactly one of these, with its options.\n"]
+    for name in POLICIES:
+        parts.append(f"### policy: {name}\n\n{load_policy_type(name).__doc__}\n")
+        parts.append(_table(load_policy_type(name), f"policy[].{name}."))
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import (
     ApprovalSource,
     GoverningSource,
+    Middleware,
     OptionalMiddlewareSource,
     PinningSource,
     PrefixingOptions,
@@ -21,6 +22,7 @@ from mcp_bridge.contracts.extension import (
 )
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
+from mcp_bridge.contracts.policy import Policy, RunningPolicy
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import MEMORY, TaskOptions, ToolTasks
@@ -29,6 +31,7 @@ from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.registry.plugins import load_source_type, make_store
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
@@ -64,7 +67,11 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
 
     sources = _attach_sources(settings, notify_update, watch=watch)
-    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources))
+    redactor = Redactor()
+    middleware = _gather_middleware(settings, sources, redactor)
+    registry = ToolRegistry(pipeline=_build_pipeline(settings, middleware, redactor))
+    policies = [each for each in middleware if isinstance(each, Policy)]
+    approvals = _connect_approvals(settings, [*(attached.source for attached in sources), *policies])
     bridge = Bridge(
         registry,
         sources,
@@ -72,20 +79,32 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         _build_state(settings),
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
-        background=_connect_approvals(settings, sources),
+        background=[*approvals, *(policy.run for policy in policies if isinstance(policy, RunningPolicy))],
     )
     bridge.hide_secrets(settings.hidden_from_clients)
     return bridge
 
 
-def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pipeline:
+def _gather_middleware(
+    settings: Settings, sources: Iterable[AttachedSource], redactor: Redactor
+) -> Sequence[Middleware | Policy]:
+    """Return the middleware of the sources and the policies of the settings. Raises ConfigError."""
+    governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
+    middleware = [middleware for source in governing for middleware in source.middleware]
+    if not settings.policy:
+        return middleware
+    from mcp_bridge.app.policies import add_policies  # most servers have none
+
+    return add_policies(middleware, settings, redactor)
+
+
+def _build_pipeline(settings: Settings, middleware: Sequence[Middleware | Policy], redactor: Redactor) -> Pipeline:
     limits = settings.limits
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
-    governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
-    return Pipeline(
-        [middleware for source in governing for middleware in source.middleware],
+    pipeline = Pipeline(
+        middleware,
         timeout=limits.timeout,
         threads=limits.threads,
         concurrency=limits.concurrency,
@@ -94,6 +113,8 @@ def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pi
         tools=tool_limits,
         expose_errors=settings.expose_errors,
     )
+    pipeline.redactor = redactor
+    return pipeline
 
 
 def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
@@ -164,8 +185,7 @@ def _find_store(settings: Settings, name: str, path: str | None) -> tuple[Any, .
 
         return (settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path),)
     if name == "redis":
-        shared = settings.tasks.url if settings.tasks is not None and settings.tasks.url != MEMORY else None
-        if (url := settings.state.url or shared) is None:
+        if (url := find_redis_url(settings)) is None:
             raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
         try:
             import redis  # noqa: F401
@@ -176,14 +196,20 @@ def _find_store(settings: Settings, name: str, path: str | None) -> tuple[Any, .
     return ()
 
 
+def find_redis_url(settings: Settings) -> str | None:
+    """Return the Redis of the settings: that of `state`, else that of `tasks`, else None."""
+    shared = settings.tasks.url if settings.tasks is not None and settings.tasks.url != MEMORY else None
+    return settings.state.url or shared
+
+
 def _connect_approvals(
-    settings: Settings, sources: Iterable[AttachedSource]
+    settings: Settings, asking_parts: Iterable[object]
 ) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """Set the approval policy of every source that asks for approval, and return its background tasks.
+    """Set the approval policy of every source and policy that asks for approval, and return its background tasks.
 
     Raises ConfigError for a store that is unavailable.
     """
-    asking = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
+    asking = [part.asking for part in asking_parts if isinstance(part, ApprovalSource)]
     askers = [asker for asker in asking if asker is not None]
     if not askers:
         return []

@@ -144,7 +144,8 @@ def validate_target(options: ValidateOptions) -> None:
 
 
 def print_settings_schema(options: SchemaOptions) -> None:
-    from mcp_bridge.registry.plugins import SOURCES, load_source_type
+    from mcp_bridge.registry.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
     from mcp_bridge.settings import build_json_schema
 
-    write_json(build_json_schema({name: load_source_type(name) for name in SOURCES}))
+    sources = {name: load_source_type(name) for name in SOURCES}
+    write_json(build_json_schema(sources, {name: load_policy_type(name) for name in POLICIES}))

@@ -12,6 +12,8 @@ LIST_RESOURCES = "list_resources"
 READ_RESOURCE = "read_resource"
 LIST_PROMPTS = "list_prompts"
 GET_PROMPT = "get_prompt"
+BUILT_IN_TOOLS = frozenset({SEARCH_TOOLS, CALL_TOOL, LIST_RESOURCES, READ_RESOURCE, LIST_PROMPTS, GET_PROMPT})
+"""Names of tools of the server itself, which other servers cannot take."""
 
 
 class SearchPolicy(NamedTuple):

@@ -6,19 +6,18 @@ import logging
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from anyio import get_cancelled_exc_class
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import (
     CallError,
-    InvalidArguments,
     InvalidOutput,
     Overloaded,
     QuestionExpired,
@@ -28,7 +27,10 @@ from mcp_bridge.contracts.errors import (
 )
 from mcp_bridge.contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
+from mcp_bridge.contracts.policy import Policy
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.pipeline import validation
+from mcp_bridge.pipeline.binding import Layer, bind_middleware
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.deadline import DeadlineClock
@@ -38,17 +40,12 @@ from mcp_bridge.runtime.third_party import describe_error
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
-from mcp_bridge.wire.values import Unreadable, to_result
-
-_NULL_FOR_NUMBER = ": expected type number, got null"
-"""The end of a problem with an output that may have been NaN, for which JSON has no value."""
+from mcp_bridge.wire.values import Unreadable
 
 logger = logging.getLogger("mcp_bridge.calls")
 
 ROUNDS = 100
 """How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
-
-Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
 
 
 class ToolLimits(NamedTuple):
@@ -62,7 +59,7 @@ class Pipeline:
     """The policy of every call: middleware, limits and error handling. One pipeline serves all tools of an endpoint.
 
     Args:
-        middleware: Policies, each at its `stage`; within a stage they run in the given order.
+        middleware: Middleware and policies, each at its `stage`; within a stage they run in the given order.
         timeout: Seconds per call, and as many again to wait until it may run; None for no limit.
         threads: The most synchronous handlers that run at once.
         concurrency: The most calls that run at once. One tool, and one client, have at most their share of these and of
@@ -79,7 +76,7 @@ class Pipeline:
 
     def __init__(
         self,
-        middleware: Sequence[Middleware] = (),
+        middleware: Sequence[Middleware | Policy] = (),
         *,
         timeout: float | None = 60.0,
         threads: int = 32,
@@ -109,43 +106,40 @@ class Pipeline:
         return other
 
     @property
-    def has_middleware(self) -> bool:
-        """Whether there is middleware, which may ask the user something."""
-        return bool(self._middleware)
-
-    @property
     def injects_texts(self) -> bool:
         """Whether there is middleware that may add texts for the model to results."""
         return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self._middleware)
 
     def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""
-        by_stage = ([layer for layer in self._middleware if layer.stage == stage] for stage in Stage)
-        observe, admit, decide, attempt = by_stage
-        may_change = [*decide, *attempt]
-        check_input = partial(_check_input, tool, self._arguments)
-        validate_input = partial(_validate_input, check_input)
+        bound = bind_middleware(self._middleware, tool.entry)
+        observe, admit, decide, attempt = ([each for each in bound if each.stage == stage] for stage in Stage)
+        changing = [each for each in bound if not each.is_passive]
+        decides = any(each.stage == Stage.DECIDE for each in changing)
+        may_change = any(each.stage >= Stage.DECIDE for each in changing)
+        check_input = partial(validation.check_input, tool, self._arguments)
+        validate_input = partial(validation.validate_input, check_input)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
         key = f"entry/{tool.name}"
         nested_quotas = () if quota is None else ((key, quota),)
         quotas = ((key, self._share if quota is None else min(quota, self._share)),)
-        check_output = partial(_check_output, tool) if tool.output_schema else None
-        recheck = partial(_recheck_policies, tool, (*observe[:1], *[*admit, *may_change][:1]))
+        check_output = partial(validation.check_output, tool) if tool.output_schema else None
+        recheck = validation.recheck_policies(tool, changing)
         return [
             *([self._map_errors] if observe else []),  # for errors of the observers themselves
             *recheck(observe),  # see results, never exceptions
             partial(self._map_errors, is_outermost=False) if observe else self._map_errors,
             *recheck(admit),
             validate_input,
-            *([partial(_provide_checks, check_input, check_output)] if decide else []),
+            *([partial(validation.provide_checks, check_input, check_output)] if decides else []),
             *recheck(decide),
-            *([self._map_unexpected_errors] if decide else []),
+            *([self._map_unexpected_errors] if decides else []),
             *recheck(attempt),
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
             partial(self._limit_calls, quotas, nested_quotas, timeout),
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
-            *([partial(_validate_output, tool)] if tool.output_schema else []),
+            *([partial(validation.validate_output, tool)] if tool.output_schema else []),
             partial(self._run_handler, tool),
         ]
 
@@ -161,6 +155,14 @@ class Pipeline:
                 composed = _compose_layer(layer, composed)
             tool.composed[self] = composed
         return composed
+
+    def may_ask(self, tool: PreparedEntry) -> bool:
+        """Whether middleware may ask the user about calls of this entry; decided once per entry."""
+        found = tool.may_ask.get(self)
+        if found is None:
+            found = any(each.may_ask for each in bind_middleware(self._middleware, tool.entry))
+            tool.may_ask[self] = found
+        return found
 
     def _find_limits(self, name: str) -> ToolLimits:
         own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
@@ -297,73 +299,6 @@ class Pipeline:
             if is_outermost:
                 ctx.started, ctx.needs = False, needs
         raise QuestionExpired(f"{call.kind.capitalize()} '{call.name}' asked {ROUNDS} times and was stopped.")
-
-
-def _validate_input(
-    check: Callable[[ToolCall, int | None], None], call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> Awaitable[ToolResult]:
-    check(call, ctx.message_size)
-    return call_next(call, ctx)
-
-
-def _provide_checks(
-    check: Callable[[ToolCall], None],
-    check_output: Callable[[Any, str], None] | None,
-    call: ToolCall,
-    ctx: CallContext,
-    call_next: CallNext,
-) -> Any:
-    """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
-    ctx.check, ctx.check_output = check, check_output
-    return call_next(call, ctx)
-
-
-def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, message_size: int | None = None) -> None:
-    if (excess := limits.describe_excess(call.arguments, message_size)) is not None:
-        raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
-    if not tool.input.is_valid(call.arguments):
-        raise InvalidArguments(tool.input.describe_problems(call.arguments, call.root), tool=call.name, kind=call.kind)
-
-
-async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-    result = await call_next(call, ctx)
-    if result.success and not tool.output.is_valid(result.output):
-        _check_output(tool, result.output)
-    return result
-
-
-def _recheck_policies(
-    tool: PreparedEntry, outermost: Sequence[Middleware], policies: Sequence[Middleware]
-) -> list[Layer]:
-    """Add a layer around each policy that rechecks its results; without a schema, only around the outermost ones."""
-    layers: list[Layer] = []
-    for policy in policies:
-        if tool.output_schema or policy in outermost:
-            layers.append(partial(_recheck_output, tool, policy))
-        layers.append(policy)
-    return layers
-
-
-async def _recheck_output(
-    tool: PreparedEntry, policy: Middleware, call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> ToolResult:
-    """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
-    result = to_result(await call_next(call, ctx))
-    if result.success and tool.output_schema:
-        try:
-            _check_output(tool, result.output, f"the policy {type(policy).__name__}")
-        except InvalidOutput as error:
-            return replace(to_error_result(error), content=result.content, meta=result.meta)
-    return result
-
-
-def _check_output(tool: PreparedEntry, output: Any, changed_by: str = "") -> None:
-    if not tool.output.is_valid(output):
-        problems = [
-            f"{line} (NaN and infinities become null)" if line.endswith(_NULL_FOR_NUMBER) else line
-            for line in tool.output.describe_problems(output)
-        ]
-        raise InvalidOutput(problems, tool=tool.name, output=output, changed_by=changed_by)
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:

@@ -36,7 +36,8 @@ class PreparedEntry:
     """An entry that is ready to be called.
 
     For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result` turns what the
-    handler returns into a result. `composed` holds the composed layers of each pipeline that has called the entry.
+    handler returns into a result. `composed` and `may_ask` hold what each pipeline has computed for
+    the entry: its composed layers, and whether one of them may ask the user.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class PreparedEntry:
         self.input_schema = input_schema
         self.read_result = read_result
         self.composed: dict[object, CallNext] = {}
+        self.may_ask: dict[object, bool] = {}
 
     @cached_property
     def name(self) -> str:

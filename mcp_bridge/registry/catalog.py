@@ -8,7 +8,8 @@ from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
-from mcp_bridge.registry.look_alikes import RESERVED_NAMES, to_look
+from mcp_bridge.contracts.listing import BUILT_IN_TOOLS
+from mcp_bridge.registry.look_alikes import to_look
 
 
 class OwnedEntry(Protocol):
@@ -86,7 +87,7 @@ class Catalog(Generic[T]):
             name = self._key(entry)
             if name in free:
                 problems.append(self._format_clash(name, owner, owner))
-            elif self._has_looks and name in RESERVED_NAMES:
+            elif self._has_looks and name in BUILT_IN_TOOLS:
                 problems.append(f"{self._kind} '{name}' has a name of the bridge itself. {_HINTS[self._kind]}")
             elif (other := self._find_other(name, looks, owner)) is not None:
                 problems.append(self._format_clash(name, other.owner, owner, self._key(other)))

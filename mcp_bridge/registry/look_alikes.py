@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-RESERVED_NAMES = frozenset(
-    {"search_tools", "call_tool", "list_resources", "read_resource", "list_prompts", "get_prompt"}
-)
-"""Names of tools of the bridge itself, which other servers cannot take."""
 _LATIN = {
     **dict(zip("авекмнорстухѕіјһԁԛԝѵӏ", "abekmhopctyxsijhdqwvl", strict=True)),  # Cyrillic
     **dict(zip("αεικνορτυχγωϲϳ", "aeiknoptuxywcj", strict=True)),  # Greek

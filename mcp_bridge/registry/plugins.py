@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
@@ -17,6 +18,16 @@ SOURCES: dict[str, str] = {
     "xaibo": "mcp_bridge.xaibo.source.options:XaiboOptions",
 }
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""
+
+POLICIES: dict[str, str] = {
+    "allow": "mcp_bridge.middleware.access:AllowOptions",
+    "deny": "mcp_bridge.middleware.access:DenyOptions",
+    "read_only": "mcp_bridge.middleware.read_only:ReadOnlyOptions",
+}
+"""Policies by name: pydantic models of their options, see `mcp_bridge.contracts.policy.PolicyOptions`.
+
+Within a stage, their layers have the order of this table, outermost first.
+"""
 
 STORES: dict[str, str] = {
     "memory": "mcp_bridge.stores.memory:MemoryStore",
@@ -51,6 +62,17 @@ def load_source_type(name: str) -> Any:
         known = ", ".join(sorted(SOURCES))
         raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
     return load_object(SOURCES[name])
+
+
+def load_policy_type(name: str) -> Any:
+    """Return the options model of a policy, which may be a third-party `module:attribute`. Raises ConfigError."""
+    if ":" in name:
+        return load_object(name)
+    if name not in POLICIES:
+        near = difflib.get_close_matches(name, POLICIES, n=1)
+        known = f"Did you mean '{near[0]}'?" if near else f"Known policies: {', '.join(POLICIES)}"
+        raise ConfigError(f"unknown policy '{name}'", hint=f"{known}, or your own as module:Name")
+    return load_object(POLICIES[name])
 
 
 def make_store(name: str, *arguments: Any, where: str = "state.store") -> Store:

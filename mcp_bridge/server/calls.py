@@ -123,4 +123,4 @@ class CallRunner:
         declared = request.capabilities
         if not declared or all(declared.get(name) is None for name in ("elicitation", "sampling", "roots")):
             return False
-        return prepared.context is not None or self._registry.pipeline.has_middleware
+        return prepared.context is not None or self._registry.pipeline.may_ask(prepared)

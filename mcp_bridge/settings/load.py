@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_bridge.documents.document import Document, read_document
+from mcp_bridge.documents.value_text import describe_kind
 from mcp_bridge.settings.environment import PLAN_KEYS, expand
 from mcp_bridge.settings.problems import ErrorReport
 from mcp_bridge.settings.servers import has_servers, list_entry_places, prepare_servers, read_servers, remove_servers
@@ -17,7 +18,7 @@ from mcp_bridge.settings.servers import has_servers, list_entry_places, prepare_
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from mcp_bridge.settings.model import Settings, SourceSettings
+    from mcp_bridge.settings.model import PolicySettings, Settings, SourceSettings
 
 M = TypeVar("M", bound="BaseModel")
 
@@ -42,6 +43,8 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
         data = _split_plan(data, document)
     elif isinstance(sources, list):
         data["sources"] = [_split_source(source, document, index) for index, source in enumerate(sources)]
+    if isinstance(data.get("policy"), list):
+        data = {**data, "policy": [_split_policy(item, document, index) for index, item in enumerate(data["policy"])]}
     if has_servers(data):
         data = _add_servers(data, document)
     return validate(Settings, data, document, ErrorReport(document=document, model=Settings))
@@ -69,6 +72,38 @@ def parse_options(model_class: type[M], source: SourceSettings) -> M:
         known = (known | _list_server_keys() | {*PLAN_KEYS}) - {"type"}
     report = ErrorReport(document=origin.document, model=model_class, base=origin.where, also_known=sorted(known))
     return validate(model_class, source.options, origin.document, report)
+
+
+def parse_policy_options(model_class: type[M], policy: PolicySettings) -> M:
+    """Validate the options of a policy with its model. Raises one ConfigError that lists all problems."""
+    from mcp_bridge.settings.model import validate
+
+    origin = policy.origin
+    if origin is None:
+        return model_class.model_validate(policy.options)
+    report = ErrorReport(document=origin.document, model=model_class, base=origin.where)
+    return validate(model_class, policy.options, origin.document, report)
+
+
+def _split_policy(item: Any, document: Document, index: int) -> dict[str, Any]:
+    """Return the name of a policy and its options. Raises ConfigError unless the item has exactly one policy."""
+    from mcp_bridge.settings.model import Origin
+
+    where = ("policy", index)
+    if isinstance(item, str):
+        return {"name": item, "origin": Origin(document=document, where=where)}
+    if not isinstance(item, dict) or len(item) != 1:
+        found = (
+            "a mapping with the keys " + ", ".join(map(str, item)) if isinstance(item, dict) else describe_kind(item)
+        )
+        hint = "Begin each policy with `-`, as in `- rate_limit: {limit: 60/minute}`"
+        raise document.make_error(where, f"expected one policy, found {found}", hint)
+    ((name, options),) = item.items()
+    place = (*where, name)
+    if not isinstance(options, dict | None):
+        hint = f"Write its options as a mapping, or `- {name}` alone"
+        raise document.make_error(place, f"expected options, found {describe_kind(options)}", hint)
+    return {"name": str(name), "options": options or {}, "origin": Origin(document=document, where=place)}
 
 
 def _is_mount_plan(data: Mapping[str, Any]) -> bool:

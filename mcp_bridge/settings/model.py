@@ -194,6 +194,18 @@ class SourceSettings(SettingsModel):
     )
 
 
+class PolicySettings(SettingsModel):
+    """A policy for calls."""
+
+    name: str = Field(min_length=1, description="The policy, such as `rate_limit`, or your own as `module:Name`.")
+    options: SkipJsonSchema[dict[str, Any]] = Field(
+        default={}, repr=False, description="Its options, not validated. See `parse_policy_options`."
+    )
+    origin: SkipJsonSchema[InstanceOf[Origin] | None] = Field(
+        default=None, repr=False, exclude=True, description="The place of the options in the settings file."
+    )
+
+
 class Settings(SettingsModel):
     """The settings file."""
 
@@ -206,6 +218,11 @@ class Settings(SettingsModel):
         default=None, description="Instructions for the model about the tools of this server as a whole."
     )
     sources: tuple[SourceSettings, ...] = Field(default=(), description="The sources of tools.")
+    policy: tuple[PolicySettings, ...] = Field(
+        default=(),
+        description="[Policies](policies.md) for calls. Each item is the name of a policy, or a mapping from its name "
+        "to its options.",
+    )
     limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
     http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
     shared: SharedSettings = Field(default=SharedSettings(), description="The server of `serve --shared`.")
@@ -265,7 +282,8 @@ class Settings(SettingsModel):
             self._directory = _get_directory(context)
             self._secrets, self._public = context.secrets, context.visible_secrets
         overrides = [source.model_dump(include={"overrides"}) for source in self.sources if source.overrides]
-        named = frozenset(find_secret_values([*(source.options for source in self.sources), *overrides]))
+        options = [*(source.options for source in self.sources), *(policy.options for policy in self.policy)]
+        named = frozenset(find_secret_values([*options, *overrides]))
         self._public -= named
         urls = (self.state.url, self.tasks.url if self.tasks is not None else None)
         passwords = {urlsplit(url).password or "" for url in urls if url is not None} - {""}

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mcp_bridge.settings.model import Settings, SourceSettings
+from mcp_bridge.settings.model import PolicySettings, Settings, SourceSettings
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {"type": "string", "pattern": r"\$\{", "description": "A reference to an environment variable: ${NAME}."}
 _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 
 
-def build_json_schema(option_models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
-    """Build the schema, in which the `type` of a source selects the model of its options.
+def build_json_schema(
+    option_models: Mapping[str, type[BaseModel]], policy_models: Mapping[str, type[BaseModel]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Build the schema, in which the `type` of a source selects the model of its options, and the name of a policy too.
 
-    A type that is not in `option_models` is valid only if it names a plugin (`module:attribute`).
+    A type or policy that is not in the models is valid only if it names a plugin (`module:attribute`).
     """
-    names, definitions = _build_definitions([Settings, SourceSettings, *option_models.values()])
+    parts: list[type[BaseModel]] = [Settings, SourceSettings, PolicySettings]
+    names, definitions = _build_definitions([*parts, *option_models.values(), *policy_models.values()])
     frame = definitions[names[1]]
-    for source_type, name in zip(option_models, names[2:], strict=True):
+    for source_type, name in zip(option_models, names[3:], strict=False):
         definitions[f"source:{source_type}"] = _merge_source(frame, definitions[name], source_type)
     definitions[names[1]] = _build_source(list(option_models))
+    definitions[names[2]] = _build_policy(dict(zip(policy_models, names[3 + len(option_models) :], strict=True)))
     root = definitions.pop(names[0])
     root["properties"]["$schema"] = {"type": "string", "description": "The URL of this schema, for editors."}
     document: dict[str, Any] = _allow_references({**root, "$defs": definitions})
@@ -48,6 +53,26 @@ def _build_source(types: list[str]) -> dict[str, Any]:
     ]
     rest = {"allOf": rules} if rules else {}
     return {"type": "object", "properties": {"type": type_schema}, "required": ["type"], **rest}
+
+
+def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
+    """Build the schema of an item of `policy`: a name, or a mapping from one name to its options."""
+    plugin = ".:."
+    options = {name: {"anyOf": [{"$ref": f"#/$defs/{model}"}, {"type": "null"}]} for name, model in models.items()}
+    return {
+        "anyOf": [
+            {"enum": list(models)},
+            {"type": "string", "pattern": plugin},
+            {
+                "type": "object",
+                "properties": options,
+                "patternProperties": {plugin: {"type": ["object", "null"]}},
+                "additionalProperties": False,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ]
+    }
 
 
 def _merge_source(frame: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:

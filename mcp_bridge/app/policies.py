@@ -1,0 +1,70 @@
+"""Builds the policies of the settings, in the order in which calls pass through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge.app.factory import find_redis_url
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.extension import Middleware, Stage
+from mcp_bridge.contracts.policy import CombiningPolicy, Policy
+from mcp_bridge.middleware.services import PolicyServices
+from mcp_bridge.registry.plugins import POLICIES, load_policy_type
+from mcp_bridge.runtime.redaction import Redactor
+
+if TYPE_CHECKING:
+    from mcp_bridge.settings import PolicySettings, Settings
+
+
+def add_policies(middleware: Sequence[Middleware], settings: Settings, redactor: Redactor) -> list[Middleware | Policy]:
+    """Return the middleware of sources together with the policies of the settings. Raises ConfigError.
+
+    In the stages OBSERVE and ADMIT the policies come first, so that they see what the client gets. In the stages DECIDE
+    and ATTEMPT they come last, so that they see what will run.
+    """
+    policies = _build_policies(settings, redactor)
+    first = [policy for policy in policies if policy.stage <= Stage.ADMIT]
+    return [*first, *middleware, *(policy for policy in policies if policy.stage > Stage.ADMIT)]
+
+
+def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
+    """Build the policies in the order of the table; those that combine with others of their type become one."""
+    order = [*POLICIES]
+    services = PolicyServices(
+        name=settings.name,
+        directory=settings.directory,
+        settings_file=settings.path,
+        redis_url=find_redis_url(settings),
+        redactor=redactor,
+    )
+    built = [(each.name, _build_policy(each, services)) for each in settings.policy]
+    policies: list[Policy] = []
+    for _, policy in sorted(built, key=lambda each: order.index(each[0]) if each[0] in order else len(order)):
+        if policies and isinstance(policies[-1], CombiningPolicy) and type(policies[-1]) is type(policy):
+            policies[-1] = policies[-1].combine(policy)
+        else:
+            policies.append(policy)
+    return policies
+
+
+def _build_policy(policy: PolicySettings, services: PolicyServices) -> Policy:
+    from mcp_bridge.settings import parse_policy_options
+
+    try:
+        options: Any = parse_policy_options(load_policy_type(policy.name), policy)
+        built = options.build(services)
+    except ConfigError as error:
+        raise _locate_error(policy, error) from None  # the cause may have what the text redacts
+    if not isinstance(built, Policy):
+        problem = f"'{policy.name}' builds {type(built).__name__}, which is not a policy"
+        raise _locate_error(policy, ConfigError(problem, hint="A policy has name, stage, is_passive, may_ask and bind"))
+    return built
+
+
+def _locate_error(policy: PolicySettings, error: ConfigError) -> ConfigError:
+    """Add file and line to an error that has none."""
+    origin = policy.origin
+    if origin is None or error.where or error.path:
+        return error
+    return origin.document.make_error(origin.where, error.problem, error.hint)

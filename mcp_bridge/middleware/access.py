@@ -1,0 +1,107 @@
+"""The policies `allow` and `deny`: which tools, resources and prompts which principals can use.
+
+A call that a `deny` item matches is denied, whatever else matches. If there are `allow` items, so is every call that
+none of them matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import Denied
+from mcp_bridge.contracts.extension import CallNext, Stage
+from mcp_bridge.contracts.listing import BUILT_IN_TOOLS
+from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge.middleware.selection import SelectionOptions
+from mcp_bridge.middleware.services import PolicyServices
+
+
+class AllowOptions(SelectionOptions):
+    """Allow the calls that match. If there is any `allow`, calls that match none of them are denied."""
+
+    def build(self, services: PolicyServices) -> AllowPolicy:
+        """Build the policy."""
+        return AllowPolicy([self])
+
+
+class DenyOptions(SelectionOptions):
+    """Deny the calls that match, even if an `allow` matches too."""
+
+    def build(self, services: PolicyServices) -> DenyPolicy:
+        """Build the policy."""
+        return DenyPolicy([self])
+
+
+class AccessPolicy:
+    """The base of both policies. `rules` are the options of all items of the policy."""
+
+    name = ""
+    stage = Stage.ADMIT
+    is_passive = True
+    may_ask = False
+
+    def __init__(self, rules: Sequence[SelectionOptions]) -> None:
+        self.rules = tuple(rules)
+
+
+class AllowPolicy(AccessPolicy):
+    """Denies all calls but those that match a rule."""
+
+    name = "allow"
+
+    def combine(self, other: AllowPolicy) -> AllowPolicy:
+        """Return the policy with the rules of both."""
+        return AllowPolicy((*self.rules, *other.rules))
+
+    def bind(self, entry: Any) -> AccessLayer | None:
+        """Return no layer for entries that every caller may use, and for the tools of the server itself."""
+        if isinstance(entry, ToolEntry) and not entry.owner and entry.name in BUILT_IN_TOOLS:
+            return None
+        rules = [rule for rule in self.rules if rule.applies_to_entry(entry)]
+        is_allowed = any(not rule.principals and rule.decides_for(entry) for rule in rules)
+        return None if is_allowed else AccessLayer(rules, denies=False)
+
+
+class DenyPolicy(AccessPolicy):
+    """Denies calls that match a rule."""
+
+    name = "deny"
+
+    def combine(self, other: DenyPolicy) -> DenyPolicy:
+        """Return the policy with the rules of both."""
+        return DenyPolicy((*self.rules, *other.rules))
+
+    def bind(self, entry: Any) -> AccessLayer | None:
+        """Return no layer for entries that no rule matches."""
+        rules = [rule for rule in self.rules if rule.applies_to_entry(entry)]
+        return AccessLayer(rules, denies=True) if rules else None
+
+
+class AccessLayer:
+    """Denies the calls that match a rule, or those that match none."""
+
+    def __init__(self, rules: Sequence[SelectionOptions], *, denies: bool) -> None:
+        self._rules = rules
+        self._denies = denies
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Raises Denied."""
+        if (reason := self._find_reason(call, ctx)) is not None:
+            raise Denied(f"{call.kind.capitalize()} '{call.name}' was denied: {reason}. Do not retry this call.")
+        return await call_next(call, ctx)
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict whether the call is denied."""
+        reason = self._find_reason(call, ctx)
+        return Forecast("passes") if reason is None else Forecast("stops", reason)
+
+    def _find_reason(self, call: ToolCall, ctx: CallContext) -> str | None:
+        matches = any(rule.applies_to_call(call) and rule.applies_to_principal(ctx) for rule in self._rules)
+        if matches != self._denies:
+            return None
+        caller = f"the principal '{ctx.principal}'" if ctx.principal else "this caller"
+        verb = "deny it" if self._denies else "do not allow it"
+        return f"the settings of this server {verb} for {caller}"

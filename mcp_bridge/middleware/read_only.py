@@ -1,0 +1,57 @@
+"""The policy `read_only`: only tools that declare `readOnlyHint: true` run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import Denied
+from mcp_bridge.contracts.extension import CallNext, Stage
+from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge.middleware.selection import READ_ONLY, ToolSelectionOptions, has_hint
+from mcp_bridge.middleware.services import PolicyServices
+
+_REASON = "this server runs only tools with the annotation readOnlyHint: true, and this one does not declare it"
+
+
+class ReadOnlyOptions(ToolSelectionOptions):
+    """Deny calls of tools that do not declare `readOnlyHint: true`."""
+
+    def build(self, services: PolicyServices) -> ReadOnlyPolicy:
+        """Build the policy."""
+        return ReadOnlyPolicy(self)
+
+
+class ReadOnlyPolicy:
+    """Denies calls of tools that may change something. Resources and prompts are not affected: they are only read."""
+
+    name = "read_only"
+    stage = Stage.ADMIT
+    is_passive = True
+    may_ask = False
+
+    def __init__(self, options: ReadOnlyOptions) -> None:
+        self._options = options
+
+    def bind(self, entry: Any) -> ReadOnlyLayer | None:
+        """Return no layer for tools that declare that they are read-only."""
+        applies = isinstance(entry, ToolEntry) and self._options.applies_to_tool(entry)
+        return ReadOnlyLayer(self._options) if applies and not has_hint(entry, READ_ONLY) else None
+
+
+class ReadOnlyLayer:
+    """Denies every call of a tool, or those of some principals."""
+
+    def __init__(self, options: ReadOnlyOptions) -> None:
+        self._options = options
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Raises Denied."""
+        if self._options.applies_to_principal(ctx):
+            raise Denied(f"Tool '{call.name}' was denied: {_REASON}. Use a tool that only reads.")
+        return await call_next(call, ctx)
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict whether the call is denied."""
+        return Forecast("stops", _REASON) if self._options.applies_to_principal(ctx) else Forecast("passes")

@@ -1,0 +1,134 @@
+"""Which calls a policy applies to: the options that all policies share, and matching, once per entry where possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.resource import ResourceEntry
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.settings.sections import SettingsModel
+
+READ_ONLY, IDEMPOTENT = "readOnlyHint", "idempotentHint"
+"""Annotations of tools (server/tools, ToolAnnotations). Both are false unless a tool declares them."""
+HINTS = {READ_ONLY: False, "destructiveHint": True, IDEMPOTENT: False, "openWorldHint": True}
+"""The values that the specification gives to annotations which a tool does not declare."""
+
+
+def _parse_names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _add_text_schema(schema: dict[str, Any]) -> None:
+    items = schema.pop("items")
+    schema.pop("type")
+    schema["anyOf"] = [{"type": "array", "items": items}, {"type": "string"}]
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(_parse_names), Field(json_schema_extra=_add_text_schema)]
+
+
+class ToolSelectionOptions(SettingsModel):
+    """The tools and principals to which a policy applies. Without any of these keys, it applies to all calls of tools.
+
+    A tool matches if it matches each of the keys that are given.
+    """
+
+    tools: Patterns = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the published names of tools. A pattern that begins with `!` excludes "
+        "tools. Default: all tools.",
+    )
+    tags: Patterns = Field(default=(), description="Patterns of tags, of which a tool needs at least one.")
+    annotations: dict[str, bool] = Field(
+        default={},
+        description="Values of annotations, such as `destructiveHint: true`. For annotations that a tool does not "
+        "declare, the defaults of MCP apply.",
+    )
+    principals: Patterns = Field(
+        default=(),
+        description="Patterns of the names of [principals](security.md#principals). The name of a caller without a "
+        "principal, such as over stdio, is empty. Default: all callers.",
+    )
+
+    def applies_to_tool(self, tool: ToolEntry) -> bool:
+        """Whether calls of this tool match, for at least some principals."""
+        return (
+            includes(self.tools, (tool.name,))
+            and includes(self.tags, tool.tags)
+            and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
+        )
+
+    def applies_to_principal(self, ctx: CallContext) -> bool:
+        """Whether calls of this caller match."""
+        return not self.principals or includes(self.principals, (ctx.principal or "",))
+
+
+class SelectionOptions(ToolSelectionOptions):
+    """The calls to which a policy applies. Without any of these keys, it applies to all calls.
+
+    `resources` and `prompts` select requests for these; keys for tools alone leave them out.
+    """
+
+    resources: Patterns = Field(default=(), description="Patterns of the URIs of resources that clients read.")
+    prompts: Patterns = Field(default=(), description="Patterns of the names of prompts that clients get.")
+
+    def applies_to_entry(self, entry: Any) -> bool:
+        """Whether some calls of this entry match: for a resource template, the URI of each call decides."""
+        if self.selects_everything:
+            return True
+        if isinstance(entry, ToolEntry):
+            return self.selects_tools and self.applies_to_tool(entry)
+        if isinstance(entry, PromptEntry):
+            return bool(self.prompts) and includes(self.prompts, (entry.name,))
+        if isinstance(entry, ResourceEntry):
+            return bool(self.resources) and includes(self.resources, (entry.uri,))
+        return bool(self.resources or self.prompts)
+
+    def applies_to_call(self, call: ToolCall) -> bool:
+        """Whether a call of a matching entry matches: its URI decides, or what it completes."""
+        if call.kind in {"tool", "prompt"} or self.selects_everything:
+            return True
+        patterns = [self.resources] if call.kind == "resource" else [self.resources, self.prompts]
+        return any(each and includes(each, (call.name,)) for each in patterns)
+
+    def decides_for(self, entry: Any) -> bool:
+        """Whether `applies_to_entry` decides about this entry alone, and not the URI or name in each call."""
+        return self.selects_everything or isinstance(entry, ToolEntry | PromptEntry | ResourceEntry)
+
+    @property
+    def selects_tools(self) -> bool:
+        """Whether keys for tools are given."""
+        return bool(self.tools or self.tags or self.annotations)
+
+    @property
+    def selects_everything(self) -> bool:
+        """Whether calls of every tool, resource and prompt match."""
+        return not (self.selects_tools or self.resources or self.prompts)
+
+
+def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
+    """Whether one of the names matches a pattern, and none matches a pattern that begins with `!`.
+
+    Without patterns that include something, everything is included.
+    """
+    names = tuple(names)
+    excluding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    if any(fnmatchcase(name, pattern) for name in names for pattern in excluding):
+        return False
+    including = [pattern for pattern in patterns if not pattern.startswith("!")]
+    return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
+
+
+def has_hint(tool: Any, *names: str) -> bool:
+    """Whether the entry is a tool that declares one of these annotations as true."""
+    return isinstance(tool, ToolEntry) and any(tool.annotations.get(name) is True for name in names)
+
+
+def _read_annotation(tool: ToolEntry, name: str) -> Any:
+    return tool.annotations.get(name, HINTS.get(name))
