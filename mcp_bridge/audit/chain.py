@@ -23,11 +23,8 @@ class ChainedRecord(NamedTuple):
     hash: str
 
     def parse(self) -> dict[str, Any]:
-        """Return the record. Raises ValueError for a text that is not a JSON object."""
-        record = json.loads(self.text)
-        if not isinstance(record, dict):
-            raise ValueError("the record is not an object")
-        return record
+        """Return the record. Raises ValueError or AttributeError for a text that is not a JSON object."""
+        return dict(json.loads(self.text).items())
 
 
 class Head(NamedTuple):
@@ -97,7 +94,7 @@ def _find_start(seq: int, anchors: Iterable[ChainedRecord]) -> Head | None:
     for anchor in anchors:
         try:
             record = anchor.parse()
-        except ValueError:
+        except (ValueError, AttributeError):
             continue
         if record.get("through") == seq and isinstance(record.get("hash"), str):
             return Head(seq, record["hash"])

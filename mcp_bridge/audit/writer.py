@@ -28,6 +28,7 @@ LINGER = 0.2
 """Seconds after the last record until the file is closed, unless `run` keeps it open."""
 MAX_BATCH = 256
 """The most records of one transaction. They are one statement, because each one has to wait for Python's lock."""
+_INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
 
 
 class PendingRecord:
@@ -61,9 +62,7 @@ class AuditWriter:
     same step that no other process has appended since.
     """
 
-    def __init__(
-        self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None
-    ) -> None:
+    def __init__(self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None) -> None:
         self.path = path
         self._synchronous: Synchronous = synchronous
         self._retention = retention or Retention()
@@ -227,8 +226,7 @@ def _insert(database: sqlite3.Connection, head: Head, texts: Sequence[str]) -> H
     for text in texts:
         seq, last = seq + 1, compute_hash(last, text)
         values += (seq, text, last)
-    places = ", ".join(["(?, ?, ?)"] * len(texts))
-    database.execute(f"INSERT INTO records (seq, record, hash) VALUES {places}", values)
+    database.execute(_INSERT + ", (?, ?, ?)" * (len(texts) - 1), values)
     return Head(seq, last)
 
 

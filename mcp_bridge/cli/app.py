@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, Command] = {
     "lint": Command(options.LintOptions, "lint:lint_tools"),
     "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
     "approve": Command(options.ApproveOptions, "approve:approve_definitions"),
+    "audit": Command(options.AuditOptions, "audit:read_trail"),
     "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
@@ -84,7 +85,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "login"),
+        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "audit", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ClientConnection:
     """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
 
-    `stream` carries messages that belong to no request. `principal`, `client` and `transport` are those of every request.
+    `stream` carries messages that belong to no request. Every request has this `principal`, `client` and `transport`.
     """
 
     def __init__(
