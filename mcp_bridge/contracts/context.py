@@ -18,6 +18,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 if TYPE_CHECKING:  # questions are imported when the first one is asked, content for the first call
     from mcp_bridge.contracts.content import InjectedText
     from mcp_bridge.contracts.handlers import NeedsInput
+    from mcp_bridge.contracts.observation import ClientInfo, ObservedCall
     from mcp_bridge.contracts.question import Answer, PendingAnswer, Question, Root, Sampled
 
 NO_FALLBACK: Any = object()
@@ -36,7 +37,6 @@ class CallContext(CallServices):
         principal: The authenticated caller, or None.
         client: Whose quotas the call counts against; None if the server has only one client.
         session: The key of the client's session; empty if there is none (see `on_session_end`).
-        transport: How the client is connected: `stdio`, `http`, `sse`, `socket` or `memory`; empty in process.
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
         since: When another instance asked the questions that this call continues from, in seconds since 1970.
@@ -54,13 +54,14 @@ class CallContext(CallServices):
         approved_call: The call that the user was asked to approve, as they saw it.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
         decisions: What policies have decided about the call, in order.
+        observation: The call as its observer sees it; None without one. Set by the pipeline.
     """
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
         "approved_call", "caller", "check", "check_output", "client", "decisions", "holds", "injected", "is_in_thread",
-        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
-        "started", "state", "transport",
+        "message_size", "meta", "needs", "observation", "pipeline", "principal", "protocol_version", "request_id",
+        "session", "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +80,6 @@ class CallContext(CallServices):
         self.principal = principal
         self.client: str | None = None
         self.session = session
-        self.transport = ""
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta if meta is not None else {}
         self._capabilities = capabilities
@@ -97,9 +97,8 @@ class CallContext(CallServices):
         self.injected: dict[str, InjectedText] = {}
         self.decisions: Sequence[PolicyDecision] = ()
         self._call_id = request_id  # which does not change with the requests of a suspended call
-        self._asked = 0
-        self._calls = 0
-        self._ids = 0
+        self.observation: ObservedCall | None = None
+        self._asked = self._calls = self._ids = 0
         self._paused: Sequence[Hold] = ()
         self._session_state: StateValues | None = None
         self._lifespan: Any = None
@@ -115,11 +114,6 @@ class CallContext(CallServices):
     @property
     def parent_id(self) -> str:
         """The id of the call that made this one; empty if a client made it."""
-        return ""
-
-    @property
-    def client_name(self) -> str:
-        """What the client calls itself, with its version, such as `claude-code 2.1`. Anyone can claim any name."""
         return ""
 
     def record_decision(self, decision: PolicyDecision) -> None:
@@ -155,6 +149,8 @@ class CallContext(CallServices):
             total: The value of `progress` at completion, if known.
             message: What the call is doing, for the user.
         """
+        if self.observation is not None:
+            self.observation.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send the client a log message, if the client requested messages of this level.
@@ -251,10 +247,6 @@ class CallContext(CallServices):
     async def close_stream(self) -> None:
         """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
 
-    def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
-        return self.caller.list() if self.caller is not None else ()
-
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
         """Call another published tool through the same pipeline.
 
@@ -336,11 +328,6 @@ class CallContext(CallServices):
                     if hold in self.holds:  # a thread may still ask after its call has ended
                         hold.resume()
 
-    def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed. May be called from any thread."""
-        if self.caller is not None:
-            self.caller.resource_updated(uri)
-
     async def _ask_one(self, question: Question, key: str | None, fallback: Any) -> Any:
         name = key or ""
         try:
@@ -367,16 +354,11 @@ class NestedContext(CallContext):
         )
         self._outer = outer
         self.client = None if outer.is_in_thread else outer.client
-        self.transport = outer.transport
         self.pipeline, self.started = outer.pipeline, True
 
     @property
     def parent_id(self) -> str:
         return self._outer._call_id
-
-    @property
-    def client_name(self) -> str:
-        return self._outer.client_name
 
     @property
     def state_key(self) -> str:
@@ -387,12 +369,17 @@ class NestedContext(CallContext):
         return self._outer.capabilities
 
     @property
+    def client_info(self) -> ClientInfo:
+        return self._outer.client_info
+
+    @property
     def deadline(self) -> float | None:
         """The nearest deadline of this call and its outer calls."""
         nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        await super().progress(progress, total, message)
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:

@@ -167,15 +167,16 @@ class AuditLayer:
 
     def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments."""
+        client = ctx.client_info
         described = {
             "time": format_time(time.time()),
             "kind": call.kind,
             "name": call.name[:MAX_NAME],
             "source": self._source,
             "principal": ctx.principal,
-            "client": ctx.client_name,
+            "client": " ".join(filter(None, (client.name, client.version))),
             "protocol": ctx.protocol_version,
-            "transport": ctx.transport,
+            "transport": client.transport,
             "call": call.id,
             "parent": ctx.parent_id,
             **self._server,

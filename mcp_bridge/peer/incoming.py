@@ -42,7 +42,7 @@ class IncomingRequest:
     Attributes:
         principal: The authenticated caller, or None.
         client: Whose quotas the request counts against; None if the server has only one client.
-        transport: How the client is connected (see `CallContext.transport`).
+        transport: How the client is connected (see `ClientInfo.transport`).
         holds: What the call of the request holds (see `CallContext.holds`).
         is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
         is_abandoned: Whether the response was sent although the code that serves the request still runs.

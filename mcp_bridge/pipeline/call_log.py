@@ -48,7 +48,7 @@ def _describe_client(client: str | None) -> str:
 
 
 def _render_arguments(call: ToolCall, redactor: Redactor) -> str:
-    """Return the arguments as JSON, without known secrets and without what a name such as `password` marks as one."""
+    """Return the arguments as JSON without secrets."""
     try:
         text = to_text(redact_arguments(call.arguments, redactor))
     except (TypeError, ValueError, RecursionError) as error:  # a caller in process can pass anything

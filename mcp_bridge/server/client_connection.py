@@ -39,7 +39,7 @@ class ClientConnection:
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
         self.peer = PeerConnection(self, stream, tasks, counter)
-        self.session = Session(self.peer, endpoint.redactor)
+        self.session = Session(self.peer, endpoint.redactor, transport=transport, principal=principal)
 
     def receive(self, message: Message, stream: MessageStream | None = None) -> None:
         """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one."""

@@ -13,10 +13,11 @@ from anyio.lowlevel import current_token
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.requests import Request, describe_client
+from mcp_bridge.server.requests import Request, read_client_info
 from mcp_bridge.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
@@ -70,7 +71,6 @@ class ServedContext(CallContext):
             meta=request.meta,
         )
         self.client = request.incoming.client
-        self.transport = request.incoming.transport
         request.incoming.holds = self.holds
         self.session = self._state_key = _find_session(request, self.principal)
         self._request: Request | None = request
@@ -82,15 +82,18 @@ class ServedContext(CallContext):
         self._get_store = get_store
 
     @property
-    def client_name(self) -> str:
-        session = self._request.session if self._request is not None else None
-        return session.client_name if session is not None else describe_client(self.meta.get(CLIENT_INFO))
-
-    @property
     def state_key(self) -> str:
         if not self._state_key and self.client is not None:
             self._state_key = f"call/{uuid4().hex}"
         return self._state_key
+
+    @property
+    def client_info(self) -> ClientInfo:
+        request = self._request
+        if request is not None and request.session is not None:
+            return request.session.client
+        transport = request.incoming.transport if request is not None else ""
+        return read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""
@@ -109,6 +112,7 @@ class ServedContext(CallContext):
             return
         if self._progress_throttle is None:
             self._progress_throttle = _make_throttle()
+        await super().progress(progress, total, message)
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
             await self._request.report_progress(progress, total, message)

@@ -16,8 +16,15 @@ def redact_arguments(arguments: Any, redactor: Redactor) -> Any:
     Raises TypeError, ValueError or RecursionError for what is not JSON: a caller in process can pass anything.
     """
     plain = to_plain(arguments)
-    known = Redactor(find_secret_values(plain))
-    return redactor.redact_value(known.redact_value(_mask_secrets(plain)))
+    return redact_values(plain, Redactor(find_secret_values(plain)), redactor)
+
+
+def redact_values(value: Any, *redactors: Redactor) -> Any:
+    """Return JSON data without what a name such as `password` marks as a secret, and without what these redact."""
+    value = _mask_secrets(value)
+    for redactor in redactors:
+        value = redactor.redact_value(value)
+    return value
 
 
 def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
