@@ -83,6 +83,7 @@ def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """Options of the command take precedence over the settings, and these over the defaults."""
     from mcp_bridge.app.http_access import build_authenticator
+    from mcp_bridge.app.metrics import build_metrics
     from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.connection import ClientTimeouts
@@ -109,6 +110,7 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
         timeouts=ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout),
         background=background,
         page=_build_page(target, settings.page.operators) if settings.page is not None else None,
+        metrics=build_metrics(target.bridge) if settings.metrics else None,
     )
     return host, port, http_options
 

@@ -49,6 +49,7 @@ class ClientConnection:
         """End the connection: cancel the client's requests and the session."""
         self.peer.close()
         self.session.end()
+        self._endpoint.record_session(self.session)
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ class Session:
         key: A name that no other session has.
         client: What the client has declared about itself in `initialize`.
         principal: The authenticated client, or None.
+        began: When it was opened, as a value of `time.perf_counter`.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Session:
         self.capabilities: Mapping[str, Any] = {}
         self.log_level: Level = DEFAULT_LEVEL
         self.key = os.urandom(16).hex()
+        self.began = time.perf_counter()
         self.client = ClientInfo(transport=transport, session=self.key)
         self.connection = connection
         self._redactor = redactor

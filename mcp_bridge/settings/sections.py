@@ -180,6 +180,10 @@ class HttpSettings(SettingsModel):
         description="Serve the [web page](page.md) at `/`: `true`, or a mapping that sets details.",
         json_schema_extra=_add_switch_schema,
     )
+    metrics: bool = Field(
+        default=False,
+        description="Serve [metrics](metrics.md) for Prometheus at `/metrics`. Requires the extra `prometheus`.",
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="Accepted values of the Host header, in addition to `host`."
     )

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import anyio
 import orjson
+from anyio import to_thread
 
 from mcp_bridge.runtime.descriptors import read_descriptor_limit
 from mcp_bridge.runtime.tasks import own_tasks
@@ -50,12 +51,20 @@ class PageRoutes(Protocol):
         """End the streams that are open."""
 
 
+class MetricsRenderer(Protocol):
+    """Renders the metrics of the server for /metrics."""
+
+    def render(self, accept: str) -> tuple[str, bytes]:
+        """Return the content type and the body, for this value of the header Accept."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
     `timeouts` apply where the server of this package runs the app. `background` are tasks that run with the app.
-    `list_states` returns the states of sources that /health reports to authorized clients. `page` is served at `/`.
+    `list_states` returns the states of sources that /health reports to authorized clients. `page` is served at `/`,
+    and `metrics` at /metrics.
     """
 
     access: Access = field(default_factory=Access)
@@ -65,6 +74,7 @@ class HttpOptions:
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     list_states: Callable[[], Mapping[str, str]] = dict
     page: PageRoutes | None = None
+    metrics: MetricsRenderer | None = None
 
 
 class BridgeApp:
@@ -92,6 +102,7 @@ class BridgeApp:
         self._background = options.background
         self._list_states = options.list_states
         self._page = options.page
+        self._metrics = options.metrics
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
@@ -168,6 +179,8 @@ class BridgeApp:
             return serve(request)
         if path == "/health":
             return self._report_health(request)
+        if path == "/metrics" and self._metrics is not None:
+            return self._report_metrics(request, self._metrics)
         if path.startswith(METADATA_PATH):
             return self._describe_resource(request, path)
         if path not in PATHS:
@@ -208,6 +221,13 @@ class BridgeApp:
         if is_authorized and (states := self._list_states()):
             body["sources"] = states
         await request.respond(200 if up else 503, orjson.dumps(body))
+
+    async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
+        request.check_method("GET")
+        accept = request.get_header(b"accept") or ""
+        content_type, body = await to_thread.run_sync(metrics.render, accept)  # many tools have much text
+        headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
+        await request.send_response(200, headers, body)
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         """Run the lifespan for a server (ASGI specification, "Lifespan Protocol")."""
