@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import anyio
 
@@ -12,6 +12,7 @@ from mcp_bridge.amplifier.errors import ApprovalTimeoutError, log_errors
 from mcp_bridge.amplifier.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.approvals.decisions import ApprovalDecision
+from mcp_bridge.approvals.options import DEFAULT_OPTIONS, is_grant
 from mcp_bridge.runtime.third_party import copy_value, is_own_cancellation, resolve_awaitable
 
 if TYPE_CHECKING:
@@ -19,22 +20,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-DEFAULT_OPTIONS = ("Allow", "Deny")  # the options of an approval for which hooks declare none, or have none in common
 NO_DECISION = HookResult()  # the decision where no hook has decided anything. It is shared: never change it
 RESULT_KEYS = ("result", "tool_result", "tool_response")  # in tool:post of amplifier-core, the contract, shell hooks
 _LEVELS = ("info", "warning", "error")
-_SCOPES: dict[str, Literal["once", "session", "always"]] = {
-    "allow": "once",
-    "allow once": "once",
-    "yes": "once",
-    "approve": "once",
-    "allow for session": "session",
-    "allow for the session": "session",
-    "allow for this session": "session",
-    "allow for this session (same arguments)": "session",
-    "allow always": "always",
-    "allow always (same arguments)": "always",
-}
 
 
 class DecisionTarget(Protocol):
@@ -133,15 +121,6 @@ def get_injections(result: HookResult) -> list[ContextInjection]:
             append_to_last_tool_result=result.append_to_last_tool_result,
         )
     ]
-
-
-def parse_option_scope(option: Any) -> Literal["once", "session", "always", "deny"]:
-    """Return for how long a chosen option allows a call. An unknown option denies."""
-    return _SCOPES.get(option.strip().lower(), "deny") if isinstance(option, str) else "deny"
-
-
-def is_grant(option: Any) -> bool:
-    return parse_option_scope(option) != "deny"
 
 
 async def apply_decision(target: DecisionTarget, result: HookResult, event: str, hook_name: str) -> HookResult:

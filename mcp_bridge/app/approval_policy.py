@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_bridge.amplifier.hook_decisions import is_grant
 from mcp_bridge.app.factory import open_store
 from mcp_bridge.approvals.audit import AuditLog
 from mcp_bridge.approvals.grants import GrantStore
+from mcp_bridge.approvals.options import is_grant
 from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder
 from mcp_bridge.approvals.server import ApprovalServer
 from mcp_bridge.contracts.errors import ConfigError

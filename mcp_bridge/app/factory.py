@@ -293,6 +293,7 @@ def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
     return ToolOverride(
         title=settings.title,
         description=settings.description,
+        annotations=dict(settings.annotations.items()),
         hidden=frozenset(name for name, one in arguments.items() if one.hidden),
         fixed={name: one.value for name, one in arguments.items() if "value" in one.model_fields_set},
         descriptions={name: one.description for name, one in arguments.items() if one.description is not None},

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
+    "explain": Command(options.ExplainOptions, "explain:explain_tool_call"),
     "read": Command(options.ReadOptions, "reading:read_resource"),
     "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
@@ -86,7 +87,7 @@ class RootGroup(PlainGroup):
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
         "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "audit", "login"),
-        "Try": ("list", "call", "read", "get"),
+        "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),
         "Publish": ("export", "schema"),

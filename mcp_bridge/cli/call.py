@@ -18,7 +18,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import INTERRUPTED, ExitCode
 from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
-from mcp_bridge.cli.schema_values import PAIRS_HINT, parse_pairs
+from mcp_bridge.cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge.cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge.cli.target import load_target
 from mcp_bridge.contracts.context import CallContext
@@ -89,12 +89,8 @@ def call_tool(options: CallOptions) -> None:
     """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
     logs.configure_logging(options.log_level)
     target, name, pairs = split_target(options.words, options.file, "tool")
-    address, arguments = find_address(target, options.command, options.token_env), options.arguments
-    if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
-        arguments, pairs = pairs[0], []
-    if pairs and arguments is not None:
-        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
-    data = _parse_json(arguments) if arguments is not None else None
+    address = find_address(target, options.command, options.token_env)
+    data, pairs = read_arguments(options.arguments, pairs)
     if address is not None:
         raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
     path = Path(target) if target is not None else None
@@ -181,14 +177,6 @@ def _start_bar() -> Any:
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
     return bar
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(sys.stdin.read() if text == "-" else text)
-    except ValueError as error:
-        hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
-        raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
 
 
 def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]) -> dict[str, Any]:

@@ -34,6 +34,9 @@ class OneLineFormatter(logging.Formatter):
     def hide_secrets(self, secrets: Iterable[str]) -> None:
         self._redactor.add_secrets(secrets)
 
+    def add_substitution(self, substitute: Callable[[str], str]) -> None:
+        self._redactor.add_substitution(substitute)
+
     def format(self, record: logging.LogRecord) -> str:
         record.asctime = self.formatTime(record, self.datefmt)
         try:
@@ -116,6 +119,15 @@ def hide_secrets(secrets: Iterable[str]) -> None:
             handler.formatter.hide_secrets(secrets)
 
 
+def add_substitutions(substitutions: Iterable[Callable[[str], str]]) -> None:
+    """Apply functions that replace text to all lines from now on."""
+    formatters = {handler.formatter for handler in logging.getLogger().handlers}
+    for formatter in formatters:
+        if isinstance(formatter, OneLineFormatter):
+            for substitute in substitutions:
+                formatter.add_substitution(substitute)
+
+
 def configure_logging(level: str, file: Path | None = None) -> None:
     """Configure logging. Raises ConfigError for an unknown level or a file that cannot be written."""
     if level.lower() not in LEVELS:
@@ -133,6 +145,7 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         handler.setFormatter(formatter)
         root.addHandler(handler)
     logging.getLogger("asyncio").addFilter(_is_not_interrupt)
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # the policy `retry` logs each attempt itself
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
     uncaught_errors.install_hooks()

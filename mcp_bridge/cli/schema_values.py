@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,22 @@ def _format_parameter(name: str, schema: Mapping[str, Any], is_required: bool) -
     if schema.get("default") is not None:
         return f"{name}: {kind} = {_format_json(schema['default'])}"
     return f"{name}{'' if is_required else '?'}: {kind}"
+
+
+def read_arguments(text: str | None, pairs: Sequence[str]) -> tuple[Any, Sequence[str]]:
+    """Return the arguments of `--arguments`, or those of one word that is a JSON object, and the other words.
+
+    Without both, the arguments are None. Raises ConfigError for invalid JSON, and for words beside `--arguments`.
+    """
+    if text is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
+        text, pairs = pairs[0], []
+    if pairs and text is not None:
+        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
+    try:
+        return (json.loads(sys.stdin.read() if text == "-" else text) if text is not None else None), pairs
+    except ValueError as error:
+        hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
+        raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
 
 
 def parse_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
         needs_token = token_env is not None or bool(settings.http.tokens) or settings.http.jwt is not None
         bridge = build_from_settings(settings, watch=watch, private=needs_token)
         bridge.add_secret_listener(logs.hide_secrets)
+        logs.add_substitutions(bridge.registry.pipeline.redactor.substitutions)
         if settings.http.tokens:
             from mcp_bridge.app.http_access import list_known_tokens
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ToolError
@@ -14,13 +14,37 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 if TYPE_CHECKING:
     from mcp_bridge.contracts.caller import Caller
     from mcp_bridge.contracts.content import EmbeddedResource
+    from mcp_bridge.contracts.tool import ToolEntry
 
 
 class CallServices:
     """The part of `CallContext` that builds on its other methods."""
 
-    __slots__ = ()
+    __slots__ = ("_filters", "is_interactive")
+
     caller: Caller | None
+    is_interactive: bool
+    _filters: tuple[Callable[[Any], Any], ...]
+
+    def add_filter(self, change: Callable[[Any], Any]) -> None:
+        """Change the texts of progress, and the data of log messages, before the client gets them."""
+        self._filters = (*self._filters, change)
+
+    def filter_message(self, data: Any) -> Any:
+        """Return a text or data for the client as the filters change it, and record that the call is interactive."""
+        self.is_interactive = True
+        for change in self._filters:
+            data = change(data)
+        return data
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
+        return self.caller.list() if self.caller is not None else ()
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify subscribed clients that a resource has changed. May be called from any thread."""
+        if self.caller is not None:
+            self.caller.resource_updated(uri)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send the client a log message."""
@@ -51,15 +75,6 @@ class CallServices:
         A task in Redis runs again if the process that runs it ends.
         """
         return None
-
-    def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
-        return self.caller.list() if self.caller is not None else ()
-
-    def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed. May be called from any thread."""
-        if self.caller is not None:
-            self.caller.resource_updated(uri)
 
     async def debug(self, message: str, data: Any = None) -> None:
         """Send the client a log message of the level `debug`; `data` is any JSON value to show with it."""

@@ -52,6 +52,8 @@ class CallContext(CallServices):
         check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
             changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
+        is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
+            questions, or the state of its session.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
         decisions: What policies have decided about the call, in order.
         observation: The call as its observer sees it; None without one. Set by the pipeline.
@@ -88,7 +90,7 @@ class CallContext(CallServices):
         self.since: float | None = None
         self.message_size: int | None = None
         self.pipeline: Any = None
-        self.is_in_thread = self.started = False
+        self.is_in_thread = self.is_interactive = self.started = False
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
@@ -96,6 +98,7 @@ class CallContext(CallServices):
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
         self.decisions: Sequence[PolicyDecision] = ()
+        self._filters: tuple[Callable[[Any], Any], ...] = ()
         self._call_id = request_id  # which does not change with the requests of a suspended call
         self.observation: ObservedCall | None = None
         self._asked = self._calls = self._ids = 0
@@ -149,6 +152,7 @@ class CallContext(CallServices):
             total: The value of `progress` at completion, if known.
             message: What the call is doing, for the user.
         """
+        self.is_interactive = True
         if self.observation is not None:
             self.observation.report_progress(progress, total, message)
 
@@ -164,6 +168,7 @@ class CallContext(CallServices):
             ValueError: The level is unknown.
         """
         check_level(level)
+        self.is_interactive = True
 
     def ask(
         self,
@@ -280,6 +285,7 @@ class CallContext(CallServices):
     @property
     def session_state(self) -> StateValues:
         """The values behind `get_state`: those of the session, or of this call if it has none."""
+        self.is_interactive = True
         if self._session_state is None:
             self._session_state = self.open_session_state()
         return self._session_state
@@ -379,11 +385,12 @@ class NestedContext(CallContext):
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        message = self.filter_message(message)
         await super().progress(progress, total, message)
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        await self._outer.log(level, data, logger)
+        await self._outer.log(level, self.filter_message(data), logger)
 
     def open_session_state(self) -> StateValues:
         """Return the values of the outer call."""
@@ -391,6 +398,7 @@ class NestedContext(CallContext):
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once; the deadlines of the outer calls pause too."""
+        self.is_interactive = True
         with self.release_holds():
             return await self._outer.put(questions)
 

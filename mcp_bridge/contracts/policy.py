@@ -10,10 +10,17 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 
 
 class Forecast(NamedTuple):
-    """What a layer would do with a call: `passes` it on, `stops` it, or `asks` the user. `reason` is for users."""
+    """What a layer would do with a call.
+
+    Attributes:
+        outcome: Whether it passes the call on, stops it, or asks the user.
+        reason: Why, or what it would do; for users.
+        call: The call that it would pass on, if it changes the arguments.
+    """
 
     outcome: Literal["passes", "stops", "asks"]
     reason: str = ""
+    call: ToolCall | None = None
 
 
 class PolicyLayer(Protocol):
@@ -25,7 +32,9 @@ class PolicyLayer(Protocol):
 
 @runtime_checkable
 class ForecastingLayer(Protocol):
-    """A layer that can predict what it would do. `mcp-bridge explain` shows this."""
+    """A layer that can predict what it would do. `mcp-bridge explain` shows this, under the layer's name."""
+
+    name: str
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
         """Predict what a call would meet, without running the tool, asking a user, or counting the call."""

@@ -12,10 +12,9 @@ from typing import Any
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.listing import BUILT_IN_TOOLS
 from mcp_bridge.contracts.policy import Forecast
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.middleware.selection import SelectionOptions
+from mcp_bridge.middleware.selection import SelectionOptions, is_built_in
 from mcp_bridge.middleware.services import PolicyServices
 
 
@@ -58,7 +57,7 @@ class AllowPolicy(AccessPolicy):
 
     def bind(self, entry: Any) -> AccessLayer | None:
         """Return no layer for entries that every caller may use, and for the tools of the server itself."""
-        if isinstance(entry, ToolEntry) and not entry.owner and entry.name in BUILT_IN_TOOLS:
+        if isinstance(entry, ToolEntry) and is_built_in(entry):
             return None
         rules = [rule for rule in self.rules if rule.applies_to_entry(entry)]
         is_allowed = any(not rule.principals and rule.decides_for(entry) for rule in rules)
@@ -84,6 +83,7 @@ class AccessLayer:
     """Denies the calls that match a rule, or those that match none."""
 
     def __init__(self, rules: Sequence[SelectionOptions], *, denies: bool) -> None:
+        self.name = "deny" if denies else "allow"
         self._rules = rules
         self._denies = denies
 

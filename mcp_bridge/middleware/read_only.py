@@ -9,7 +9,7 @@ from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.middleware.selection import READ_ONLY, ToolSelectionOptions, has_hint
+from mcp_bridge.middleware.selection import READ_ONLY, ToolSelectionOptions, has_hint, is_built_in
 from mcp_bridge.middleware.services import PolicyServices
 
 _REASON = "this server runs only tools with the annotation readOnlyHint: true, and this one does not declare it"
@@ -37,11 +37,14 @@ class ReadOnlyPolicy:
     def bind(self, entry: Any) -> ReadOnlyLayer | None:
         """Return no layer for tools that declare that they are read-only."""
         applies = isinstance(entry, ToolEntry) and self._options.applies_to_tool(entry)
-        return ReadOnlyLayer(self._options) if applies and not has_hint(entry, READ_ONLY) else None
+        is_exempt = has_hint(entry, READ_ONLY) or (isinstance(entry, ToolEntry) and is_built_in(entry))
+        return ReadOnlyLayer(self._options) if applies and not is_exempt else None
 
 
 class ReadOnlyLayer:
     """Denies every call of a tool, or those of some principals."""
+
+    name = "read_only"
 
     def __init__(self, options: ReadOnlyOptions) -> None:
         self._options = options

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.listing import BUILT_IN_TOOLS
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
 from mcp_bridge.settings.sections import SettingsModel
+from mcp_bridge.settings.values import Annotation
 
 READ_ONLY, IDEMPOTENT = "readOnlyHint", "idempotentHint"
 """Annotations of tools (server/tools, ToolAnnotations). Both are false unless a tool declares them."""
@@ -45,7 +47,7 @@ class ToolSelectionOptions(SettingsModel):
         "tools. Default: all tools.",
     )
     tags: Patterns = Field(default=(), description="Patterns of tags, of which a tool needs at least one.")
-    annotations: dict[str, bool] = Field(
+    annotations: dict[Annotation, bool] = Field(
         default={},
         description="Values of annotations, such as `destructiveHint: true`. For annotations that a tool does not "
         "declare, the defaults of MCP apply.",
@@ -125,10 +127,17 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
     return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
 
 
+def is_built_in(tool: ToolEntry) -> bool:
+    """Whether it is a tool of the server itself, such as the one that calls others, which have their own policies."""
+    return not tool.owner and tool.name in BUILT_IN_TOOLS
+
+
 def has_hint(tool: Any, *names: str) -> bool:
     """Whether the entry is a tool that declares one of these annotations as true."""
     return isinstance(tool, ToolEntry) and any(tool.annotations.get(name) is True for name in names)
 
 
 def _read_annotation(tool: ToolEntry, name: str) -> Any:
+    if name == "destructiveHint" and has_hint(tool, READ_ONLY):
+        return tool.annotations.get(name, False)
     return tool.annotations.get(name, HINTS.get(name))

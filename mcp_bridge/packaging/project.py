@@ -183,10 +183,22 @@ def _find_references(document: Document) -> ProjectReferences:
             references.modules.append(store.partition(":")[0])
         elif store == "redis":
             references.extras.add("redis")
+    _add_policies(document.data.get("policy"), references)
     tasks = document.data.get("tasks")
     if isinstance(tasks, dict) and tasks.get("url", MEMORY) != MEMORY:
         references.extras.add("tasks")
     return references
+
+
+def _add_policies(policies: Any, references: ProjectReferences) -> None:
+    for item in policies if isinstance(policies, list) else ():
+        for name, options in item.items() if isinstance(item, dict) else ((item, None),):
+            if isinstance(name, str) and ":" in name:
+                references.modules.append(name.partition(":")[0])
+            elif name == "redact":
+                references.extras.add("redact")
+            elif name == "rate_limit" and isinstance(options, dict) and options.get("store") == "redis":
+                references.extras.add("redis")
 
 
 def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:

@@ -71,6 +71,7 @@ class Pipeline:
         expose_errors: Show clients the text of unexpected exceptions.
 
     Attributes:
+        middleware: The middleware and policies.
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
         observer: Observes every call. Set it before the first call: without one, calls pass no such layer.
@@ -99,7 +100,7 @@ class Pipeline:
         self.redactor = Redactor()
         self.on_exception: Callable[[BaseException, str], None] | None = None
         self.observer: CallObserver | None = None
-        self._middleware = tuple(middleware)
+        self.middleware = tuple(middleware)
 
     def with_timeout(self, timeout: float) -> Pipeline:
         """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
@@ -111,11 +112,11 @@ class Pipeline:
     @property
     def injects_texts(self) -> bool:
         """Whether there is middleware that may add texts for the model to results."""
-        return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self._middleware)
+        return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self.middleware)
 
     def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""
-        bound = bind_middleware(self._middleware, tool.entry)
+        bound = bind_middleware(self.middleware, tool.entry)
         observe, admit, decide, attempt = ([each for each in bound if each.stage == stage] for stage in Stage)
         changing = [each for each in bound if not each.is_passive]
         decides = any(each.stage == Stage.DECIDE for each in changing)
@@ -167,7 +168,7 @@ class Pipeline:
         """Whether middleware may ask the user about calls of this entry; decided once per entry."""
         found = tool.may_ask.get(self)
         if found is None:
-            found = any(each.may_ask for each in bind_middleware(self._middleware, tool.entry))
+            found = any(each.may_ask for each in bind_middleware(self.middleware, tool.entry))
             tool.may_ask[self] = found
         return found
 

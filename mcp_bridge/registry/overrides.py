@@ -1,4 +1,4 @@
-"""Changes to a tool that the settings ask for: another title or description, and arguments that clients do not give."""
+"""Changes to a tool that the settings ask for: other texts and annotations, and arguments that clients do not give."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ToolOverride:
 
     title: str | None = None
     description: str | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     descriptions: Mapping[str, str] = field(default_factory=dict)
@@ -34,6 +35,8 @@ class ToolOverride:
         """Return the tool with these changes. Raises ValueError if its schema does not allow them."""
         if self.title is not None:
             tool = replace(tool, title=self.title, annotations={**tool.annotations, "title": self.title})
+        if self.annotations:
+            tool = replace(tool, annotations={**tool.annotations, **self.annotations})
         if self.description is not None:
             tool = replace(tool, description=self.description)
         if not (self.hidden or self.fixed or self.descriptions):

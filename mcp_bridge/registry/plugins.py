@@ -21,9 +21,14 @@ SOURCES: dict[str, str] = {
 
 POLICIES: dict[str, str] = {
     "audit": "mcp_bridge.middleware.audit:AuditOptions",
+    "redact": "mcp_bridge.middleware.redact:RedactOptions",
     "allow": "mcp_bridge.middleware.access:AllowOptions",
     "deny": "mcp_bridge.middleware.access:DenyOptions",
     "read_only": "mcp_bridge.middleware.read_only:ReadOnlyOptions",
+    "rate_limit": "mcp_bridge.middleware.rate_limit:RateLimitOptions",
+    "approval": "mcp_bridge.middleware.approval:ApprovalOptions",
+    "cache": "mcp_bridge.middleware.cache:CacheOptions",
+    "retry": "mcp_bridge.middleware.retry:RetryOptions",
 }
 """Policies by name: pydantic models of their options, see `mcp_bridge.contracts.policy.PolicyOptions`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +20,7 @@ class Redactor:
     """Replaces secrets by `[secret]`, also where `repr`, JSON, a URL, HTML or base64 has encoded them.
 
     Each line of a secret with several lines is a secret too, and so is the password of a URL. Values of fewer than 4
-    characters are not. `version` changes with the secrets.
+    characters are not. `version` changes with the secrets. `substitutions` are functions that replace other text.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -28,13 +28,20 @@ class Redactor:
         self._landmarks: list[tuple[str, SecretForm]] = []
         self._shortest = 0
         self._numbers = False
+        self.substitutions: list[Callable[[str], str]] = []
         self._get_pattern = lru_cache(maxsize=64)(_compile_forms)
         self.version = 0
         self.add_secrets(secrets)
 
     @property
     def is_empty(self) -> bool:
-        return not self._parts
+        return not self._parts and not self.substitutions
+
+    def add_substitution(self, substitute: Callable[[str], str]) -> None:
+        """Apply a function to all text from now on. It returns text that has nothing to replace as it is."""
+        self.version += 1
+        self.substitutions.append(substitute)
+        self._numbers = True
 
     def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
         """Redact these secrets too from now on, except words and parts of the vocabulary."""
@@ -52,12 +59,15 @@ class Redactor:
         forms = sorted({form for part in self._parts for form in list_forms(part)}, key=_get_order)
         self._landmarks = [(landmark, form) for form in forms for landmark in form.landmarks]
         self._shortest = min(map(len, self._parts))
-        self._numbers = any(map(_is_number, self._parts))
+        self._numbers = bool(self.substitutions) or any(map(_is_number, self._parts))
 
     def redact_text(self, text: str) -> str:
         """Return the text without secrets; the same object if it has none."""
         pattern = self._find_pattern(text)
-        return text if pattern is None else pattern.sub(MARK, text)
+        text = text if pattern is None else pattern.sub(MARK, text)
+        for substitute in self.substitutions:
+            text = substitute(text)
+        return text
 
     def redact_value(self, value: T) -> T:
         """Return JSON-ready data without secrets, also in keys; the same object if it has none."""
@@ -77,7 +87,7 @@ class Redactor:
         return pattern if pattern.search(text) is not None else None
 
     def _has_secret(self, text: str) -> bool:
-        return self._find_pattern(text) is not None
+        return self._find_pattern(text) is not None or any(each(text) != text for each in self.substitutions)
 
     def _has_secret_inside(self, value: Any) -> bool:
         if isinstance(value, str):

@@ -108,6 +108,7 @@ class ServedContext(CallContext):
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
+        message = self.filter_message(message)
         if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
             return
         if self._progress_throttle is None:
@@ -123,6 +124,7 @@ class ServedContext(CallContext):
         Raises ValueError for an unknown level.
         """
         severity = check_level(level)
+        data = self.filter_message(to_plain(data))
         request = self._request
         lowest = self._find_lowest_level() if request is not None else None
         if request is None or lowest not in LEVELS or severity < LEVELS.index(lowest):
@@ -131,7 +133,7 @@ class ServedContext(CallContext):
             self._log_throttle = _make_throttle()
         if not self._log_throttle.take_token():
             return
-        params = {"level": level, "data": to_plain(data), **({"logger": logger} if logger is not None else {})}
+        params = {"level": level, "data": data, **({"logger": logger} if logger is not None else {})}
         await request.notify("notifications/message", params)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
@@ -143,6 +145,7 @@ class ServedContext(CallContext):
             with_plain_answers,
         )
 
+        self.is_interactive = True
         needed = self.needs is not None and questions is self.needs.questions
         requests = {key: to_request(question, self.protocol_version) for key, question in questions.items()}
         if needed:

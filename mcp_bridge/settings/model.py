@@ -42,7 +42,7 @@ from mcp_bridge.settings.sections import (
     TaskSettings,
     ToolSearchSettings,
 )
-from mcp_bridge.settings.values import Duration, Size, Whole
+from mcp_bridge.settings.values import Annotation, Duration, Size, Whole
 
 M = TypeVar("M", bound=BaseModel)
 _WORKING_DIRS = ("cwd", "roots")
@@ -146,6 +146,11 @@ class ToolOverrideSettings(SettingsModel):
 
     title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
     description: str | None = Field(default=None, min_length=1, description="Another description of the tool.")
+    annotations: dict[Annotation, bool] = Field(
+        default={},
+        description="Annotations that you declare for the tool, such as `readOnlyHint: true`, for clients and "
+        "[policies](policies.md).",
+    )
     arguments: dict[str, ArgumentOverrideSettings] = Field(default={}, description="Changes to its arguments, by name.")
 
 
@@ -164,8 +169,8 @@ class SourceSettings(SettingsModel):
     )
     overrides: dict[str, ToolOverrideSettings] = Field(
         default={},
-        description="Changes to tools by their original names: another `title` or `description`, and `arguments` that "
-        "clients do not give, because they are `hidden` or have a fixed `value`.",
+        description="Changes to tools by their original names: another `title` or `description`, `annotations`, and "
+        "`arguments` that clients do not give, because they are `hidden` or have a fixed `value`.",
     )
     include: tuple[str, ...] = Field(
         default=(), description="Patterns (`*`, `?`) of the names of tools to publish. Default: all tools."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
@@ -82,6 +82,8 @@ def _check_length(key: SecretStr) -> SecretStr:
     return key
 
 
+Annotation = Literal["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
+"""The hints among the annotations of tools (server/tools, ToolAnnotations)."""
 PrincipalName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
 TokenReference = Annotated[str, AfterValidator(_check_token_reference)]
 Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]  # RFC 6749, 3.3

@@ -12,7 +12,6 @@ import pytest
 
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.amplifier import ModuleCoordinator
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.interfaces import ApprovalProvider, ApprovalRequest
 from mcp_bridge.amplifier.mount_plan import read_plan
 from mcp_bridge.amplifier.source import AmplifierSource
@@ -23,6 +22,7 @@ from mcp_bridge.amplifier.source.approval_provider import (
 )
 from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.approvals.grants import GrantStore
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.stores.memory import MemoryStore

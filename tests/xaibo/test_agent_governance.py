@@ -11,9 +11,9 @@ import pytest
 
 from mcp_bridge import Pipeline, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.pipeline.pipeline import ToolLimits
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.testing import connect

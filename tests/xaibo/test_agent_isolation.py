@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect

@@ -13,11 +13,12 @@ from mcp_bridge.amplifier.agent.agent_tools import AgentContext, AgentHooks, Age
 from mcp_bridge.amplifier.agent.counted_provider import CountedProvider
 from mcp_bridge.amplifier.agent.running_call import AGENT_CALL, AGENT_RUN, AgentRun, bind_value
 from mcp_bridge.amplifier.agent.turns import TurnQueue
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, BoundCall
+from mcp_bridge.amplifier.governance.bound_call import BoundCall
 from mcp_bridge.amplifier.interfaces import ResumableContext
 from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.amplifier.source.conversations import get_session_id
 from mcp_bridge.amplifier.source.sessions import ModuleSessions
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError

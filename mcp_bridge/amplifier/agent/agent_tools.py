@@ -16,11 +16,12 @@ from urllib.parse import quote
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.agent.running_call import bind_value
-from mcp_bridge.amplifier.governance.approval_gate import RUNNING_CALL, ApprovalGate, BoundCall
+from mcp_bridge.amplifier.governance.bound_call import RUNNING_CALL, BoundCall
 from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.models import HookResult, ToolResult
 from mcp_bridge.amplifier.results import render_content
 from mcp_bridge.amplifier.source.conversations import AGENT_KEYS
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.contracts import tool as contracts
 from mcp_bridge.contracts.content import InjectedText
 from mcp_bridge.contracts.context import CallContext, NestedContext

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, ApprovalQuestion, BoundCall
-from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, get_injections
+from mcp_bridge.amplifier.governance.bound_call import BoundCall
+from mcp_bridge.amplifier.hook_decisions import RESULT_KEYS, get_injections
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.results import from_hook_data, to_content, to_hook_data
+from mcp_bridge.approvals.gate import ApprovalGate, ApprovalQuestion
+from mcp_bridge.approvals.options import DEFAULT_OPTIONS
 from mcp_bridge.contracts.content import Content, InjectedText, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
@@ -126,7 +128,7 @@ class _HookedCall:
         options = list(asked.approval_options or DEFAULT_OPTIONS)
         data = {**self._describe_call(), "event": event, "prompt": asked.approval_prompt, "options": options}
         await self._notify(events.APPROVAL_REQUIRED, data)
-        decision = await self._approvals.approve_call(self._call, self._ctx, asked)
+        decision = await self._approvals.resolve_question(_build_question(self._call, asked), self._ctx)
         await self._notify(events.APPROVAL_GRANTED if decision.is_allowed else events.APPROVAL_DENIED, data)
         self._ctx.approved_call = self._call
         if not decision.is_allowed:
@@ -255,6 +257,27 @@ class _HookedPrompt(_HookedCall):
 
     def _describe_call(self) -> dict[str, Any]:
         return {"prompt_name": self._call.name, "arguments": dict(self._call.arguments or {})}
+
+
+def _build_question(call: ToolCall, asked: HookResult) -> ApprovalQuestion:
+    return ApprovalQuestion(
+        tool=call.name,
+        arguments=call.arguments,
+        prompt=asked.approval_prompt or f"Allow the tool '{call.name}' to run?",
+        options=tuple(asked.approval_options) if asked.approval_options else None,
+        timeout=asked.approval_timeout,
+        default=asked.approval_default,
+        about=_get_subject_data(asked, call.kind),
+        kind=call.kind,
+    )
+
+
+def _get_subject_data(asked: HookResult, kind: str) -> Any:
+    """Return the prompt text or the result that the user approves; None before a tool has run."""
+    data = asked.data or {}
+    if kind == "prompt":
+        return [data.get("prompt"), data.get("messages")]
+    return next((data[key] for key in RESULT_KEYS if key in data), None)
 
 
 def _check_arguments(changed: Any, tool: str) -> dict[str, Any]:

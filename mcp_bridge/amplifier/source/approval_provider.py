@@ -12,11 +12,12 @@ import json
 import logging
 from typing import Any, Literal
 
-from mcp_bridge.amplifier.governance.approval_gate import RUNNING_CALL, ApprovalGate, ApprovalQuestion
+from mcp_bridge.amplifier.governance.bound_call import RUNNING_CALL
 from mcp_bridge.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.approvals.decisions import ApprovalDecision
+from mcp_bridge.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.runtime.third_party import is_own_cancellation

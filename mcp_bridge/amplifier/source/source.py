@@ -18,7 +18,6 @@ from mcp_bridge.amplifier.agent.agent import Agent, AgentOptions
 from mcp_bridge.amplifier.agent.delegation import Delegation, SessionAgents
 from mcp_bridge.amplifier.agent.overlays import find_unknown_names
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
 from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedAgent
@@ -39,6 +38,7 @@ from mcp_bridge.amplifier.source.sessions import (
 )
 from mcp_bridge.amplifier.source.status import StatusResources
 from mcp_bridge.amplifier.source.tool_handler import ToolHandler
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolError
 from mcp_bridge.contracts.extension import Middleware, Publish

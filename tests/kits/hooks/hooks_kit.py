@@ -11,8 +11,8 @@ import pytest
 
 from mcp_bridge import Pipeline, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.authoring import tool
 from mcp_bridge.testing import connect
 

@@ -1,4 +1,4 @@
-"""Approvals of calls: a remembered decision, else the user's choice, else the default that the hook declares.
+"""Approvals of calls: a remembered decision, else the user's choice, else the default of the question.
 
 The client asks the user, in every protocol version. If it cannot, `mcp-bridge approvals` asks at a terminal.
 """
@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, is_grant, parse_option_scope
-from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
+from mcp_bridge.approvals.options import DEFAULT_OPTIONS, is_grant, parse_option_scope
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import (
@@ -27,14 +25,11 @@ from mcp_bridge.contracts.errors import (
     QuestionExpired,
     ToolUnavailable,
 )
-from mcp_bridge.contracts.tool import ToolCall
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.question import Answer
 
 logger = logging.getLogger("mcp_bridge.approvals")
-
-RUNNING_CALL: ContextVar[BoundCall | None] = ContextVar("running_call", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +49,6 @@ class ApprovalQuestion:
     kind: str = "tool"
 
 
-class BoundCall:
-    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event.
-
-    `unanswered` are the questions of hooks that decided without an answer of the user.
-    """
-
-    __slots__ = ("_token", "call", "ctx", "unanswered")
-
-    def __init__(self, call: ToolCall, ctx: CallContext) -> None:
-        self.call, self.ctx = call, ctx
-        self.unanswered: Sequence[ApprovalQuestion] = ()
-
-    def __enter__(self) -> None:
-        self._token = RUNNING_CALL.set(self)
-
-    def __exit__(self, *_: object) -> None:
-        RUNNING_CALL.reset(self._token)
-
-
 class ApprovalGate:
     """Decides whether calls may run, by a `policy`; without one it asks the user of the client."""
 
@@ -80,30 +56,23 @@ class ApprovalGate:
         self.policy = policy or ApprovalPolicy()
         self._clock = clock
 
-    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> ApprovalDecision:
-        """Return the user's decision; the hook's default applies if the user cannot be asked or does not answer.
-
-        Raises Overloaded where too many questions are pending.
-        """
-        case = ApprovalQuestion(
-            tool=call.name,
-            arguments=call.arguments,
-            prompt=asked.approval_prompt or f"Allow the tool '{call.name}' to run?",
-            options=tuple(asked.approval_options) if asked.approval_options else None,
-            timeout=asked.approval_timeout,
-            default=asked.approval_default,
-            about=_get_subject_data(asked, call.kind),
-            kind=call.kind,
-        )
-        return await self.resolve_question(case, ctx)
-
     async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
-        """Decide a question, remember the decision if the user wants that, and audit it. Raises as `approve_call`."""
+        """Return the user's decision; the question's default applies if no user can be asked, or none answers.
+
+        The decision is remembered if the user wants that, and audited. Raises Overloaded if too many questions are
+        pending.
+        """
         subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
         known = await self._find_remembered(subject, options, ctx.since)
         decision = known or await self._ask(case, options, ctx)
         return await self._record_decision(subject, decision)
+
+    async def find_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
+        """Return the remembered decision of a question, without asking the user."""
+        subject = _describe_subject(case, ctx)
+        options = case.options if case.options is not None else self._get_options(subject)
+        return await self._find_remembered(subject, options, ctx.since)
 
     async def find_late_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
         """Return the user's late answer to a question that timed out, None if the client's next request has none."""
@@ -204,14 +173,6 @@ def _describe_subject(case: ApprovalQuestion, ctx: CallContext) -> ApprovalSubje
         session=ctx.session,
         about=case.about,
     )
-
-
-def _get_subject_data(asked: HookResult, kind: str) -> Any:
-    """Return the prompt text or the result that the user approves; None before a tool has run."""
-    data = asked.data or {}
-    if kind == "prompt":
-        return [data.get("prompt"), data.get("messages")]
-    return next((data[key] for key in RESULT_KEYS if key in data), None)
 
 
 async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]) -> ApprovalDecision | None:

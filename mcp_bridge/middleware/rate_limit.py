@@ -1,0 +1,195 @@
+"""The policy `rate_limit`: how often calls may run, counted in memory, or in Redis for several servers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import anyio
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import ConfigError, RateLimited
+from mcp_bridge.contracts.extension import CallNext, Stage
+from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.middleware.selection import SelectionOptions
+from mcp_bridge.middleware.services import PolicyServices
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+    from limits.aio.strategies import MovingWindowRateLimiter as RedisLimiter
+
+logger = logging.getLogger("mcp_bridge.policies")
+
+REDIS_PATIENCE = 2.0
+"""Seconds within which Redis has to answer."""
+REDIS_PAUSE = 5.0
+"""Seconds after a failure of Redis in which this server counts alone."""
+
+
+def _check_limit(value: str) -> str:
+    from limits import parse_many
+
+    try:
+        parse_many(value)
+    except ValueError:
+        raise ValueError("expected limits such as '60/minute', or '10/second; 1000/day'") from None
+    return value
+
+
+def _parse_names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class RateLimitOptions(SelectionOptions):
+    """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
+
+    limit: Annotated[str, AfterValidator(_check_limit)] = Field(
+        description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
+        "seconds`; several limits are separated by `;`. A window of this length moves with the time."
+    )
+    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(_parse_names)] = Field(
+        default=("tool", "principal"),
+        description="What is counted separately: each `tool` (also each resource and prompt), each `principal`, or "
+        "both. `[]` counts all calls together.",
+    )
+    store: Literal["memory", "redis"] = Field(
+        default="memory",
+        description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
+        "all servers with the same `name`. If Redis is unavailable, each server counts alone.",
+    )
+
+    def build(self, services: PolicyServices) -> RateLimitPolicy:
+        """Build the policy. Raises ConfigError if the settings have no Redis."""
+        if self.store == "redis" and services.redis_url is None:
+            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
+        url = services.redis_url if self.store == "redis" else None
+        return RateLimitPolicy(self, CallCounter(self.limit, name=services.name, redis_url=url))
+
+
+class CallCounter:
+    """Counts calls in moving windows. While Redis is unavailable, it counts in memory."""
+
+    def __init__(self, limit: str, *, name: str, redis_url: str | None) -> None:
+        from limits import parse_many
+        from limits.storage import MemoryStorage
+        from limits.strategies import MovingWindowRateLimiter
+
+        self._limits = parse_many(limit)
+        self._local = MovingWindowRateLimiter(MemoryStorage())
+        self._prefix = f"mcp-bridge:{name}:limits"
+        self._redis_url = redis_url
+        self._redis: RedisLimiter | None = None
+        self._loop: object = None
+        self._paused_until = 0.0
+
+    async def count(self, *key: str) -> tuple[RateLimitItem, float] | None:
+        """Count a call. Return the limit that it exceeds, and the seconds until the next call may run."""
+        return await self._find_exceeded(key, is_counted=True)
+
+    async def find_exceeded(self, *key: str) -> tuple[RateLimitItem, float] | None:
+        """Return what `count` would return, without counting."""
+        return await self._find_exceeded(key, is_counted=False)
+
+    async def _find_exceeded(self, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
+        if self._redis_url is not None and time.monotonic() >= self._paused_until:
+            try:
+                with anyio.fail_after(REDIS_PATIENCE):
+                    return await self._ask_redis(self._redis_url, key, is_counted=is_counted)
+            except Exception as error:  # of the client of Redis, whose classes are imported with it
+                self._paused_until = time.monotonic() + REDIS_PAUSE
+                logger.warning("rate limits are counted in this server alone: Redis failed: %r", error)
+        limiter = self._local
+        act = limiter.hit if is_counted else limiter.test
+        exceeded = next((item for item in self._limits if not act(item, *key)), None)
+        return None if exceeded is None else (exceeded, _compute_wait(limiter.get_window_stats(exceeded, *key)[0]))
+
+    async def _ask_redis(self, url: str, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
+        limiter = self._connect(url)
+        act = limiter.hit if is_counted else limiter.test
+        for item in self._limits:
+            if not await act(item, *key):
+                return item, _compute_wait((await limiter.get_window_stats(item, *key))[0])
+        return None
+
+    def _connect(self, url: str) -> RedisLimiter:
+        from anyio.lowlevel import current_token
+
+        if self._redis is None or self._loop != current_token():  # connections belong to one event loop
+            from limits.aio.storage import RedisStorage
+            from limits.aio.strategies import MovingWindowRateLimiter
+
+            address = f"async+{url.replace('unix://', 'redis+unix://', 1)}"
+            storage = RedisStorage(address, implementation="redispy", key_prefix=self._prefix)
+            self._redis, self._loop = MovingWindowRateLimiter(storage), current_token()
+        return self._redis
+
+
+class RateLimitPolicy:
+    """Limits how often calls may run."""
+
+    name = "rate_limit"
+    stage = Stage.ADMIT
+    is_passive = True
+    may_ask = False
+
+    def __init__(self, options: RateLimitOptions, counter: CallCounter) -> None:
+        self._options = options
+        self._counter = counter
+        self._id = hashlib.sha256(options.model_dump_json().encode()).hexdigest()[:12]
+
+    def bind(self, entry: Any) -> RateLimitLayer | None:
+        """Return a layer for entries that match."""
+        return RateLimitLayer(self._options, self._counter, self._id) if self._options.applies_to_entry(entry) else None
+
+
+class RateLimitLayer:
+    """Counts the calls of one entry. `policy` separates its numbers from those of other policies."""
+
+    name = "rate_limit"
+
+    def __init__(self, options: RateLimitOptions, counter: CallCounter, policy: str) -> None:
+        self._options = options
+        self._counter = counter
+        self._policy = policy
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Raises RateLimited."""
+        if self._applies_to(call, ctx):
+            exceeded = await self._counter.count(*self._build_key(call, ctx))
+            if exceeded is not None:
+                reason = self._describe(*exceeded)
+                raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
+        return await call_next(call, ctx)
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict whether the call exceeds a limit. A limit in memory is that of a running server, and is unknown."""
+        if not self._applies_to(call, ctx):
+            return Forecast("passes")
+        if self._options.store == "memory":
+            return Forecast("passes", f"unless it exceeds {self._options.limit}, which the running server counts")
+        exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
+        return Forecast("passes") if exceeded is None else Forecast("stops", self._describe(*exceeded))
+
+    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+        return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
+
+    def _build_key(self, call: ToolCall, ctx: CallContext) -> tuple[str, ...]:
+        name = f"{call.kind}:{call.name}" if "tool" in self._options.per else ""
+        principal = ctx.principal or "" if "principal" in self._options.per else ""
+        return self._policy, name, principal
+
+    def _describe(self, item: RateLimitItem, wait: float) -> str:
+        subject = " and ".join(f"for each {part}" for part in self._options.per)
+        period = f"{item.multiples} {item.GRANULARITY.name}s" if item.multiples > 1 else item.GRANULARITY.name
+        allowed = f"{item.amount} call{'s' if item.amount != 1 else ''} per {period}"
+        return f"at most {allowed} {subject or 'for all callers'}. Retry in {wait:.0f} seconds"
+
+
+def _compute_wait(reset: float) -> float:
+    return float(max(math.ceil(reset - time.time()), 1))

@@ -1,0 +1,207 @@
+"""The policy `redact`: replaces text that matches patterns, in results, in arguments, in the log and in the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from mcp_bridge._version import DISTRIBUTION
+from mcp_bridge.contracts.content import Content, EmbeddedResource, ResourceLink, Text
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.extension import CallNext, Stage
+from mcp_bridge.contracts.message import Message
+from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.middleware.secret_patterns import PATTERNS, expand_names, is_card_number
+from mcp_bridge.middleware.selection import Patterns, SelectionOptions
+from mcp_bridge.middleware.services import PolicyServices
+from mcp_bridge.wire.values import to_plain
+
+HINT = f"Run `pip install '{DISTRIBUTION}[redact]'`"
+_CARD = "credit_card"
+_SHORTEST_NUMBER = 10**7
+"""Smaller numbers are no secrets."""
+
+
+def _compile(pattern: str) -> Any:
+    """Compile a pattern with RE2, whose time is linear in the text. Raises ValueError; ConfigError without RE2."""
+    try:
+        import re2
+    except ImportError:
+        raise ConfigError("the policy `redact` needs the package google-re2", hint=HINT) from None
+    options = re2.Options()
+    options.log_errors = False  # it would write to stderr
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise ValueError(f"expected a pattern of RE2 (no look-around, no back-references): {reason}") from None
+
+
+def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(expand_names(names))
+
+
+def _check_custom(custom: dict[str, str]) -> dict[str, str]:
+    for pattern in custom.values():
+        if _compile(pattern).search("") is not None:
+            raise ValueError("expected patterns that do not match the empty text")
+    return custom
+
+
+def _parse_names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class RedactOptions(SelectionOptions):
+    """Replace text that matches patterns by `[redacted NAME]`. Needs the extra `redact`."""
+
+    patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
+        default=("secrets",),
+        description="Names of patterns: `secrets` for those of all common keys and tokens, or some of "
+        f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
+    )
+    custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
+        default={}, description="Further patterns by name, in the syntax of RE2."
+    )
+    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(_parse_names)] = Field(
+        default=("results",),
+        description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
+        "(the tool gets the redacted ones). The log and the audit of the server are always redacted.",
+    )
+
+    @model_validator(mode="after")
+    def _require_patterns(self) -> RedactOptions:
+        if not self.patterns and not self.custom:
+            raise ValueError("expected `patterns` or `custom`, found neither")
+        return self
+
+    def build(self, services: PolicyServices) -> RedactPolicy:
+        """Build the policy. Raises ConfigError if RE2 is not installed."""
+        redaction = PatternRedaction({**{name: PATTERNS[name] for name in self.patterns}, **self.custom})
+        services.redactor.add_substitution(redaction.redact_text)
+        return RedactPolicy(self, redaction)
+
+
+class PatternRedaction:
+    """Replaces what matches one of the patterns, which are given by name."""
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        self._any = _compile("|".join(f"(?:{pattern})" for pattern in patterns.values()))
+        self._patterns = [(name, _compile(pattern)) for name, pattern in patterns.items()]
+
+    def redact_text(self, text: str) -> str:
+        """Return the text without matches; the same object if it has none."""
+        if self._any.search(text) is None:
+            return text
+        for name, pattern in self._patterns:
+            text = pattern.sub(self._choose_replacement(name), text)
+        return text
+
+    def redact_value(self, value: Any) -> Any:
+        """Return JSON-ready data without matches, also in keys."""
+        if isinstance(value, str):
+            return self.redact_text(value)
+        if isinstance(value, Mapping):
+            return {self.redact_text(str(key)): self.redact_value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.redact_value(item) for item in value]
+        if isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
+            digits = str(value)
+            redacted = self.redact_text(digits)
+            return value if redacted == digits else redacted
+        return value
+
+    def redact_block(self, block: Any) -> Any:
+        """Return content without matches in its text. Images, audio and other bytes stay."""
+        if isinstance(block, str):
+            return self.redact_text(block)
+        if isinstance(block, Text):
+            return replace(block, text=self.redact_text(block.text))
+        if isinstance(block, EmbeddedResource | Message):
+            return replace(block, content=self.redact_block(block.content))
+        if isinstance(block, ResourceLink):
+            title, description = self.redact_value(block.title), self.redact_value(block.description)
+            return replace(block, name=self.redact_text(block.name), title=title, description=description)
+        return block
+
+    def redact_result(self, result: ToolResult) -> ToolResult:
+        """Return a result without matches in its output, content, error and metadata."""
+        content = result.content
+        if content is not None:
+            is_one = isinstance(content, str | bytes | Content)
+            content = self.redact_block(content) if is_one else tuple(self.redact_block(block) for block in content)
+        output = self.redact_value(result.output)
+        return replace(
+            result,
+            output=output,
+            content=content,
+            error=self.redact_value(result.error),
+            meta=self.redact_value(result.meta),
+            encoded=result.encoded if output == result.output else None,
+        )
+
+    def _choose_replacement(self, name: str) -> Callable[[Any], str]:
+        mark = f"[redacted {name}]"
+        if name == _CARD:
+            return lambda found: mark if is_card_number(found[0]) else str(found[0])
+        return lambda found: mark
+
+
+class RedactPolicy:
+    """Redacts what clients get from calls, and what tools get from clients."""
+
+    name = "redact"
+    stage = Stage.OBSERVE
+    is_passive = False
+    may_ask = False
+
+    def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
+        self._options = options
+        self._redaction = redaction
+
+    def bind(self, entry: Any) -> RedactLayer | None:
+        """Return a layer for entries that match."""
+        return RedactLayer(self._options, self._redaction) if self._options.applies_to_entry(entry) else None
+
+
+class RedactLayer:
+    """Redacts the calls of one entry."""
+
+    name = "redact"
+
+    def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
+        self._options = options
+        self._redaction = redaction
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Return the redacted result, or error, of the call with redacted arguments."""
+        if not self._applies_to(call, ctx):
+            return await call_next(call, ctx)
+        if "arguments" in self._options.apply_to:
+            call = self._redact_arguments(call)
+        if "results" not in self._options.apply_to:
+            return await call_next(call, ctx)
+        ctx.add_filter(self._redaction.redact_value)
+        return self._redaction.redact_result(await call_next(call, ctx))
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict that the call passes."""
+        if not self._applies_to(call, ctx):
+            return Forecast("passes")
+        given = self._redact_arguments(call) if "arguments" in self._options.apply_to else call
+        return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}", given)
+
+    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+        return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
+
+    def _redact_arguments(self, call: ToolCall) -> ToolCall:
+        try:
+            arguments = self._redaction.redact_value(call.arguments)
+        except RecursionError:  # a caller in process can pass anything
+            arguments = self._redaction.redact_value(to_plain(call.arguments))
+        return call if arguments == call.arguments else replace(call, arguments=arguments)

@@ -1,0 +1,48 @@
+"""Patterns of common secrets and personal data, by name. All have linear-time matching (the syntax of RE2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PATTERNS: Mapping[str, str] = {
+    "anthropic_key": r"\bsk-ant-[A-Za-z0-9_-]{20,}",
+    "aws_access_key": r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b",
+    "bearer_token": r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*",
+    "github_token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
+    "gitlab_token": r"\bglpat-[A-Za-z0-9_-]{20,}",
+    "google_api_key": r"\bAIza[A-Za-z0-9_-]{35}",
+    "jwt": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    "npm_token": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "openai_key": r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}",
+    "private_key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----[\s\S]*?-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----",
+    "pypi_token": r"\bpypi-[A-Za-z0-9_-]{50,}",
+    "slack_token": r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "stripe_key": r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    "url_password": r"\b[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:@]*:[^/?#\s@]+@",
+    "credit_card": r"\b[0-9](?:[ -]?[0-9]){12,18}\b",
+    "email": r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b",
+    "iban": r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
+    "us_ssn": r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b",
+}
+SECRETS = "secrets"
+PERSONAL = ("credit_card", "email", "iban", "us_ssn")
+"""Names of patterns of personal data. The others are those of secrets, which `secrets` stands for."""
+
+
+def expand_names(names: tuple[str, ...]) -> list[str]:
+    """Return the names of patterns, with those of all secrets in the place of `secrets`. Raises ValueError."""
+    expanded: dict[str, None] = {}
+    for name in names:
+        if name != SECRETS and name not in PATTERNS:
+            known = ", ".join((SECRETS, *PATTERNS))
+            raise ValueError(f"expected one of {known}")
+        group = [each for each in PATTERNS if each not in PERSONAL] if name == SECRETS else [name]
+        expanded.update(dict.fromkeys(group))
+    return list(expanded)
+
+
+def is_card_number(text: str) -> bool:
+    """Whether the digits of a text have the check digit of a payment card (ISO/IEC 7812-1, Luhn)."""
+    digits = [int(character) for character in reversed(text) if character.isdigit()]
+    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    return (sum(digits[::2]) + sum(doubled)) % 10 == 0
