@@ -110,6 +110,8 @@ class AuditPolicy:
 class AuditLayer:
     """Records the calls of one entry, whose source is `source`."""
 
+    name = "audit"
+
     def __init__(self, policy: AuditPolicy, source: str) -> None:
         self._options = policy.options
         self._is_selective = bool(policy.options.principals) or not policy.options.selects_everything
