@@ -53,7 +53,7 @@ def _build_policy(policy: PolicySettings, services: PolicyServices) -> Policy:
 
     try:
         options: Any = parse_policy_options(load_policy_type(policy.name), policy)
-        built = options.build(services)
+        built = options.build_policy(services)
     except ConfigError as error:
         raise _locate_error(policy, error) from None  # the cause may have what the text redacts
     if not isinstance(built, Policy):

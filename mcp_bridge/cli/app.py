@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import export_options, options
+from mcp_bridge.cli import export_options, options, policy_options
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
-    "explain": Command(options.ExplainOptions, "explain:explain_tool_call"),
+    "explain": Command(policy_options.ExplainOptions, "explain:explain_tool_call"),
     "read": Command(options.ReadOptions, "reading:read_resource"),
     "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),

@@ -11,8 +11,8 @@ import anyio
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.options import ExplainOptions
 from mcp_bridge.cli.output import print_lines, show_table, write_json
+from mcp_bridge.cli.policy_options import ExplainOptions
 from mcp_bridge.cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge.cli.server_address import split_target
 from mcp_bridge.cli.target import load_target, run_until_started

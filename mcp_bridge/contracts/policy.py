@@ -74,7 +74,7 @@ class CombiningPolicy(Policy, Protocol):
 class PolicyOptions(Protocol):
     """The options of a policy in the settings: a pydantic model with this method."""
 
-    def build(self, services: Any) -> Policy:
+    def build_policy(self, services: Any) -> Policy:
         """Build the policy; `services` is a `mcp_bridge.middleware.services.PolicyServices`. Raises ConfigError."""
 
 

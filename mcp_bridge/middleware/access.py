@@ -13,7 +13,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions, is_built_in
 from mcp_bridge.middleware.services import PolicyServices
@@ -22,7 +22,7 @@ from mcp_bridge.middleware.services import PolicyServices
 class AllowOptions(SelectionOptions):
     """Allow the calls that match. If there is any `allow`, calls that match none of them are denied."""
 
-    def build(self, services: PolicyServices) -> AllowPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return AllowPolicy([self])
 
@@ -30,7 +30,7 @@ class AllowOptions(SelectionOptions):
 class DenyOptions(SelectionOptions):
     """Deny the calls that match, even if an `allow` matches too."""
 
-    def build(self, services: PolicyServices) -> DenyPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return DenyPolicy([self])
 
@@ -52,11 +52,11 @@ class AllowPolicy(AccessPolicy):
 
     name = "allow"
 
-    def combine(self, other: AllowPolicy) -> AllowPolicy:
+    def combine(self, other: AllowPolicy) -> Policy:
         """Return the policy with the rules of both."""
         return AllowPolicy((*self.rules, *other.rules))
 
-    def bind(self, entry: Any) -> AccessLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return no layer for entries that every caller may use, and for the tools of the server itself."""
         if isinstance(entry, ToolEntry) and is_built_in(entry):
             return None
@@ -70,11 +70,11 @@ class DenyPolicy(AccessPolicy):
 
     name = "deny"
 
-    def combine(self, other: DenyPolicy) -> DenyPolicy:
+    def combine(self, other: DenyPolicy) -> Policy:
         """Return the policy with the rules of both."""
         return DenyPolicy((*self.rules, *other.rules))
 
-    def bind(self, entry: Any) -> AccessLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return no layer for entries that no rule matches."""
         rules = [rule for rule in self.rules if rule.applies_to_entry(entry)]
         return AccessLayer(rules, denies=True) if rules else None

@@ -10,7 +10,7 @@ from mcp_bridge.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ApprovalDeclined
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.middleware.selection import ToolSelectionOptions, is_built_in
 from mcp_bridge.middleware.services import PolicyServices
@@ -36,7 +36,7 @@ class ApprovalOptions(ToolSelectionOptions):
         default="deny", description="What applies if no user can be asked, or none answers in time."
     )
 
-    def build(self, services: PolicyServices) -> RequiredApproval:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return RequiredApproval(self)
 
@@ -53,7 +53,7 @@ class RequiredApproval:
         self.asking = ApprovalGate()
         self._options = options
 
-    def bind(self, entry: Any) -> ApprovalLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for tools that match."""
         applies = isinstance(entry, ToolEntry) and self._options.applies_to_tool(entry) and not is_built_in(entry)
         return ApprovalLayer(self.asking, self._options) if applies else None

@@ -72,7 +72,7 @@ class AuditOptions(SelectionOptions):
         default=None, description="The size from which the oldest records are removed. Default: no limit."
     )
 
-    def build(self, services: PolicyServices) -> AuditPolicy:
+    def build_policy(self, services: PolicyServices) -> AuditPolicy:
         """Build the policy. Raises ConfigError for a file that cannot be an audit trail."""
         path = services.directory / Path(self.path).expanduser()
         try:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import EncodedOutput, ToolCall, ToolEntry, ToolResult
 from mcp_bridge.middleware.selection import READ_ONLY, ToolSelectionOptions, has_hint
 from mcp_bridge.middleware.services import PolicyServices
@@ -32,7 +32,7 @@ class CacheOptions(ToolSelectionOptions):
         description="The maximum size of all kept results. The least recently used ones are removed first.",
     )
 
-    def build(self, services: PolicyServices) -> CachePolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return CachePolicy(self)
 
@@ -71,7 +71,7 @@ class CachePolicy:
         self._options = options
         self._results: Results = TTLCache(options.size, options.ttl, timer=clock, getsizeof=lambda kept: kept.size)
 
-    def bind(self, entry: Any) -> CacheLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for read-only tools that match. A tool whose definition changes is another entry."""
         applies = has_hint(entry, READ_ONLY) and self._options.applies_to_tool(entry)
         return CacheLayer(entry, self._options, self._results) if applies else None

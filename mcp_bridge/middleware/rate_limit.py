@@ -16,7 +16,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import ConfigError, RateLimited
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions
 from mcp_bridge.middleware.services import PolicyServices
@@ -65,7 +65,7 @@ class RateLimitOptions(SelectionOptions):
         "all servers with the same `name`. If Redis is unavailable, each server counts alone.",
     )
 
-    def build(self, services: PolicyServices) -> RateLimitPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy. Raises ConfigError if the settings have no Redis."""
         if self.store == "redis" and services.redis_url is None:
             raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
@@ -111,14 +111,14 @@ class CallCounter:
         return None if exceeded is None else (exceeded, _compute_wait(limiter.get_window_stats(exceeded, *key)[0]))
 
     async def _ask_redis(self, url: str, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
-        limiter = self._connect(url)
+        limiter = self._open_limiter(url)
         act = limiter.hit if is_counted else limiter.test
         for item in self._limits:
             if not await act(item, *key):
                 return item, _compute_wait((await limiter.get_window_stats(item, *key))[0])
         return None
 
-    def _connect(self, url: str) -> RedisLimiter:
+    def _open_limiter(self, url: str) -> RedisLimiter:
         from anyio.lowlevel import current_token
 
         if self._redis is None or self._loop != current_token():  # connections belong to one event loop
@@ -144,7 +144,7 @@ class RateLimitPolicy:
         self._counter = counter
         self._id = hashlib.sha256(options.model_dump_json().encode()).hexdigest()[:12]
 
-    def bind(self, entry: Any) -> RateLimitLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for entries that match."""
         return RateLimitLayer(self._options, self._counter, self._id) if self._options.applies_to_entry(entry) else None
 
@@ -164,7 +164,7 @@ class RateLimitLayer:
         if self._applies_to(call, ctx):
             exceeded = await self._counter.count(*self._build_key(call, ctx))
             if exceeded is not None:
-                reason = self._describe(*exceeded)
+                reason = self._describe_limit(*exceeded)
                 ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
                 raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
         return await call_next(call, ctx)
@@ -176,7 +176,7 @@ class RateLimitLayer:
         if self._options.store == "memory":
             return Forecast("passes", f"unless it exceeds {self._options.limit}, which the running server counts")
         exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
-        return Forecast("passes") if exceeded is None else Forecast("stops", self._describe(*exceeded))
+        return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
 
     def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
@@ -186,7 +186,7 @@ class RateLimitLayer:
         principal = ctx.principal or "" if "principal" in self._options.per else ""
         return self._policy, name, principal
 
-    def _describe(self, item: RateLimitItem, wait: float) -> str:
+    def _describe_limit(self, item: RateLimitItem, wait: float) -> str:
         subject = " and ".join(f"for each {part}" for part in self._options.per)
         period = f"{item.multiples} {item.GRANULARITY.name}s" if item.multiples > 1 else item.GRANULARITY.name
         allowed = f"{item.amount} call{'s' if item.amount != 1 else ''} per {period}"

@@ -8,7 +8,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.middleware.selection import READ_ONLY, ToolSelectionOptions, has_hint, is_built_in
 from mcp_bridge.middleware.services import PolicyServices
@@ -19,7 +19,7 @@ _REASON = "this server runs only tools with the annotation readOnlyHint: true, a
 class ReadOnlyOptions(ToolSelectionOptions):
     """Deny calls of tools that do not declare `readOnlyHint: true`."""
 
-    def build(self, services: PolicyServices) -> ReadOnlyPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return ReadOnlyPolicy(self)
 
@@ -35,7 +35,7 @@ class ReadOnlyPolicy:
     def __init__(self, options: ReadOnlyOptions) -> None:
         self._options = options
 
-    def bind(self, entry: Any) -> ReadOnlyLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return no layer for tools that declare that they are read-only."""
         applies = isinstance(entry, ToolEntry) and self._options.applies_to_tool(entry)
         is_exempt = has_hint(entry, READ_ONLY) or (isinstance(entry, ToolEntry) and is_built_in(entry))

@@ -14,7 +14,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.message import Message
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.secret_patterns import PATTERNS, expand_names, is_card_number
 from mcp_bridge.middleware.selection import Patterns, SelectionOptions
@@ -27,7 +27,7 @@ _SHORTEST_NUMBER = 10**7
 """Smaller numbers are no secrets."""
 
 
-def _compile(pattern: str) -> Any:
+def _compile_pattern(pattern: str) -> Any:
     """Compile a pattern with RE2, whose time is linear in the text. Raises ValueError; ConfigError without RE2."""
     try:
         import re2
@@ -48,7 +48,7 @@ def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_custom(custom: dict[str, str]) -> dict[str, str]:
     for pattern in custom.values():
-        if _compile(pattern).search("") is not None:
+        if _compile_pattern(pattern).search("") is not None:
             raise ValueError("expected patterns that do not match the empty text")
     return custom
 
@@ -80,7 +80,7 @@ class RedactOptions(SelectionOptions):
             raise ValueError("expected `patterns` or `custom`, found neither")
         return self
 
-    def build(self, services: PolicyServices) -> RedactPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy. Raises ConfigError if RE2 is not installed."""
         redaction = PatternRedaction({**{name: PATTERNS[name] for name in self.patterns}, **self.custom})
         services.redactor.add_substitution(redaction.redact_text)
@@ -91,8 +91,8 @@ class PatternRedaction:
     """Replaces what matches one of the patterns, which are given by name."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
-        self._any = _compile("|".join(f"(?:{pattern})" for pattern in patterns.values()))
-        self._patterns = [(name, _compile(pattern)) for name, pattern in patterns.items()]
+        self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()))
+        self._patterns = [(name, _compile_pattern(pattern)) for name, pattern in patterns.items()]
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
@@ -164,7 +164,7 @@ class RedactPolicy:
         self._options = options
         self._redaction = redaction
 
-    def bind(self, entry: Any) -> RedactLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for entries that match."""
         return RedactLayer(self._options, self._redaction) if self._options.applies_to_entry(entry) else None
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, ToolFailed
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import IDEMPOTENT, READ_ONLY, Patterns, ToolSelectionOptions, has_hint
 from mcp_bridge.middleware.services import PolicyServices
@@ -41,7 +41,7 @@ class RetryOptions(ToolSelectionOptions):
         description="How long after the first attempt another one may begin. Each has the limit of a call.",
     )
 
-    def build(self, services: PolicyServices) -> RetryPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return RetryPolicy(self)
 
@@ -57,7 +57,7 @@ class RetryPolicy:
     def __init__(self, options: RetryOptions) -> None:
         self._options = options
 
-    def bind(self, entry: Any) -> RetryLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for tools that match, and that may run more than once."""
         is_repeatable = has_hint(entry, IDEMPOTENT, READ_ONLY)
         return RetryLayer(self._options) if is_repeatable and self._options.applies_to_tool(entry) else None

@@ -16,7 +16,7 @@ from mcp_bridge.audit.chain import ChainReport
 from mcp_bridge.audit.reader import AuditQuery, open_trail, read_page
 from mcp_bridge.audit.retention import Retention, format_time
 from mcp_bridge.audit.writer import AuditWriter
-from tests.kits.audit.audit_kit import audited_server, read_records, write_settings
+from tests.kits.audit.audit_kit import audited_server, read_records, wait_for_record, write_settings
 from tests.kits.loops import BOTH_LOOPS
 
 DAY = 86400.0
@@ -111,14 +111,14 @@ def test_servers_that_share_a_file_make_one_chain(tmp_path: Path) -> None:
     settings = write_settings(tmp_path)
     with audited_server(settings) as first, audited_server(settings) as second:
         for server, name in ((first, "first"), (second, "second")):
-            server.send_calls([f"{name}-{number}" for number in range(300)])
+            server.send_calls([f"{name}-{number}" for number in range(100)])
         for server in (first, second):
             responses = server.read_responses()
-            assert len({next(responses)["id"] for _ in range(300)}) == 300
+            assert len({next(responses)["id"] for _ in range(100)}) == 100
     records = read_records(tmp_path / "trail.sqlite3")
-    assert len({record["call"] for record in records}) == 600
-    assert {record["pid"] for record in records} == {first.process.pid, second.process.pid}
-    assert verify(tmp_path / "trail.sqlite3").checked == 600
+    assert len({record["call"] for record in records}) == 200
+    assert len({record["pid"] for record in records}) == 2
+    assert verify(tmp_path / "trail.sqlite3").checked == 200
 
 
 async def test_old_records_are_removed_up_to_an_anchor(tmp_path: Path) -> None:
@@ -126,14 +126,13 @@ async def test_old_records_are_removed_up_to_an_anchor(tmp_path: Path) -> None:
     await write(path, 5, age=2 * DAY)
     last_removed = verify(path).head
     await write(path, 1, limits=Retention(age=DAY))
+    anchor = await anyio.to_thread.run_sync(lambda: wait_for_record(path, kind="anchor"))
     await write(path, 2)
     found = verify(path)
     assert found.is_intact
     assert (found.removed, found.checked) == (5, 4)
     assert verify(path, last_removed.hash).is_intact
-    record, anchor, *_ = read_records(path)
-    assert record["name"] == "x0"
-    assert (anchor["kind"], anchor["through"], anchor["hash"]) == ("anchor", 5, last_removed.hash)
+    assert (anchor["through"], anchor["hash"]) == (5, last_removed.hash)
     with tampering(path) as database:
         database.execute("DELETE FROM records WHERE seq = 6")
     assert verify(path).broken == 7
@@ -186,13 +185,11 @@ async def test_text_that_is_not_unicode_is_recorded(tmp_path: Path) -> None:
     assert verify(path).is_intact
 
 
-async def test_a_trail_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "trail.sqlite3"
+async def test_a_trail_beside_which_no_file_can_be_created_can_be_read(tmp_path: Path) -> None:
+    path, copy = tmp_path / "trail.sqlite3", tmp_path / "copy.sqlite3"
     await write(path, 2)
-    while Path(f"{path}-wal").exists():  # until the writer has closed the file
-        await anyio.sleep(0.01)
-    path.parent.chmod(0o500)
-    try:
-        assert verify(path).checked == 2
-    finally:
-        path.parent.chmod(0o700)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    copy.write_bytes(path.read_bytes())
+    (tmp_path / "copy.sqlite3-shm").mkdir()  # where SQLite needs a file
+    assert verify(copy).checked == 2

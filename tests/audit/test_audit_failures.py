@@ -16,7 +16,14 @@ import pytest
 from mcp_bridge.audit import database
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.testing import connect
-from tests.kits.audit.audit_kit import AuditedServer, audited_server, build, read_records, write_settings
+from tests.kits.audit.audit_kit import (
+    AuditedServer,
+    audited_server,
+    build,
+    read_records,
+    wait_for_record,
+    write_settings,
+)
 from tests.kits.audit.killed_servers import kill_servers
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -24,7 +31,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits th
 
 
 def test_a_killed_server_loses_no_call_that_it_has_responded_to(tmp_path: Path) -> None:
-    responses, records = kill_servers(tmp_path, 2, chance=random.Random(1))
+    responses, records = kill_servers(tmp_path, 2, chance=random.Random(1), most=400)
     assert 0 < responses <= records
 
 
@@ -33,10 +40,8 @@ def test_a_call_during_which_the_server_is_killed_has_left_its_start(tmp_path: P
     with audited_server(write_settings(tmp_path, starts=True)) as server:
         server.call("1")
         server.send_calls(["2"], "wait")
-        while read_records(trail)[-1]["call"] != "2":
-            pass
-        server.process.kill()
-        server.process.wait()
+        wait_for_record(trail, call="2")
+        server.kill(trail)
     assert [(each["call"], each["outcome"]) for each in read_records(trail)] == [
         *(("1", "started"), ("1", "ok"), ("2", "started"))
     ]
@@ -46,9 +51,9 @@ def test_a_call_during_which_the_server_is_killed_has_left_its_start(tmp_path: P
 def full_disk(server: AuditedServer, trail: Path) -> Iterator[None]:
     """The files of the server cannot grow."""
     size = Path(f"{trail}-wal").stat().st_size
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    resource.prlimit(server.find_pid(trail), resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     yield
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+    resource.prlimit(server.find_pid(trail), resource.RLIMIT_FSIZE, UNLIMITED)
 
 
 @LINUX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mcp_bridge import CallContext, open_bridge
 from mcp_bridge.approvals.decisions import hash_json
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.testing import connect
-from tests.kits.audit.audit_kit import build, read_records, write_settings
+from tests.kits.audit.audit_kit import build, read_records, wait_for_record, write_settings
 from tests.kits.loops import BOTH_LOOPS
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
@@ -61,7 +62,7 @@ async def test_full_arguments_are_recorded_without_secrets(tmp_path: Path) -> No
 
 
 async def test_the_patterns_of_redact_do_not_reach_the_trail(tmp_path: Path) -> None:
-    bridge = build(tmp_path, "redact: {custom: {name: 'marg[a-z]+'}}", arguments="full")
+    bridge = build(tmp_path, "redact: {patterns: secrets, custom: {name: 'marg[a-z]+'}}", arguments="full")
     async with connect(bridge) as client:
         await client.call_tool("sign_in", {"user": "margaret", "password": "p"})
     [record] = read_records(tmp_path / "trail.sqlite3")
@@ -147,9 +148,8 @@ async def test_a_cancelled_call_is_recorded(tmp_path: Path) -> None:
         tasks.start_soon(_call_and_report, client, report)
         await started.wait()
         tasks.cancel_scope.cancel()
-    while not (records := read_records(tmp_path / "trail.sqlite3")):
-        await anyio.sleep(0.01)
-    assert (records[0]["name"], records[0]["outcome"]) == ("wait", "cancelled")
+    record = await anyio.to_thread.run_sync(partial(wait_for_record, tmp_path / "trail.sqlite3", name="wait"))
+    assert record["outcome"] == "cancelled"
 
 
 async def _call_and_report(client: Client, report: Any) -> None:

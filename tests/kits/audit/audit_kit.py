@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,16 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
+def wait_for_record(path: Path, **members: Any) -> dict[str, Any]:
+    """The first record with these members, once there is one."""
+    while True:
+        with contextlib.suppress(sqlite3.OperationalError):  # the file has no tables yet
+            for record in read_records(path):
+                if members.items() <= record.items():
+                    return record
+        time.sleep(0.01)
+
+
 def _hash(previous: str, text: str) -> str:
     return hashlib.sha256((previous + text).encode()).hexdigest()
 
@@ -63,7 +76,8 @@ class AuditedServer:
 
     def send_calls(self, ids: Sequence[str], tool: str = "add", **arguments: Any) -> None:
         """Send calls; they are dropped once the server is dead."""
-        params = {"name": tool, "arguments": arguments or {"a": 1, "b": 2}, "_meta": META}
+        given = {"a": 1, "b": 2} if tool == "add" else arguments
+        params = {"name": tool, "arguments": given, "_meta": META}
         with contextlib.suppress(BrokenPipeError):
             for each in ids:
                 message = {"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": params}
@@ -80,6 +94,15 @@ class AuditedServer:
         """The result of one call."""
         self.send_calls([number], tool, **arguments)
         return next(each for each in self.read_responses() if each.get("id") == number)["result"]
+
+    def kill(self, trail: Path) -> None:
+        """Kill the process that has the tools. `process` is its supervisor."""
+        os.kill(self.find_pid(trail), signal.SIGKILL)
+        self.process.wait(60)
+
+    def find_pid(self, trail: Path) -> int:
+        """The process that has written the last record."""
+        return next(record["pid"] for record in reversed(read_records(trail)) if "pid" in record)
 
     def end(self) -> str:
         """End the server as its client does, and return what it logged."""
