@@ -63,6 +63,8 @@ def all_goals():
     yield from start_goals()
     streams = Case(kind="streams", server="bridge", transport="http")
     yield StreamGoal(name="http: an idle listen stream", case=streams, base=streams, limit=20)
+    plain, audited = (Case(server=server, transport="stdio") for server in ("bridge", "audited"))
+    yield Goal(name="stdio: three policies and audit / none", case=audited, base=plain, limit=3)
     none, one, most = (Case(server="native", transport="stdio", hooks=hooks) for hooks in HOOKS)
     yield HookGoal(name="stdio: a hook of five", case=most, base=none, limit=10)
     yield HookGoal(name="stdio: one more hook", case=most, base=one, limit=10)

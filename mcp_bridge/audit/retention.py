@@ -75,4 +75,4 @@ def _measure(database: sqlite3.Connection) -> int:
 
 def format_time(seconds: float) -> str:
     """Format seconds since 1970 as in records: `2026-11-26T13:30:00.123456Z`, which sorts as text."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:26]}Z"

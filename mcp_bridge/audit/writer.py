@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import anyio
@@ -66,8 +67,8 @@ class AuditWriter:
         self.path = path
         self._synchronous: Synchronous = synchronous
         self._retention = retention or Retention()
-        self._news = threading.Condition()
-        self._queue: list[PendingRecord] = []
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[PendingRecord | None] = SimpleQueue()
         self._holders = 0
         self._is_running = False
         self._loop: tuple[object, CallSoon] | None = None
@@ -113,20 +114,16 @@ class AuditWriter:
         return known[1]
 
     def _put(self, pending: PendingRecord) -> None:
-        with self._news:
-            self._queue.append(pending)
-            self._wake()
+        self._queue.put(pending)
+        with self._lock:
+            if not self._is_running:
+                threading.Thread(target=self._run_thread, name="mcp-bridge audit").start()
+                self._is_running = True
 
     def _hold(self, change: int) -> None:
-        with self._news:
+        with self._lock:
             self._holders += change
-            self._news.notify()
-
-    def _wake(self) -> None:
-        self._news.notify()
-        if not self._is_running:
-            threading.Thread(target=self._run_thread, name="mcp-bridge audit").start()
-            self._is_running = True
+        self._queue.put(None)  # the thread looks again how long it may wait
 
     # The thread
 
@@ -148,14 +145,22 @@ class AuditWriter:
             database.close()
 
     def _take_batch(self) -> Sequence[PendingRecord]:
-        with self._news:
-            while not self._queue:
-                is_timeout = not self._news.wait(None if self._holders else LINGER)
-                if not self._queue and (is_timeout or not self._holders):
+        """Return what is queued, and wait for it. If that is nothing, the thread has ended."""
+        batch: list[PendingRecord] = []
+        while not batch:
+            with suppress(Empty):
+                pending = self._queue.get(timeout=None if self._holders else LINGER)
+                while True:
+                    if pending is not None:
+                        batch.append(pending)
+                    if len(batch) == MAX_BATCH:
+                        break
+                    pending = self._queue.get_nowait()
+            with self._lock:
+                if not batch and not self._holders and self._queue.empty():
                     self._is_running = False
-                    return ()
-            batch, self._queue = self._queue[:MAX_BATCH], self._queue[MAX_BATCH:]
-            return batch
+                    break
+        return batch
 
     def _open(self) -> sqlite3.Connection:
         self._head, self._unchecked = None, INTERVAL
