@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_bridge.app.factory import find_redis_url
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import Middleware, Stage
-from mcp_bridge.contracts.policy import CombiningPolicy, Policy
+from mcp_bridge.contracts.policy import CombiningPolicy, Policy, PolicyOptions
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.registry.plugins import POLICIES, load_policy_type
 from mcp_bridge.runtime.redaction import Redactor
@@ -52,7 +52,11 @@ def _build_policy(policy: PolicySettings, services: PolicyServices) -> Policy:
     from mcp_bridge.settings import parse_policy_options
 
     try:
-        options: Any = parse_policy_options(load_policy_type(policy.name), policy)
+        model = load_policy_type(policy.name)
+        if not _is_options_model(model):
+            hint = "It has to be a pydantic model with the method build_policy"
+            raise ConfigError(f"'{policy.name}' is not a model of options", hint=hint)
+        options: Any = parse_policy_options(model, policy)
         built = options.build_policy(services)
     except ConfigError as error:
         raise _locate_error(policy, error) from None  # the cause may have what the text redacts
@@ -60,6 +64,12 @@ def _build_policy(policy: PolicySettings, services: PolicyServices) -> Policy:
         problem = f"'{policy.name}' builds {type(built).__name__}, which is not a policy"
         raise _locate_error(policy, ConfigError(problem, hint="A policy has name, stage, is_passive, may_ask and bind"))
     return built
+
+
+def _is_options_model(model: Any) -> bool:
+    from pydantic import BaseModel
+
+    return isinstance(model, PolicyOptions) and isinstance(model, type) and issubclass(model, BaseModel)
 
 
 def _locate_error(policy: PolicySettings, error: ConfigError) -> ConfigError:

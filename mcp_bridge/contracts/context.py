@@ -236,6 +236,7 @@ class CallContext(CallServices):
 
         Raises the same errors as `ask`.
         """
+        self.is_interactive = True
         raise MissingCapability({question.capability: {} for question in questions.values()})
 
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:

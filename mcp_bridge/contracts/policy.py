@@ -71,6 +71,7 @@ class CombiningPolicy(Policy, Protocol):
         """Return the policy that this one and another one of its type are together."""
 
 
+@runtime_checkable
 class PolicyOptions(Protocol):
     """The options of a policy in the settings: a pydantic model with this method."""
 

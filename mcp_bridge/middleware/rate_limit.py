@@ -7,11 +7,14 @@ import logging
 import math
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
+from anyio.lowlevel import current_token
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import ConfigError, RateLimited
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.policies")
 
-REDIS_PATIENCE = 2.0
+REDIS_PATIENCE = 5.0
 """Seconds within which Redis has to answer."""
 REDIS_PAUSE = 5.0
 """Seconds after a failure of Redis in which this server counts alone."""
@@ -69,6 +72,9 @@ class RateLimitOptions(SelectionOptions):
         """Build the policy. Raises ConfigError if the settings have no Redis."""
         if self.store == "redis" and services.redis_url is None:
             raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
+        if self.store == "redis" and find_spec("redis") is None:
+            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
+            raise ConfigError("the store `redis` needs the package redis", hint=hint)
         url = services.redis_url if self.store == "redis" else None
         return RateLimitPolicy(self, CallCounter(self.limit, name=services.name, redis_url=url))
 
@@ -99,9 +105,10 @@ class CallCounter:
 
     async def _find_exceeded(self, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
         if self._redis_url is not None and time.monotonic() >= self._paused_until:
+            redis = self._open_limiter(self._redis_url)
             try:
                 with anyio.fail_after(REDIS_PATIENCE):
-                    return await self._ask_redis(self._redis_url, key, is_counted=is_counted)
+                    return await self._ask_redis(redis, key, is_counted=is_counted)
             except Exception as error:  # of the client of Redis, whose classes are imported with it
                 self._paused_until = time.monotonic() + REDIS_PAUSE
                 logger.warning("rate limits are counted in this server alone: Redis failed: %r", error)
@@ -110,8 +117,9 @@ class CallCounter:
         exceeded = next((item for item in self._limits if not act(item, *key)), None)
         return None if exceeded is None else (exceeded, _compute_wait(limiter.get_window_stats(exceeded, *key)[0]))
 
-    async def _ask_redis(self, url: str, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
-        limiter = self._open_limiter(url)
+    async def _ask_redis(
+        self, limiter: RedisLimiter, key: Sequence[str], *, is_counted: bool
+    ) -> tuple[RateLimitItem, float] | None:
         act = limiter.hit if is_counted else limiter.test
         for item in self._limits:
             if not await act(item, *key):
@@ -119,14 +127,15 @@ class CallCounter:
         return None
 
     def _open_limiter(self, url: str) -> RedisLimiter:
-        from anyio.lowlevel import current_token
-
         if self._redis is None or self._loop != current_token():  # connections belong to one event loop
             from limits.aio.storage import RedisStorage
             from limits.aio.strategies import MovingWindowRateLimiter
 
-            address = f"async+{url.replace('unix://', 'redis+unix://', 1)}"
-            storage = RedisStorage(address, implementation="redispy", key_prefix=self._prefix)
+            from mcp_bridge.stores.redis import connect_redis
+
+            pool: Any = connect_redis(url).connection_pool  # has the address, in the place of the URL
+            options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
+            storage = RedisStorage("async+redis://localhost:6379", **options)
             self._redis, self._loop = MovingWindowRateLimiter(storage), current_token()
         return self._redis
 

@@ -62,6 +62,7 @@ class RedactOptions(SelectionOptions):
 
     patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
         default=("secrets",),
+        validate_default=True,
         description="Names of patterns: `secrets` for those of all common keys and tokens, or some of "
         f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
     )

@@ -14,6 +14,8 @@ from mcp.client import Client
 
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.upstream.upstream_kit import wait_for_tool
@@ -102,3 +104,20 @@ def count_runs(folder: Path) -> int:
     """Return how often the tool has run."""
     file = folder / RUNS
     return file.stat().st_size if file.exists() else 0
+
+
+@contextlib.asynccontextmanager
+async def open_tools(folder: Path, code: str, *policy: Any, **settings: Any) -> AsyncIterator[Bridge]:
+    """Run the tools of Python code under policies."""
+    (folder / "tools.py").write_text(f"from mcp_bridge import CallContext, tool, resource, prompt\n{code}")
+    source = {"type": "python", "path": "tools.py", **settings.pop("source", {})}
+    bridge = build_bridge(folder, source, *policy, **settings)
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+        yield bridge
+
+
+async def call(bridge: Bridge, tool: str, principal: str | None = None, **arguments: Any) -> ToolResult:
+    """Call a tool as a principal."""
+    made = ToolCall(id="1", name=tool, arguments=arguments)
+    return await bridge.registry.dispatch(made, CallContext(principal=principal))

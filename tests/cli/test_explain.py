@@ -1,0 +1,174 @@
+"""`explain`: the layers of a call in order, which one stops it and why, without running the tool or asking anyone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.cli.cli_running import Inside
+from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
+
+TOOLS = '''
+from pathlib import Path
+from mcp_bridge import tool
+
+
+@tool(annotations={"readOnlyHint": True})
+def read_note(title: str) -> dict:
+    """Read."""
+    Path("ran").touch()
+    return {"title": title}
+
+
+@tool
+def delete_note(title: str) -> str:
+    """Delete."""
+    Path("ran").touch()
+    return title
+'''
+NOT_CHECKED = "not checked, because no arguments are given"
+POLICY: list[Any] = [
+    {"deny": {"principals": "guest", "tools": "delete_*"}},
+    {"rate_limit": {"limit": "2/day"}},
+    {"approval": {"tools": "delete_*"}},
+    "cache",
+    "retry",
+    {"redact": {"patterns": "email", "apply_to": "arguments"}},
+]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    return write(tmp_path, POLICY)
+
+
+def write(folder: Path, policy: Any, **settings: Any) -> Path:
+    file = folder / "mcp-bridge.json"
+    file.write_text(json.dumps({"sources": [{"type": "python", "path": "tools.py"}], "policy": policy, **settings}))
+    return file
+
+
+def test_the_layers_are_shown_in_the_order_of_the_call(inside: Inside, settings: Path, tmp_path: Path) -> None:
+    done = inside("explain", "read_note", "title=ada@example.org")
+    lines = [line.split("  ") for line in done.out.splitlines()]
+    assert [line[0] for line in lines if line[0]][1:-2] == [
+        "redact", "rate_limit", "validate arguments", "cache", "retry", "limit concurrent calls", "limit time",
+        "validate output", "run the tool",
+    ]  # fmt: skip
+    assert "These policies do not apply to 'read_note': deny, approval." in done.out
+    assert done.out.endswith("The call of 'read_note' would run.\n")
+    assert done.code == 0
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "end"),
+    [
+        (["delete_note"], 0, "The call of 'delete_note' would run if the user allows it."),
+        (["delete_note", "--principal", "guest"], 1, "The call of 'delete_note' would be stopped by: deny."),
+        (["delete_note", "title:=3"], 1, "The call of 'delete_note' would be stopped by: validate arguments."),
+        (["delete_note", "--arguments", '{"title": "x"}'], 0, "would run if the user allows it."),
+    ],
+)
+def test_the_last_line_says_what_would_become_of_the_call(
+    inside: Inside, settings: Path, words: list[str], code: int, end: str
+) -> None:
+    done = inside("explain", settings, *words)
+    assert done.out.rstrip().endswith(end)
+    assert done.code == code
+
+
+def test_json_has_each_layer_with_its_reason(inside: Inside, settings: Path) -> None:
+    found = inside("explain", "delete_note", "--principal", "guest", "--json").json
+    assert (found["tool"], found["principal"], found["outcome"]) == ("delete_note", "guest", "stops")
+    assert found["unused_policies"] == ["cache", "retry"]
+    outcomes = {each["layer"]: each["outcome"] for each in found["layers"]}
+    assert (outcomes["redact"], outcomes["deny"], outcomes["approval"]) == ("passes", "stops", "not reached")
+    reason = next(each["reason"] for each in found["layers"] if each["layer"] == "deny")
+    assert reason == "the settings of this server deny it for the principal 'guest'"
+
+
+@pytest.mark.parametrize("policy", ["read_only", {"allow": {"tools": "other"}}])
+def test_a_policy_that_stops_every_call_is_named(inside: Inside, settings: Path, policy: Any, tmp_path: Path) -> None:
+    write(tmp_path, [policy])
+    done = inside("explain", "delete_note")
+    name = policy if isinstance(policy, str) else next(iter(policy))
+    assert f"would be stopped by: {name}." in done.out
+
+
+def test_policies_for_other_principals_pass(inside: Inside, settings: Path, tmp_path: Path) -> None:
+    ann = {"principals": "ann"}
+    limit = {"rate_limit": {**ann, "limit": "1/day"}}
+    write(tmp_path, [limit, *({name: ann} for name in ("read_only", "approval", "redact"))])
+    found = inside("explain", "delete_note", "--json").json
+    assert {each["layer"]: each["reason"] for each in found["layers"]} == {
+        "redact": "", "read_only": "", "rate_limit": "", "validate arguments": NOT_CHECKED, "approval": "",
+        "limit concurrent calls": "", "limit time": "60 seconds", "run the tool": "",
+    }  # fmt: skip
+    assert found["outcome"] == "passes"
+
+
+def test_a_limit_in_redis_is_read_and_not_counted(
+    inside: Inside,
+    settings: Path,
+    tmp_path: Path,
+    redis_server: str,  # noqa: F811
+) -> None:
+    limit = {"limit": "1/day", "store": "redis"}
+    write(tmp_path, [{"rate_limit": limit}], state={"url": redis_server})
+    assert [inside("explain", "delete_note").code for _ in range(2)] == [0, 0]
+    assert inside("call", "delete_note", "title=x").code == 0
+    done = inside("explain", "delete_note")
+    assert "stops    at most 1 call per day for each tool and for each principal. Retry in" in done.out
+    assert done.code == 1
+
+
+def test_an_unknown_tool_is_an_error(inside: Inside, settings: Path) -> None:
+    done = inside("explain", "read_not")
+    assert done.err == "mcp-bridge: Unknown tool: read_not. Did you mean 'read_note'?\n"
+    assert done.code == 3
+
+
+def test_hooks_are_layers_whose_decision_is_unknown(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "hours.py").write_text(HOURS)
+    source = {"type": "hours:Options"}
+    sources = [{"type": "python", "path": "tools.py"}, source]
+    (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": sources}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        done = inside("explain", "delete_note", "title=x")
+    assert "OfficeHours             unknown  it decides when it runs" in done.out
+
+
+HOURS = """
+from pydantic import BaseModel
+from mcp_bridge import Stage
+
+
+class OfficeHours:
+    stage = Stage.DECIDE
+
+    async def __call__(self, call, ctx, call_next):
+        return await call_next(call, ctx)
+
+
+class Source:
+    def __init__(self, name):
+        self.name, self.middleware = name, [OfficeHours()]
+
+    async def run(self, publish):
+        pass
+
+
+class Options(BaseModel):
+    def default_name(self):
+        return "hours"
+
+    def build(self, name, directory, *, watch=False):
+        return Source(name)
+"""

@@ -1,0 +1,147 @@
+"""`allow` and `deny`: what they select, who they concern, and what else than tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import PromptReference
+
+from mcp_bridge.testing import connect
+from tests.kits.policies.policies_kit import build_bridge, call, open_tools
+
+PROMPT = PromptReference(name="write")
+NOTES = '''
+@tool(tags=["notes"], annotations={"readOnlyHint": True})
+def read_note() -> str:
+    """Read."""
+    return "a note"
+
+
+@tool(tags=["notes", "changes"])
+def delete_note() -> str:
+    """Delete."""
+    return "deleted"
+
+
+@tool(annotations={"destructiveHint": False})
+async def tidy(ctx: CallContext) -> str:
+    """Call another tool."""
+    return str((await ctx.invoke("delete_note")).code)
+'''
+OTHERS = '''
+@resource("notes://index")
+def index() -> str:
+    """All."""
+    return "index"
+
+
+@resource("notes://{title}", completions={"title": lambda typed: ["today"]})
+def note(title: str) -> str:
+    """One."""
+    return title
+
+
+@prompt(completions={"topic": lambda typed: ["cats"]})
+def write(topic: str) -> str:
+    """Write."""
+    return topic
+'''
+
+
+async def list_allowed(folder: Path, *policy: Any, principal: str | None = None) -> list[str]:
+    names = ["read_note", "delete_note", "tidy"]
+    async with open_tools(folder, NOTES, *policy) as bridge:
+        return [name for name in names if (await call(bridge, name, principal)).code != "denied"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "matching"),
+    [
+        ({}, ["read_note", "delete_note", "tidy"]),
+        ({"tools": "*_note"}, ["read_note", "delete_note"]),
+        ({"tools": ["!read_*"]}, ["delete_note", "tidy"]),
+        ({"tools": ["*_note", "!read_*"]}, ["delete_note"]),
+        ({"tags": ["changes"]}, ["delete_note"]),
+        ({"tags": ["!notes"]}, ["tidy"]),
+        ({"tags": "notes", "tools": "read*"}, ["read_note"]),
+        ({"annotations": {"readOnlyHint": True}}, ["read_note"]),
+        # A tool that declares nothing may be destructive, unless it is read-only (server/tools, ToolAnnotations).
+        ({"annotations": {"destructiveHint": True}}, ["delete_note"]),
+        ({"annotations": {"idempotentHint": False, "destructiveHint": False}}, ["read_note", "tidy"]),
+        ({"resources": "*"}, []),
+        ({"principals": "ann"}, []),
+        ({"principals": ""}, ["read_note", "delete_note", "tidy"]),
+    ],
+)
+async def test_a_policy_applies_to_what_matches_each_of_its_keys(
+    tmp_path: Path, selection: Any, matching: list[str]
+) -> None:
+    assert await list_allowed(tmp_path, {"allow": selection}) == matching
+    others = [name for name in ("read_note", "delete_note", "tidy") if name not in matching]
+    assert await list_allowed(tmp_path, {"deny": selection}) == others
+
+
+async def test_deny_wins_over_allow_and_allow_items_add_up(tmp_path: Path) -> None:
+    policy = [{"deny": {"tools": "delete_*"}}, {"allow": {"tools": "*_note"}}, {"allow": {"tools": "tidy"}}]
+    assert await list_allowed(tmp_path, *policy) == ["read_note", "tidy"]
+
+
+async def test_rules_for_principals_leave_the_other_callers_alone(tmp_path: Path) -> None:
+    policy = [{"allow": {"principals": "*", "tools": "read_*"}}, {"allow": {"principals": ["admin-*"]}}]
+    assert await list_allowed(tmp_path, *policy) == ["read_note"]
+    assert await list_allowed(tmp_path, *policy, principal="guest") == ["read_note"]
+    assert len(await list_allowed(tmp_path, *policy, principal="admin-ann")) == 3
+
+
+async def test_calls_that_a_tool_makes_are_under_the_same_policy(tmp_path: Path) -> None:
+    async with open_tools(tmp_path, NOTES, {"deny": {"tools": "delete_*"}}) as bridge:
+        assert (await call(bridge, "tidy")).output == "denied"
+        assert (await call(bridge, "delete_note", "ann")).error_text == (
+            "Tool 'delete_note' was denied: the settings of this server deny it for the principal 'ann'. "
+            "Do not retry this call."
+        )
+
+
+@pytest.mark.parametrize(
+    "selection", [{}, {"resources": "notes://*", "prompts": "write"}, {"resources": "*", "prompts": "*"}]
+)
+async def test_resources_prompts_and_completions_can_be_denied(tmp_path: Path, selection: Any) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import resource, prompt\n{OTHERS}")
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, {"deny": selection})
+    async with connect(bridge) as client:
+        requests = [
+            lambda: client.read_resource("notes://index"),
+            lambda: client.read_resource("notes://today"),
+            lambda: client.get_prompt("write", {"topic": "cats"}),
+        ]
+        for request in requests:
+            with pytest.raises(MCPError, match="was denied"):
+                await request()
+        with pytest.raises(MCPError, match="was denied"):
+            await client.complete(PROMPT, {"name": "topic", "value": "c"})
+
+
+async def test_a_pattern_of_uris_decides_for_each_uri_of_a_template(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import resource, prompt\n{OTHERS}")
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, {"deny": {"resources": "notes://secret*"}})
+    async with connect(bridge) as client:
+        assert (await client.read_resource("notes://today")).contents
+        assert (await client.get_prompt("write", {"topic": "cats"})).messages
+        assert (await client.complete(PROMPT, {"name": "topic", "value": "c"})).completion.values == ["cats"]
+        with pytest.raises(MCPError, match="was denied"):
+            await client.read_resource("notes://secret-plan")
+
+
+async def test_tools_of_the_server_itself_need_no_permission(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{NOTES}")
+    policy = [{"allow": {"tools": "read_*"}}, "read_only", {"approval": {}}]
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, *policy, tool_search=0)
+    async with connect(bridge) as client:
+        found = await client.call_tool("search_tools", {"query": "note"})
+        assert not found.is_error
+        called = await client.call_tool("call_tool", {"name": "delete_note", "arguments": {}})
+        assert called.is_error
+        assert "was denied" in called.content[0].text
