@@ -22,7 +22,7 @@ class ChainedRecord(NamedTuple):
     text: str
     hash: str
 
-    def parse(self) -> dict[str, Any]:
+    def parse_record(self) -> dict[str, Any]:
         """Return the record. Raises ValueError or AttributeError for a text that is not a JSON object."""
         return dict(json.loads(self.text).items())
 
@@ -93,7 +93,7 @@ def _find_start(seq: int, anchors: Iterable[ChainedRecord]) -> Head | None:
     """Return the last record that was removed, as an anchor declares it."""
     for anchor in anchors:
         try:
-            record = anchor.parse()
+            record = anchor.parse_record()
         except (ValueError, AttributeError):
             continue
         if record.get("through") == seq and isinstance(record.get("hash"), str):

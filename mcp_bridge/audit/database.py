@@ -44,7 +44,7 @@ def open_for_writing(path: Path, synchronous: Synchronous) -> sqlite3.Connection
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
-        database = _connect(path, "rw")
+        database = _open_connection(path, "rw")
     except (OSError, sqlite3.Error) as error:
         raise to_file_error(path, error) from error
     try:
@@ -112,7 +112,7 @@ def _open_checked_to_write(path: Path) -> sqlite3.Connection:
 
 
 def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlite3.Connection:
-    database = _connect(path, mode)
+    database = _open_connection(path, mode)
     try:
         if not (may_be_empty and _is_empty(database)):
             _check_application(database, path)
@@ -122,7 +122,7 @@ def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlit
     return database
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def _open_connection(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY, isolation_level=None)
 
 

@@ -123,5 +123,5 @@ def read_page(path: Path, query: AuditQuery, *, limit: int = 100, before: int | 
     """
     with open_trail(path) as trail:
         page = trail.read_latest(query, limit=min(limit, MAX_ROWS), before=before)
-    rows = [{"seq": row.seq, "hash": row.hash, **row.parse()} for row in page.rows]
+    rows = [{"seq": row.seq, "hash": row.hash, **row.parse_record()} for row in page.rows]
     return {"rows": rows, "next": page.next}

@@ -37,7 +37,7 @@ def remove_old_records(database: sqlite3.Connection, retention: Retention) -> in
     """
     database.execute("BEGIN IMMEDIATE")
     try:
-        count = _remove(database, retention)
+        count = _remove_oldest(database, retention)
         database.execute("COMMIT")
     except BaseException:
         if database.in_transaction:
@@ -46,7 +46,7 @@ def remove_old_records(database: sqlite3.Connection, retention: Retention) -> in
     return count
 
 
-def _remove(database: sqlite3.Connection, retention: Retention) -> int:
+def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
     oldest = database.execute(_OLDEST, (CHUNK,)).fetchall()
     head = read_head(database)
     if retention.size is not None and _measure(database) > retention.size:

@@ -42,7 +42,7 @@ class PendingRecord:
         self.error: AuditFileError | None = None
         self._event, self._soon = event, soon
 
-    async def wait(self) -> None:
+    async def wait_until_stored(self) -> None:
         """Wait until the record is stored. Raises AuditFileError."""
         assert self._event is not None
         await self._event.wait()
@@ -81,11 +81,11 @@ class AuditWriter:
         """Whether the last attempt to write has failed."""
         return self._gap is not None
 
-    async def append(self, record: Mapping[str, Any]) -> None:
+    async def append_record(self, record: Mapping[str, Any]) -> None:
         """Append a record, and wait until it is stored. Raises AuditFileError."""
         await self._enqueue(_encode(record))
 
-    async def check(self) -> None:
+    async def check_file(self) -> None:
         """Wait for proof that records can be stored again after a failure. Raises AuditFileError."""
         await self._enqueue("")
 
@@ -104,7 +104,7 @@ class AuditWriter:
     async def _enqueue(self, text: str) -> None:
         pending = PendingRecord(text, anyio.Event(), self._get_call_soon())
         self._put(pending)
-        await pending.wait()
+        await pending.wait_until_stored()
 
     def _get_call_soon(self) -> CallSoon:
         """Return the same function for all calls of an event loop, so that one callback wakes all of them."""
@@ -131,13 +131,13 @@ class AuditWriter:
         database: sqlite3.Connection | None = None
         while batch := self._take_batch():
             try:
-                database = database or self._open()
+                database = database or self._open_file()
                 self._write(database, batch)
             except Exception as error:  # nothing may end the thread while calls wait
                 if database is not None:
                     database.close()
                 database = None
-                self._fail(batch, to_file_error(self.path, error))
+                self._record_failure(batch, to_file_error(self.path, error))
             self._settle(batch)
             if database is not None:
                 self._remove_old(database, len(batch))
@@ -162,7 +162,7 @@ class AuditWriter:
                     break
         return batch
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         self._head, self._unchecked = None, INTERVAL
         return open_for_writing(self.path, self._synchronous)
 
@@ -172,7 +172,7 @@ class AuditWriter:
         if gap is not None and gap["lost"]:
             texts.insert(0, _encode(gap | {"until": format_time(time.time())}))
         if texts:
-            self._append(database, texts)
+            self._append_texts(database, texts)
         elif gap is not None:  # prove that the file can be written
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
@@ -180,7 +180,7 @@ class AuditWriter:
             self._gap = None
             logger.warning("the audit trail %s is written again; %d records were lost", self.path, gap["lost"])
 
-    def _append(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
+    def _append_texts(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
         """Append in one statement if this process wrote the last record, else under a lock that excludes others."""
         if self._head is not None:
             with suppress(sqlite3.IntegrityError):  # another process has appended
@@ -195,7 +195,7 @@ class AuditWriter:
             if database.in_transaction:
                 database.execute("ROLLBACK")
 
-    def _fail(self, batch: Sequence[PendingRecord], error: AuditFileError) -> None:
+    def _record_failure(self, batch: Sequence[PendingRecord], error: AuditFileError) -> None:
         if self._gap is None:
             logger.error("%s", error)
             now = format_time(time.time())

@@ -13,6 +13,7 @@ import typer
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import export_options, options, policy_options
+from mcp_bridge.cli.audit_options import TrailOptions
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -45,7 +46,7 @@ COMMANDS: Mapping[str, Command] = {
     "lint": Command(options.LintOptions, "lint:lint_tools"),
     "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
     "approve": Command(options.ApproveOptions, "approve:approve_definitions"),
-    "audit": Command(options.AuditOptions, "audit:read_trail"),
+    "audit": Command(TrailOptions, "audit:read_trail"),
     "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),

@@ -16,8 +16,8 @@ from mcp_bridge.audit.chain import ChainedRecord, ChainReport
 from mcp_bridge.audit.database import AuditFileError
 from mcp_bridge.audit.reader import AuditQuery, AuditReader, open_trail
 from mcp_bridge.audit.retention import format_time
+from mcp_bridge.cli.audit_options import TrailOptions
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.options import AuditOptions
 from mcp_bridge.cli.output import format_count, print_lines, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
@@ -29,7 +29,7 @@ COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def read_trail(options: AuditOptions) -> None:
+def read_trail(options: TrailOptions) -> None:
     """Print the records that match, or the result of the verification. Raises ConfigError."""
     query = _build_query(options)
     with _report_file_errors():
@@ -67,7 +67,7 @@ def _find_trail(file: Path | None) -> Path:
     return settings.directory / Path(paths[0]).expanduser()
 
 
-def _build_query(options: AuditOptions) -> AuditQuery:
+def _build_query(options: TrailOptions) -> AuditQuery:
     if options.outcome not in (None, *OUTCOMES):
         hint = f"Use one of: {', '.join(OUTCOMES)}"
         raise ConfigError(f"unknown outcome '{options.outcome}'", where="--outcome", hint=hint)
@@ -94,7 +94,7 @@ def _parse_time(text: str | None, where: str) -> str | None:
         raise ConfigError(f"'{text}' is not a time", where=where, hint=hint) from None
 
 
-def _print_verification(found: ChainReport, path: Path, options: AuditOptions) -> None:
+def _print_verification(found: ChainReport, path: Path, options: TrailOptions) -> None:
     """Report whether the chain is intact. Exits with 1 if it is not."""
     if options.as_json:
         write_json(found._asdict() | {"head": found.head._asdict(), "is_intact": found.is_intact})
@@ -120,7 +120,7 @@ def _describe_verification(found: ChainReport, path: Path, expected: str | None)
         yield f"Record {found.head.seq} is the last one. Its hash is {found.head.hash}"
 
 
-def _follow(trail: AuditReader, query: AuditQuery, options: AuditOptions) -> None:
+def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> None:
     """Print the latest records, and then those that are appended, until Ctrl-C."""
     show: Callable[[Sequence[ChainedRecord]], None] = _print_json if options.as_json else _print_rows
     last = trail.find_last()
@@ -156,7 +156,7 @@ def _print_rows(rows: Sequence[ChainedRecord]) -> None:
 
 def _describe_row(row: ChainedRecord) -> Sequence[str]:
     try:
-        record = row.parse()
+        record = row.parse_record()
     except (ValueError, AttributeError):
         return (str(row.seq), "", "", "", "", "", "", "not a record: verify the file")
     duration = record.get("duration_ms")

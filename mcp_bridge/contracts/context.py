@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.call_services import CallServices
 from mcp_bridge.contracts.caller import Caller, Hold
-from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.session_state import SessionState, StateValues
@@ -61,7 +60,7 @@ class CallContext(CallServices):
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
-        "approved_call", "caller", "check", "check_output", "client", "decisions", "holds", "injected", "is_in_thread",
+        "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
         "message_size", "meta", "needs", "observation", "pipeline", "principal", "protocol_version", "request_id",
         "session", "since", "started", "state",
     )  # fmt: skip
@@ -97,7 +96,7 @@ class CallContext(CallServices):
         self.check_output: Callable[[Any, str], None] | None = None
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
-        self.decisions: Sequence[PolicyDecision] = ()
+        self.decisions = ()
         self._filters: tuple[Callable[[Any], Any], ...] = ()
         self._call_id = request_id  # which does not change with the requests of a suspended call
         self.observation: ObservedCall | None = None
@@ -115,34 +114,9 @@ class CallContext(CallServices):
         return nearest if nearest < math.inf else None
 
     @property
-    def parent_id(self) -> str:
-        """The id of the call that made this one; empty if a client made it."""
-        return ""
-
-    def record_decision(self, decision: PolicyDecision) -> None:
-        """Add a decision of a policy, for the audit trail."""
-        self.decisions = (*self.decisions, decision)
-
-    @property
     def state_key(self) -> str:
         """The key of what is kept for the caller: the session, else this call; empty if there is only one client."""
         return self.session
-
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
-        return self._capabilities or {}
-
-    @property
-    def lifespan(self) -> Any:
-        """The value of the lifespan of the tool's file, or of the server; None if there is none."""
-        if self._lifespan is None and self.caller is not None:
-            return self.caller.lifespan
-        return self._lifespan
-
-    @lifespan.setter
-    def lifespan(self, value: Any) -> None:
-        self._lifespan = value
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the client, if the client requested it.

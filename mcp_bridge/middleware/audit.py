@@ -24,7 +24,7 @@ from mcp_bridge.contracts.errors import (
     RateLimited,
 )
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.policy import Forecast
+from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions
 from mcp_bridge.middleware.services import PolicyServices
@@ -72,7 +72,7 @@ class AuditOptions(SelectionOptions):
         default=None, description="The size from which the oldest records are removed. Default: no limit."
     )
 
-    def build_policy(self, services: PolicyServices) -> AuditPolicy:
+    def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy. Raises ConfigError for a file that cannot be an audit trail."""
         path = services.directory / Path(self.path).expanduser()
         try:
@@ -98,7 +98,7 @@ class AuditPolicy:
         retention = Retention(options.keep, options.max_size)
         self.writer = AuditWriter(path, synchronous=options.synchronous, retention=retention)
 
-    def bind(self, entry: Any) -> AuditLayer | None:
+    def bind(self, entry: Any) -> PolicyLayer | None:
         """Return no layer for entries whose calls never match."""
         return AuditLayer(self, getattr(entry, "owner", "")) if self.options.applies_to_entry(entry) else None
 
@@ -127,19 +127,19 @@ class AuditLayer:
             return await call_next(call, ctx)
         record = self._describe_call(call, ctx)
         if (error := await self._record_start(record)) is not None:
-            return _fail(call, "did not run", error)
+            return _make_failure(call, "did not run", error)
         started = time.monotonic()
         try:
             result = await call_next(call, ctx)
         except BaseException:  # only the cancellation of the call: there is no response that could wait for the record
-            self._writer.append_soon(self._finish(record, ctx, started, {"outcome": "cancelled"}))
+            self._writer.append_soon(self._complete_record(record, ctx, started, {"outcome": "cancelled"}))
             raise
         try:
-            await self._writer.append(self._finish(record, ctx, started, _describe_outcome(result)))
+            await self._writer.append_record(self._complete_record(record, ctx, started, _describe_outcome(result)))
         except AuditFileError:
             if self._fails_closed:
                 what = "did not run" if result.code in DENIALS else "may have run"
-                return _fail(call, f"{what}, and its result is withheld")
+                return _make_failure(call, f"{what}, and its result is withheld")
         return result
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
@@ -160,9 +160,9 @@ class AuditLayer:
         """Record the start if that is asked for. Return the error if the call must not run."""
         try:
             if self._options.starts:
-                await self._writer.append({**record, "outcome": "started"})
+                await self._writer.append_record({**record, "outcome": "started"})
             elif self._fails_closed and self._writer.has_failed:
-                await self._writer.check()
+                await self._writer.check_file()
         except AuditFileError as error:
             return error if self._fails_closed else None
         return None
@@ -200,7 +200,7 @@ class AuditLayer:
         except (TypeError, ValueError, RecursionError):  # a caller in process can pass anything
             return {"shape": type(arguments).__name__}
 
-    def _finish(
+    def _complete_record(
         self, record: Mapping[str, Any], ctx: CallContext, started: float, outcome: Mapping[str, Any]
     ) -> dict[str, Any]:
         finished = {**record, **outcome, "duration_ms": round((time.monotonic() - started) * 1000, 3)}
@@ -216,6 +216,6 @@ def _describe_outcome(result: ToolResult) -> dict[str, Any]:
     return {"outcome": "denied" if code in DENIALS else "error", "code": code}
 
 
-def _fail(call: ToolCall, what: str, error: AuditFileError | None = None) -> ToolResult:
+def _make_failure(call: ToolCall, what: str, error: AuditFileError | None = None) -> ToolResult:
     text = f"{call.kind.capitalize()} '{call.name}' {what}, because the audit trail cannot be written. {_OPERATOR}"
     return to_error_result(AuditUnavailable(text))

@@ -99,23 +99,23 @@ class MessageMeasurement:
         try:
             outcome = serve()
         except BaseException as error:
-            self._finish(_describe_error(error))
+            self._record_outcome(_describe_error(error))
             raise
         if type(outcome) is CoroutineType:
-            return self._finish_later(outcome)
-        self._finish(_describe_result(outcome))
+            return self._await_result(outcome)
+        self._record_outcome(_describe_outcome(outcome))
         return outcome
 
-    async def _finish_later(self, outcome: Coroutine[Any, Any, Any]) -> Any:
+    async def _await_result(self, outcome: Coroutine[Any, Any, Any]) -> Any:
         try:
             result = await outcome
         except BaseException as error:
-            self._finish(_describe_error(error))
+            self._record_outcome(_describe_error(error))
             raise
-        self._finish(_describe_result(result))
+        self._record_outcome(_describe_outcome(result))
         return result
 
-    def _finish(self, outcome: Mapping[str, str]) -> None:
+    def _record_outcome(self, outcome: Mapping[str, str]) -> None:
         record_duration(self._recorders, OPERATION, self._started, {**self._attributes, **outcome})
 
 
@@ -128,7 +128,7 @@ def record_duration(
         recorder.record_duration(metric, seconds, attributes)
 
 
-def _describe_result(result: Any) -> Mapping[str, str]:
+def _describe_outcome(result: Any) -> Mapping[str, str]:
     """Return the attributes of a tool's error, which is one although the response is none."""
     if not isinstance(result, Mapping) or result.get("isError") is not True:
         return {}

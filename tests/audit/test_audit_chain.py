@@ -27,7 +27,7 @@ async def write(path: Path, count: int, *, age: float = 0.0, limits: Retention |
     writer = AuditWriter(path, retention=limits)
     for number in range(count):
         record = {"time": format_time(time.time() - age), "kind": "tool", "name": f"{name}{number}", "outcome": "ok"}
-        await writer.append(record)
+        await writer.append_record(record)
 
 
 def verify(path: Path, expected: str = "") -> ChainReport:
@@ -149,7 +149,7 @@ async def test_a_file_that_is_too_large_loses_its_oldest_records(
     assert found.removed >= 100
     assert path.stat().st_size < 250_000
     with open_trail(path) as trail:
-        assert trail.read_latest(AuditQuery(name="x*"), limit=1).rows[0].parse()["name"] == "x1199"
+        assert trail.read_latest(AuditQuery(name="x*"), limit=1).rows[0].parse_record()["name"] == "x1199"
 
 
 async def test_a_failed_removal_is_logged_and_stops_nothing(
@@ -179,7 +179,7 @@ async def test_pages_of_records_follow_one_another(tmp_path: Path) -> None:
 
 async def test_text_that_is_not_unicode_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "trail.sqlite3"
-    await AuditWriter(path).append({"kind": "tool", "name": "\ud800", "time": "2026", "number": 2**70})
+    await AuditWriter(path).append_record({"kind": "tool", "name": "\ud800", "time": "2026", "number": 2**70})
     [record] = read_records(path)
     assert record["name"] == "\ud800"
     assert verify(path).is_intact

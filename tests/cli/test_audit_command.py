@@ -43,7 +43,7 @@ def trail(tmp_path: Path) -> Path:
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
-    anyio.run(AuditWriter(path).append, record)
+    anyio.run(AuditWriter(path).append_record, record)
 
 
 def test_records_are_shown_as_a_table(inside: Inside, trail: Path) -> None:
