@@ -58,13 +58,13 @@ def _find_trail(file: Path | None) -> Path:
     file = find_file(file)
     if not is_settings(file):
         return file
+    from mcp_bridge.app.audit_trail import find_audit_trail
     from mcp_bridge.settings import load
 
-    settings = load(file, os.environ)
-    paths = [policy.options.get("path") for policy in settings.policy if policy.name == "audit"]
-    if not paths or not isinstance(paths[0], str):
+    trail = find_audit_trail(load(file, os.environ))
+    if trail is None:
         raise ConfigError("these settings have no audit trail", path=str(file), hint="Add the policy `audit`")
-    return settings.directory / Path(paths[0]).expanduser()
+    return trail
 
 
 def _build_query(options: TrailOptions) -> AuditQuery:

@@ -37,6 +37,8 @@ DENIALS = frozenset(error.code for error in (Denied, ApprovalDeclined, MissingSc
 """The codes of calls that a policy has stopped."""
 MAX_NAME = 1000
 """The most characters of what is called, which may be a URI."""
+MAX_ID = 200
+"""The most characters of the id of a call, which a client chooses."""
 MAX_ARGUMENTS = 64 * 1024
 """The most characters of arguments that are recorded in full, as JSON; of larger ones, the shape is recorded."""
 _OPERATOR = "Only the operator of this server can fix this, so do not retry."
@@ -126,8 +128,8 @@ class AuditLayer:
         if self._is_selective and not self._applies_to(call, ctx):
             return await call_next(call, ctx)
         record = self._describe_call(call, ctx)
-        if (error := await self._record_start(record)) is not None:
-            return _make_failure(call, "did not run", error)
+        if not await self._can_start(record):
+            return _make_failure(call, "did not run")
         started = time.monotonic()
         try:
             result = await call_next(call, ctx)
@@ -138,8 +140,8 @@ class AuditLayer:
             await self._writer.append_record(self._complete_record(record, ctx, started, _describe_outcome(result)))
         except AuditFileError:
             if self._fails_closed:
-                what = "did not run" if result.code in DENIALS else "may have run"
-                return _make_failure(call, f"{what}, and its result is withheld")
+                ran = "did not run" if result.code in DENIALS else "may have run"
+                return _make_failure(call, f"{ran}, and its result is withheld")
         return result
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
@@ -156,16 +158,16 @@ class AuditLayer:
     def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
         return self._options.applies_to_call(call) and self._options.applies_to_principal(ctx)
 
-    async def _record_start(self, record: Mapping[str, Any]) -> AuditFileError | None:
-        """Record the start if that is asked for. Return the error if the call must not run."""
+    async def _can_start(self, record: Mapping[str, Any]) -> bool:
+        """Record the start if that is asked for, and return whether the call may run."""
         try:
             if self._options.starts:
                 await self._writer.append_record({**record, "outcome": "started"})
             elif self._fails_closed and self._writer.has_failed:
                 await self._writer.check_file()
-        except AuditFileError as error:
-            return error if self._fails_closed else None
-        return None
+        except AuditFileError:
+            return not self._fails_closed
+        return True
 
     def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments."""
@@ -177,17 +179,18 @@ class AuditLayer:
             ("client", f"{client.name} {client.version}".strip()),
             ("protocol", ctx.protocol_version),
             ("transport", client.transport),
-            ("call", call.id),
-            ("parent", ctx.parent_id),
+            ("call", call.id[:MAX_ID]),
+            ("parent", ctx.parent_id[:MAX_ID]),
         ):
             if value:
                 record[name] = value
         record |= self._server
         record |= self._describe_arguments(call.arguments)
-        given = (record["name"], record.get("client", ""), call.id, *record.get("shape", ()))
+        shape = record.get("shape")
+        keys = shape if isinstance(shape, dict) else ()
         # Clients choose these texts. In most of them nothing is redacted, and one search shows that.
-        is_redacted = self._redactor.redact_text(joined := "\n".join(given)) is not joined
-        return self._redactor.redact_value(record) if is_redacted else record
+        given = "\n".join((record["name"], record.get("client", ""), record.get("call", ""), *keys))
+        return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
 
     def _describe_arguments(self, arguments: Any) -> dict[str, Any]:
         try:
@@ -216,6 +219,6 @@ def _describe_outcome(result: ToolResult) -> dict[str, Any]:
     return {"outcome": "denied" if code in DENIALS else "error", "code": code}
 
 
-def _make_failure(call: ToolCall, what: str, error: AuditFileError | None = None) -> ToolResult:
-    text = f"{call.kind.capitalize()} '{call.name}' {what}, because the audit trail cannot be written. {_OPERATOR}"
+def _make_failure(call: ToolCall, outcome: str) -> ToolResult:
+    text = f"{call.kind.capitalize()} '{call.name}' {outcome}, because the audit trail cannot be written. {_OPERATOR}"
     return to_error_result(AuditUnavailable(text))

@@ -15,7 +15,10 @@ from mcp_bridge import CallContext, open_bridge
 from mcp_bridge.approvals.decisions import hash_json
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.testing import connect
+from mcp_bridge.transports.http.access import Access
+from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.audit.audit_kit import build, read_records, wait_for_record, write_settings
+from tests.kits.http.http_hosting import ROADS, Road, hosted
 from tests.kits.loops import BOTH_LOOPS
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
@@ -38,6 +41,16 @@ async def test_a_record_says_who_has_called_what_and_how_it_ended(tmp_path: Path
     assert record["time"].endswith("Z")
     assert "principal" not in record
     assert "parent" not in record
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
+async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: Road) -> None:
+    tokens = StaticTokens(None, {"ada": "a-token-for-ada"})
+    access = Access.for_host("127.0.0.1", authenticator=Authenticator(tokens))
+    async with hosted(build(tmp_path), access=access) as (base, _), road.to(base, token="a-token-for-ada") as client:
+        await client.call_tool("add", {"a": 1, "b": 2})
+    [record] = read_records(tmp_path / "trail.sqlite3")
+    assert (record["principal"], record["transport"]) == ("ada", road.transport)
 
 
 async def test_values_of_arguments_are_recorded_only_as_types_sizes_and_a_hash(tmp_path: Path) -> None:
@@ -67,6 +80,15 @@ async def test_the_patterns_of_redact_do_not_reach_the_trail(tmp_path: Path) -> 
         await client.call_tool("sign_in", {"user": "margaret", "password": "p"})
     [record] = read_records(tmp_path / "trail.sqlite3")
     assert "margaret" not in str(record)
+
+
+async def test_secrets_of_the_settings_in_names_are_redacted(tmp_path: Path) -> None:
+    bridge = build(tmp_path)
+    bridge.hide_secrets(["a-secret-of-the-settings"])
+    async with connect(bridge) as client:
+        await client.read_resource("note://a-secret-of-the-settings")
+    [record] = read_records(tmp_path / "trail.sqlite3")
+    assert record["name"] == "note://[secret]"
 
 
 async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> None:
