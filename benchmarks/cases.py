@@ -18,9 +18,9 @@ FILES = {
     "bridge": "benchmarks/servers/tools.py",
     "bridge-uvloop": "benchmarks/servers/uvloop.yaml",
     "bridge-typed": "benchmarks/servers/typed_tools.py",
+    "governed": "benchmarks/servers/governed.yaml",
     "isolated": "benchmarks/servers/isolated.yaml",
     **dict.fromkeys(HOSTS, "benchmarks/servers/hooks.yaml"),
-    "policies": "benchmarks/servers/policies.yaml",
     "audited": "benchmarks/servers/audited.yaml",
 }
 """What the bridge serves, by the name of the case's server."""
@@ -79,7 +79,7 @@ def all_cases():
 
 
 def call_cases():
-    """Yield the cases of calls: each server, many tools, typed tools, workers, hooks."""
+    """Yield the cases of calls: each server, many tools, typed tools, policies, workers, hooks."""
     for transport, era in itertools.product(TRANSPORTS, Era):
         case = Case(server="bridge", transport=transport, era=era)
         if era is Era.MODERN:
@@ -87,7 +87,7 @@ def call_cases():
         yield case
         for server in (*(("bridge-uvloop",) if transport == "http" else ()), *SERVERS[1:]):
             yield replace(case, server=server)
-    for server in ("bridge-typed", "isolated", "policies", "audited"):
+    for server in ("governed", "audited", "bridge-typed", "isolated"):
         yield Case(server=server, transport="stdio")
     for host, hooks in itertools.product(HOSTS, HOOKS):
         yield Case(server=host, transport="stdio", hooks=hooks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,6 +16,7 @@ from generate_params import build_files
 from pydantic import BaseModel
 
 from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
+from mcp_bridge.middleware.selection import SelectionOptions, ToolSelectionOptions
 from mcp_bridge.registry.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
 from mcp_bridge.settings import build_json_schema, model, sections
 from mcp_bridge.wire.outcomes import TABLE
@@ -71,10 +72,13 @@ def settings_page() -> str:
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
         parts.append(_table(load_source_type(name), "sources[]."))
-    parts += ["## policy\n\nA list of [policies](policies.md). Each item has exactly one of these, with its options.\n"]
+    parts += [POLICY_HEAD, _table(SelectionOptions, "policy[].*.")]
     for name in POLICIES:
-        parts.append(f"### policy: {name}\n\n{load_policy_type(name).__doc__}\n")
-        parts.append(_table(load_policy_type(name), f"policy[].{name}."))
+        options = load_policy_type(name)
+        parts.append(f"### policy: {name}\n\n{options.__doc__}\n")
+        if options.model_fields.keys() - SelectionOptions.model_fields.keys():
+            shared = SelectionOptions.model_fields if issubclass(options, ToolSelectionOptions) else ()
+            parts.append(_table(options, f"policy[].{name}.", without=shared))
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,
@@ -91,12 +95,12 @@ def settings_page() -> str:
     return "\n".join([*parts, SETTINGS_FOOT])
 
 
-def _table(keys: type[BaseModel], prefix: str) -> str:
+def _table(keys: type[BaseModel], prefix: str, without: Container[str] = ()) -> str:
     made = keys.model_json_schema()
     rows = [
         f"| `{prefix}{name}` | {_type(item)} | {_default(item)} | {item.get('description', '')} |"
         for name, item in made.get("properties", {}).items()
-        if (keys, name) != (model.SourceSettings, "options")
+        if (keys, name) != (model.SourceSettings, "options") and name not in without
     ]
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows, ""])
 
@@ -147,6 +151,12 @@ A duration is a number of seconds, or text such as `90s`, `5m` or `30d`. A size 
 `1 MiB`.
 
 ## The whole file
+"""
+POLICY_HEAD = """## policy
+
+A list of [policies](policies.md). Each item is the name of one of the policies below, or a mapping from its name to its
+options. All of them have these keys, which select the calls to which the policy applies; `resources` and `prompts`
+exist only for `allow`, `deny`, `rate_limit` and `redact`.
 """
 EVENT_LOOP = """## event_loop
 

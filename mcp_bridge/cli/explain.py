@@ -58,7 +58,7 @@ async def _explain(
 def _print_explanation(name: str, explanation: CallExplanation) -> None:
     show_table(("layer", "outcome", "reason"), explanation.layers)
     if explanation.unused_policies:
-        print_lines("", f"These policies do not apply to '{name}': {', '.join(explanation.unused_policies)}.")
+        print_lines("", f"These policies do nothing for '{name}': {', '.join(explanation.unused_policies)}.")
     decisive = explanation.decisive
     if decisive is None:
         print_lines("", f"The call of '{name}' would run.")

@@ -30,7 +30,7 @@ class ApprovalOptions(ToolSelectionOptions):
         description="The question, in which `{tool}` is the name of the tool. The arguments are added to it.",
     )
     timeout: Duration | None = Field(
-        default=None, description="How long the user may take to answer. Default: as long as the client waits."
+        default=None, description="How long the user may take to answer. Default: `state.ttl`."
     )
     default: Literal["allow", "deny"] = Field(
         default="deny", description="What applies if no user can be asked, or none answers in time."

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,15 +21,17 @@ from mcp_bridge.contracts.errors import ConfigError, RateLimited
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.middleware.selection import SelectionOptions
+from mcp_bridge.middleware.selection import SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
-    from limits.aio.strategies import MovingWindowRateLimiter as RedisLimiter
+    from limits.aio.strategies import RateLimiter as RedisLimiter
 
 logger = logging.getLogger("mcp_bridge.policies")
 
+MAX_EXACT = 1000
+"""The largest limit whose calls are kept with their times. Of larger ones, only the numbers in two windows are kept."""
 REDIS_PATIENCE = 5.0
 """Seconds within which Redis has to answer."""
 REDIS_PAUSE = 5.0
@@ -46,10 +48,6 @@ def _check_limit(value: str) -> str:
     return value
 
 
-def _parse_names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 class RateLimitOptions(SelectionOptions):
     """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
 
@@ -57,8 +55,9 @@ class RateLimitOptions(SelectionOptions):
         description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
         "seconds`; several limits are separated by `;`. A window of this length moves with the time."
     )
-    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(_parse_names)] = Field(
+    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
         default=("tool", "principal"),
+        json_schema_extra=add_single_schema,
         description="What is counted separately: each `tool` (also each resource and prompt), each `principal`, or "
         "both. `[]` counts all calls together.",
     )
@@ -80,18 +79,19 @@ class RateLimitOptions(SelectionOptions):
 
 
 class CallCounter:
-    """Counts calls in moving windows. While Redis is unavailable, it counts in memory."""
+    """Counts calls in moving windows, exactly up to MAX_EXACT. While Redis is unavailable, it counts in memory."""
 
     def __init__(self, limit: str, *, name: str, redis_url: str | None) -> None:
         from limits import parse_many
         from limits.storage import MemoryStorage
-        from limits.strategies import MovingWindowRateLimiter
+        from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 
+        storage = MemoryStorage()
         self._limits = parse_many(limit)
-        self._local = MovingWindowRateLimiter(MemoryStorage())
+        self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"
         self._redis_url = redis_url
-        self._redis: RedisLimiter | None = None
+        self._redis: Mapping[bool, RedisLimiter] | None = None
         self._loop: object = None
         self._paused_until = 0.0
 
@@ -105,38 +105,40 @@ class CallCounter:
 
     async def _find_exceeded(self, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
         if self._redis_url is not None and time.monotonic() >= self._paused_until:
-            redis = self._open_limiter(self._redis_url)
+            redis = self._open_limiters(self._redis_url)
             try:
                 with anyio.fail_after(REDIS_PATIENCE):
                     return await self._ask_redis(redis, key, is_counted=is_counted)
             except Exception as error:  # of the client of Redis, whose classes are imported with it
                 self._paused_until = time.monotonic() + REDIS_PAUSE
                 logger.warning("rate limits are counted in this server alone: Redis failed: %r", error)
-        limiter = self._local
-        act = limiter.hit if is_counted else limiter.test
-        exceeded = next((item for item in self._limits if not act(item, *key)), None)
-        return None if exceeded is None else (exceeded, _compute_wait(limiter.get_window_stats(exceeded, *key)[0]))
+        for item in self._limits:
+            limiter = self._local[item.amount <= MAX_EXACT]
+            if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
+                return item, _compute_wait(limiter.get_window_stats(item, *key)[0])
+        return None
 
     async def _ask_redis(
-        self, limiter: RedisLimiter, key: Sequence[str], *, is_counted: bool
+        self, limiters: Mapping[bool, RedisLimiter], key: Sequence[str], *, is_counted: bool
     ) -> tuple[RateLimitItem, float] | None:
-        act = limiter.hit if is_counted else limiter.test
         for item in self._limits:
-            if not await act(item, *key):
+            limiter = limiters[item.amount <= MAX_EXACT]
+            if not await (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
                 return item, _compute_wait((await limiter.get_window_stats(item, *key))[0])
         return None
 
-    def _open_limiter(self, url: str) -> RedisLimiter:
+    def _open_limiters(self, url: str) -> Mapping[bool, RedisLimiter]:
         if self._redis is None or self._loop != current_token():  # connections belong to one event loop
             from limits.aio.storage import RedisStorage
-            from limits.aio.strategies import MovingWindowRateLimiter
+            from limits.aio.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 
             from mcp_bridge.stores.redis import connect_redis
 
             pool: Any = connect_redis(url).connection_pool  # has the address, in the place of the URL
             options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
             storage = RedisStorage("async+redis://localhost:6379", **options)
-            self._redis, self._loop = MovingWindowRateLimiter(storage), current_token()
+            self._redis = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
+            self._loop = current_token()
         return self._redis
 
 

@@ -17,7 +17,7 @@ from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.secret_patterns import PATTERNS, expand_names, is_card_number
-from mcp_bridge.middleware.selection import Patterns, SelectionOptions
+from mcp_bridge.middleware.selection import Patterns, SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.wire.values import to_plain
 
@@ -27,7 +27,7 @@ _SHORTEST_NUMBER = 10**7
 """Smaller numbers are no secrets."""
 
 
-def _compile_pattern(pattern: str) -> Any:
+def _compile_pattern(pattern: str | bytes) -> Any:
     """Compile a pattern with RE2, whose time is linear in the text. Raises ValueError; ConfigError without RE2."""
     try:
         import re2
@@ -53,10 +53,6 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
     return custom
 
 
-def _parse_names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 class RedactOptions(SelectionOptions):
     """Replace text that matches patterns by `[redacted NAME]`. Needs the extra `redact`."""
 
@@ -69,8 +65,9 @@ class RedactOptions(SelectionOptions):
     custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
         default={}, description="Further patterns by name, in the syntax of RE2."
     )
-    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(_parse_names)] = Field(
+    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(parse_list)] = Field(
         default=("results",),
+        json_schema_extra=add_single_schema,
         description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
         "(the tool gets the redacted ones). The log and the audit of the server are always redacted.",
     )
@@ -92,13 +89,15 @@ class PatternRedaction:
     """Replaces what matches one of the patterns, which are given by name."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
-        self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()))
+        self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()).encode())
         self._patterns = [(name, _compile_pattern(pattern)) for name, pattern in patterns.items()]
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
-        if self._any.search(text) is None:
+        data = text.encode(errors="replace")  # RE2 takes no lone surrogates
+        if self._any.search(data) is None:
             return text
+        text = data.decode()
         for name, pattern in self._patterns:
             text = pattern.sub(self._choose_replacement(name), text)
         return text
@@ -136,15 +135,11 @@ class PatternRedaction:
         if content is not None:
             is_one = isinstance(content, str | bytes | Content)
             content = self.redact_block(content) if is_one else tuple(self.redact_block(block) for block in content)
-        output = self.redact_value(result.output)
-        return replace(
-            result,
-            output=output,
-            content=content,
-            error=self.redact_value(result.error),
-            meta=self.redact_value(result.meta),
-            encoded=result.encoded if output == result.output else None,
-        )
+        output, error, meta = map(self.redact_value, (result.output, result.error, result.meta))
+        is_same = output == result.output and content == result.content
+        if is_same and error == result.error and meta == result.meta:
+            return result
+        return replace(result, output=output, content=content, error=error, meta=meta, encoded=None)
 
     def _choose_replacement(self, name: str) -> Callable[[Any], str]:
         mark = f"[redacted {name}]"

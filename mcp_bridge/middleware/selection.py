@@ -22,17 +22,19 @@ HINTS = {READ_ONLY: False, "destructiveHint": True, IDEMPOTENT: False, "openWorl
 """The values that the specification gives to annotations which a tool does not declare."""
 
 
-def _parse_names(value: Any) -> Any:
+def parse_list(value: Any) -> Any:
+    """Return a single text as a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
-def _add_text_schema(schema: dict[str, Any]) -> None:
+def add_single_schema(schema: dict[str, Any]) -> None:
+    """Allow a single item in the schema of a list."""
     items = schema.pop("items")
     schema.pop("type")
-    schema["anyOf"] = [{"type": "array", "items": items}, {"type": "string"}]
+    schema["anyOf"] = [{"type": "array", "items": items}, items]
 
 
-Patterns = Annotated[tuple[str, ...], BeforeValidator(_parse_names), Field(json_schema_extra=_add_text_schema)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(parse_list), Field(json_schema_extra=add_single_schema)]
 
 
 class ToolSelectionOptions(SettingsModel):

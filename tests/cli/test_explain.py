@@ -59,7 +59,7 @@ def test_the_layers_are_shown_in_the_order_of_the_call(inside: Inside, settings:
         "redact", "rate_limit", "validate arguments", "cache", "retry", "limit concurrent calls", "limit time",
         "validate output", "run the tool",
     ]  # fmt: skip
-    assert "These policies do not apply to 'read_note': deny, approval." in done.out
+    assert "These policies do nothing for 'read_note': deny, approval." in done.out
     assert done.out.endswith("The call of 'read_note' would run.\n")
     assert done.code == 0
     assert not (tmp_path / "ran").exists()
@@ -123,7 +123,7 @@ def test_a_limit_in_redis_is_read_and_not_counted(
     assert [inside("explain", "delete_note").code for _ in range(2)] == [0, 0]
     assert inside("call", "delete_note", "title=x").code == 0
     done = inside("explain", "delete_note")
-    assert "stops    at most 1 call per day for each tool and for each principal. Retry in" in done.out
+    assert "at most 1 call per day for each tool and for each principal. Retry in" in done.out
     assert done.code == 1
 
 

@@ -87,6 +87,12 @@ async def test_each_limit_counts_what_it_selects(tmp_path: Path) -> None:
         assert (await call(bridge, "two", "eve")).code == "rate_limited"
 
 
+async def test_a_large_limit_is_kept_too(tmp_path: Path) -> None:
+    async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": "1001/day"}}) as bridge:
+        codes = [(await call(bridge, "one")).code for _ in range(1003)]
+    assert codes == [None] * 1001 + ["rate_limited"] * 2
+
+
 async def test_calls_that_a_tool_makes_count(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": "1/day"}}) as bridge:
         assert (await call(bridge, "both")).output == [None, None, "rate_limited"]
