@@ -1,7 +1,10 @@
 """What is compared: every case of a run."""
 
 import itertools
+import os
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from benchmarks.process import Command
 from benchmarks.wire import Era
@@ -18,6 +21,7 @@ FILES = {
     "governed": "benchmarks/servers/governed.yaml",
     "isolated": "benchmarks/servers/isolated.yaml",
     **dict.fromkeys(HOSTS, "benchmarks/servers/hooks.yaml"),
+    "audited": "benchmarks/servers/audited.yaml",
 }
 """What the bridge serves, by the name of the case's server."""
 
@@ -55,6 +59,8 @@ class Case:
         """Return how the server of this case is started."""
         http = self.transport == "http"
         env = {} if self.hooks is None else {"BENCH_HOST": self.server, "BENCH_HOOKS": str(self.hooks)}
+        if self.server == "audited":
+            env["BENCH_TRAIL"] = str(Path(tempfile.gettempdir(), f"mcp-bridge-bench-{os.getpid()}.sqlite3"))
         if self.is_bridge:
             address = ("--http", "127.0.0.1:0") if http else ()
             arguments = ("-m", "mcp_bridge", "serve", FILES[self.server], *address)
@@ -81,7 +87,7 @@ def call_cases():
         yield case
         for server in (*(("bridge-uvloop",) if transport == "http" else ()), *SERVERS[1:]):
             yield replace(case, server=server)
-    for server in ("governed", "bridge-typed", "isolated"):
+    for server in ("governed", "audited", "bridge-typed", "isolated"):
         yield Case(server=server, transport="stdio")
     for host, hooks in itertools.product(HOSTS, HOOKS):
         yield Case(server=host, transport="stdio", hooks=hooks)

@@ -80,6 +80,7 @@ def stdio_goals():
         yield compare(f"stdio {era}", case, Fraction(1, 25))
         yield compare(f"stdio {era}", case, 5, "floor")
     yield compare("stdio, under policies", Case(server="governed", transport="stdio"), 3, "bridge")
+    yield compare("stdio, under policies and audit", Case(server="audited", transport="stdio"), 3, "bridge")
 
 
 def http_goals():

@@ -12,6 +12,7 @@ Scope = Literal["once", "session", "always", "deny"]
 """Whether a call may run: once, whenever this session makes it, always, or never."""
 How = Literal["elicitation", "terminal", "remembered", "default", "timeout"]
 """Who decided: the user at the client, a user at a terminal, an earlier decision, or the default."""
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
 MIN_READING_TIME = 0.5
 """Seconds in which no user can read a question: a faster decline may come from the client itself."""
 
@@ -75,8 +76,7 @@ class ApprovalSubject:
 
 def hash_json(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON. Values that are not JSON count by their `repr`."""
-    text = json.dumps(_convert_keys(value), sort_keys=True, separators=(",", ":"), default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(_convert_keys(value)).encode()).hexdigest()
 
 
 def _convert_keys(value: Any) -> Any:

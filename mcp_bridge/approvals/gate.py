@@ -17,6 +17,7 @@ from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Sc
 from mcp_bridge.approvals.options import DEFAULT_OPTIONS, is_grant, parse_option_scope
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import (
     ApprovalDeclined,
     CallError,
@@ -66,7 +67,7 @@ class ApprovalGate:
         options = case.options if case.options is not None else self._get_options(subject)
         known = await self._find_remembered(subject, options, ctx.since)
         decision = known or await self._ask(case, options, ctx)
-        return await self._record_decision(subject, decision)
+        return await self._record_decision(subject, decision, ctx)
 
     async def find_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
         """Return the remembered decision of a question, without asking the user."""
@@ -79,9 +80,13 @@ class ApprovalGate:
         subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
         decision = await _read_decision(case, ctx.wait_for_late_answer(case.prompt, Literal[options]))
-        return await self._record_decision(subject, decision) if decision is not None else None
+        return await self._record_decision(subject, decision, ctx) if decision is not None else None
 
-    async def _record_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> ApprovalDecision:
+    async def _record_decision(
+        self, subject: ApprovalSubject, decision: ApprovalDecision, ctx: CallContext
+    ) -> ApprovalDecision:
+        verdict: Literal["allowed", "denied"] = "allowed" if decision.is_allowed else "denied"
+        ctx.record_decision(PolicyDecision("approval", verdict, decision.how))
         if decision.is_repeated:
             return decision
         if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:

@@ -13,6 +13,7 @@ import typer
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import export_options, import_options, options, policy_options
+from mcp_bridge.cli.audit_options import TrailOptions
 from mcp_bridge.cli.drafting.options import ImportCommandOptions
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
@@ -46,6 +47,7 @@ COMMANDS: Mapping[str, Command] = {
     "lint": Command(options.LintOptions, "lint:lint_tools"),
     "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
     "approve": Command(options.ApproveOptions, "approve:approve_definitions"),
+    "audit": Command(TrailOptions, "audit:read_trail"),
     "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
     "clients": Command(options.ClientsOptions, "clients:list_clients"),
@@ -88,18 +90,8 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": (
-            "init",
-            "import",
-            "import-openapi",
-            "import-command",
-            "serve",
-            "worker",
-            "shared",
-            "approvals",
-            "approve",
-            "login",
-        ),
+        "Start": ("init", "import", "import-openapi", "import-command", "login"),
+        "Serve": ("serve", "worker", "shared", "approvals", "approve", "audit"),
         "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

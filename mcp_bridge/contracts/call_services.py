@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import ToolError
 from mcp_bridge.contracts.log_levels import Level
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.session_state import StateValues
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.caller import Caller
@@ -19,11 +21,39 @@ if TYPE_CHECKING:
 class CallServices:
     """The part of `CallContext` that builds on its other methods."""
 
-    __slots__ = ("_filters", "is_interactive")
+    __slots__ = ("_filters", "decisions", "is_interactive")
 
     caller: Caller | None
     is_interactive: bool
+    _capabilities: Mapping[str, Any] | None
+    _lifespan: Any
+    decisions: Sequence[PolicyDecision]
     _filters: tuple[Callable[[Any], Any], ...]
+
+    @property
+    def parent_id(self) -> str:
+        """The id of the call that made this one; empty if a client made it."""
+        return ""
+
+    def record_decision(self, decision: PolicyDecision) -> None:
+        """Add a decision of a policy, for the audit trail."""
+        self.decisions = (*self.decisions, decision)
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
+        return self._capabilities or {}
+
+    @property
+    def lifespan(self) -> Any:
+        """The value of the lifespan of the tool's file, or of the server; None if there is none."""
+        if self._lifespan is None and self.caller is not None:
+            return self.caller.lifespan
+        return self._lifespan
+
+    @lifespan.setter
+    def lifespan(self, value: Any) -> None:
+        self._lifespan = value
 
     def add_filter(self, change: Callable[[Any], Any]) -> None:
         """Change the texts of progress, and the data of log messages, before the client gets them."""
@@ -61,6 +91,11 @@ class CallServices:
     def session_state(self) -> StateValues:
         """The values behind `get_state`."""
         raise NotImplementedError
+
+    @property
+    def client_info(self) -> ClientInfo:
+        """What the client has declared about itself; empty if the call has no client."""
+        return ClientInfo()
 
     @property
     def idempotency_key(self) -> str | None:

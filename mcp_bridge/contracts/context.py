@@ -17,6 +17,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 if TYPE_CHECKING:  # questions are imported when the first one is asked, content for the first call
     from mcp_bridge.contracts.content import InjectedText
     from mcp_bridge.contracts.handlers import NeedsInput
+    from mcp_bridge.contracts.observation import ClientInfo, ObservedCall
     from mcp_bridge.contracts.question import Answer, PendingAnswer, Question, Root, Sampled
 
 NO_FALLBACK: Any = object()
@@ -53,13 +54,15 @@ class CallContext(CallServices):
         is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
             questions, or the state of its session.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
+        decisions: What policies have decided about the call, in order.
+        observation: The call as its observer sees it; None without one. Set by the pipeline.
     """
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
         "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
-        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session",
-        "since", "started", "state",
+        "message_size", "meta", "needs", "observation", "pipeline", "principal", "protocol_version", "request_id",
+        "session", "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -93,11 +96,11 @@ class CallContext(CallServices):
         self.check_output: Callable[[Any, str], None] | None = None
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
+        self.decisions = ()
         self._filters: tuple[Callable[[Any], Any], ...] = ()
         self._call_id = request_id  # which does not change with the requests of a suspended call
-        self._asked = 0
-        self._calls = 0
-        self._ids = 0
+        self.observation: ObservedCall | None = None
+        self._asked = self._calls = self._ids = 0
         self._paused: Sequence[Hold] = ()
         self._session_state: StateValues | None = None
         self._lifespan: Any = None
@@ -115,22 +118,6 @@ class CallContext(CallServices):
         """The key of what is kept for the caller: the session, else this call; empty if there is only one client."""
         return self.session
 
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
-        return self._capabilities or {}
-
-    @property
-    def lifespan(self) -> Any:
-        """The value of the lifespan of the tool's file, or of the server; None if there is none."""
-        if self._lifespan is None and self.caller is not None:
-            return self.caller.lifespan
-        return self._lifespan
-
-    @lifespan.setter
-    def lifespan(self, value: Any) -> None:
-        self._lifespan = value
-
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the client, if the client requested it.
 
@@ -140,6 +127,8 @@ class CallContext(CallServices):
             message: What the call is doing, for the user.
         """
         self.is_interactive = True
+        if self.observation is not None:
+            self.observation.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send the client a log message, if the client requested messages of this level.
@@ -349,6 +338,10 @@ class NestedContext(CallContext):
         self.pipeline, self.started = outer.pipeline, True
 
     @property
+    def parent_id(self) -> str:
+        return self._outer._call_id
+
+    @property
     def state_key(self) -> str:
         return self._outer.state_key
 
@@ -357,13 +350,19 @@ class NestedContext(CallContext):
         return self._outer.capabilities
 
     @property
+    def client_info(self) -> ClientInfo:
+        return self._outer.client_info
+
+    @property
     def deadline(self) -> float | None:
         """The nearest deadline of this call and its outer calls."""
         nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        await self._outer.progress(progress, total, self.filter_message(message))
+        message = self.filter_message(message)
+        await super().progress(progress, total, message)
+        await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         await self._outer.log(level, self.filter_message(data), logger)

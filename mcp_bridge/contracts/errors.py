@@ -12,7 +12,7 @@ BridgeError
     ├── Denied             ├── ToolTimeout        ├── ToolError (raised by a tool's author)
     ├── ApprovalDeclined   ├── ResourceNotFound   ├── PromptNotFound
     ├── MissingCapability  ├── InvalidAnswer      ├── QuestionExpired
-    ├── ToolCrashed        └── DefinitionChanged
+    ├── ToolCrashed        ├── DefinitionChanged  └── AuditUnavailable
 """
 
 from __future__ import annotations
@@ -192,6 +192,12 @@ class DefinitionChanged(CallError):
     """The definition of the tool is not the one that the user has accepted."""
 
     code = "definition_changed"
+
+
+class AuditUnavailable(CallError):
+    """The audit trail cannot be written, and the settings allow only calls that are recorded."""
+
+    code = "audit_unavailable"
 
 
 class ToolFailed(CallError):

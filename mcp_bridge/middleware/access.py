@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
@@ -90,6 +91,7 @@ class AccessLayer:
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Raises Denied."""
         if (reason := self._find_reason(call, ctx)) is not None:
+            ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
             raise Denied(f"{call.kind.capitalize()} '{call.name}' was denied: {reason}. Do not retry this call.")
         return await call_next(call, ctx)
 

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import ConfigError, RateLimited
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
@@ -175,6 +176,7 @@ class RateLimitLayer:
             exceeded = await self._counter.count(*self._build_key(call, ctx))
             if exceeded is not None:
                 reason = self._describe_limit(*exceeded)
+                ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
                 raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
         return await call_next(call, ctx)
 

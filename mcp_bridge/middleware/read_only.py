@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
@@ -52,6 +53,7 @@ class ReadOnlyLayer:
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Raises Denied."""
         if self._options.applies_to_principal(ctx):
+            ctx.record_decision(PolicyDecision(self.name, "denied", reason=_REASON))
             raise Denied(f"Tool '{call.name}' was denied: {_REASON}. Use a tool that only reads.")
         return await call_next(call, ctx)
 

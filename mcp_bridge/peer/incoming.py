@@ -42,6 +42,7 @@ class IncomingRequest:
     Attributes:
         principal: The authenticated caller, or None.
         client: Whose quotas the request counts against; None if the server has only one client.
+        transport: How the client is connected (see `ClientInfo.transport`).
         holds: What the call of the request holds (see `CallContext.holds`).
         is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
         is_abandoned: Whether the response was sent although the code that serves the request still runs.
@@ -49,7 +50,7 @@ class IncomingRequest:
 
     __slots__ = (
         "_block", "_error", "client", "holds", "id", "is_abandoned", "is_cancelled", "is_done", "method", "params",
-        "principal", "stream",
+        "principal", "stream", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,7 @@ class IncomingRequest:
         *,
         principal: str | None = None,
         client: str | None = None,
+        transport: str = "",
     ) -> None:
         self.id = request_id
         self.method = method
@@ -68,6 +70,7 @@ class IncomingRequest:
         self.stream = stream
         self.principal = principal
         self.client = client
+        self.transport = transport
         self.holds: Sequence[Hold] = ()
         self.is_cancelled = self.is_done = self.is_abandoned = False
         self._block: CancellableBlock | None = None

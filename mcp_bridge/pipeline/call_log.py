@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.runtime.redaction import MARK, Redactor
-from mcp_bridge.schema.secret_names import find_secret_values, is_secret_key
-from mcp_bridge.wire.values import to_plain, to_text
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.wire.redacted_values import redact_arguments
+from mcp_bridge.wire.values import to_text
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -50,21 +48,9 @@ def _describe_client(client: str | None) -> str:
 
 
 def _render_arguments(call: ToolCall, redactor: Redactor) -> str:
-    """Return the arguments as JSON, without known secrets and without what a name such as `password` marks as one."""
+    """Return the arguments as JSON without secrets."""
     try:
-        arguments = to_plain(call.arguments)
-        known = Redactor(find_secret_values(arguments))
-        text = to_text(redactor.redact_value(known.redact_value(_mask_secrets(arguments))))
+        text = to_text(redact_arguments(call.arguments, redactor))
     except (TypeError, ValueError, RecursionError) as error:  # a caller in process can pass anything
         return f"that are not JSON ({type(error).__name__})"
     return text if len(text) <= MAX_ARGUMENTS else f"{text[:MAX_ARGUMENTS]}... ({len(text)} characters)"
-
-
-def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
-    """Return the arguments without the texts and numbers directly under the name of a secret, however short."""
-    if isinstance(value, Mapping):
-        return {key: _mask_secrets(item, is_secret=is_secret_key(str(key))) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mask_secrets(item, is_secret=is_secret) for item in value]
-    is_shown = not is_secret or not value or isinstance(value, bool)
-    return value if is_shown else MARK

@@ -22,6 +22,7 @@ SOURCES: dict[str, str] = {
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""
 
 POLICIES: dict[str, str] = {
+    "audit": "mcp_bridge.middleware.audit:AuditOptions",
     "redact": "mcp_bridge.middleware.redact:RedactOptions",
     "allow": "mcp_bridge.middleware.access:AllowOptions",
     "deny": "mcp_bridge.middleware.access:DenyOptions",

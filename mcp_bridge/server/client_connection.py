@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ClientConnection:
     """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
 
-    `stream` carries messages that belong to no request. `principal` and `client` are those of every request.
+    `stream` carries messages that belong to no request. Every request has this `principal`, `client` and `transport`.
     """
 
     def __init__(
@@ -33,12 +33,13 @@ class ClientConnection:
         *,
         principal: str | None = None,
         client: str | None = None,
+        transport: str = "",
     ) -> None:
-        self._principal, self._client = principal, client
+        self._principal, self._client, self._transport = principal, client, transport
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
         self.peer = PeerConnection(self, stream, tasks, counter)
-        self.session = Session(self.peer, endpoint.redactor)
+        self.session = Session(self.peer, endpoint.redactor, transport=transport, principal=principal)
 
     def receive(self, message: Message, stream: MessageStream | None = None) -> None:
         """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one."""
@@ -48,10 +49,11 @@ class ClientConnection:
         """End the connection: cancel the client's requests and the session."""
         self.peer.close()
         self.session.end()
+        self._endpoint.record_session(self.session)
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
-        request.principal, request.client = self._principal, self._client
+        request.principal, request.client, request.transport = self._principal, self._client, self._transport
         if self._is_stateless is None:
             self._is_stateless = request.method != "initialize" and has_envelope(request.params)
         if not self._is_stateless:

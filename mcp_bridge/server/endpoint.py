@@ -24,6 +24,14 @@ from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.client_text import RequestError
 from mcp_bridge.server.lifecycle import Lifecycle, set_log_level
+from mcp_bridge.server.metrics import (
+    SESSION,
+    TRANSPORTS,
+    DurationRecorder,
+    MessageMeasurement,
+    MetricRecorders,
+    record_duration,
+)
 from mcp_bridge.server.params import check_params
 from mcp_bridge.server.prompts import PromptMethods
 from mcp_bridge.server.redaction import SecretRedaction
@@ -41,6 +49,9 @@ if TYPE_CHECKING:
     from mcp_bridge.server.skills import SkillMethods
     from mcp_bridge.server.task_methods import TaskMethods
 
+NOTIFICATIONS = frozenset({"notifications/initialized", "notifications/cancelled", "notifications/progress"})
+"""Notifications of clients, with those that change nothing here.
+"""
 Result = Any
 """The result of a request: a mapping, or a fragment of JSON."""
 Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Result]]
@@ -72,6 +83,7 @@ class Endpoint:
         self.redactor = self._redaction.redactor
         self.hide(secrets)
         self._tracing = MessageTracing()
+        self._metrics = MetricRecorders()
         self._responses = responses = Responses(
             identity, self.redactor, ready=started, report_listing=registry.report_listing
         )
@@ -90,7 +102,7 @@ class Endpoint:
             self._add_built_in_tools(listing, resources, prompts, truncator)
         self._tasks = tasks = self._make_tasks(state, identity)
         skills = self._make_skills(identity)
-        lifecycle = Lifecycle(
+        self._lifecycle = lifecycle = Lifecycle(
             identity,
             responses,
             extensions=skills.extensions if skills is not None else {},
@@ -177,9 +189,14 @@ class Endpoint:
         *,
         principal: str | None = None,
         client: str | None = None,
+        transport: str = "",
     ) -> ClientConnection:
         """Return a connection for a client that sends its messages over one connection, in either era."""
-        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client)
+        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
+
+    def watch_sessions(self, listener: Callable[[Session], None]) -> None:
+        """Call `listener` with the session of each handshake client that connects."""
+        self._lifecycle.on_session = listener
 
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.
@@ -205,7 +222,13 @@ class Endpoint:
 
     def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         """Handle a notification of a handshake client. Raises RpcError for invalid parameters."""
-        accept = partial(self._accept_notification, method, params, session)
+        accept = self._measure(
+            partial(self._accept_notification, method, params, session),
+            method,
+            params,
+            session.version or HANDSHAKE,
+            session.client.transport,
+        )
         if (tracer := self._tracing.find_tracer()) is None:
             accept()
         else:
@@ -219,19 +242,58 @@ class Endpoint:
                 self._notifier.add_session(session)
 
     def _dispatch(self, methods: Mapping[str, Method], request: Request) -> Any:
-        if (tracer := self._tracing.find_tracer()) is None:
+        tracer = self._tracing.find_tracer()
+        if tracer is None and not self._metrics.find_recorders():
             return self._serve(methods, request)
-        serve = partial(self._serve, methods, request)
+        incoming = request.incoming
+        serve = self._measure(
+            partial(self._serve, methods, request),
+            incoming.method,
+            request.params,
+            request.version,
+            incoming.transport,
+        )
+        if tracer is None:
+            return serve()
         return trace_message(
             tracer,
             serve,
-            request.incoming.method,
+            incoming.method,
             request.params,
             redactor=self.redactor,
             version=request.version,
             session=request.session,
             request_id=request.id,
         )
+
+    def _measure(
+        self, serve: Callable[[], Any], method: str, params: Mapping[str, Any], version: str, transport: str
+    ) -> Callable[[], Any]:
+        """Return `serve`, measured from now on if there are recorders. Clients cannot add attributes of their own."""
+        recorders = self._metrics.find_recorders()
+        if not recorders:
+            return serve
+        is_known = method in self._stateless_methods or method in self._handshake_methods or method in NOTIFICATIONS
+        attributes = {"mcp.method.name": method if is_known else "_OTHER", "mcp.protocol.version": version}
+        attributes |= TRANSPORTS.get(transport, {})
+        name = params.get("name")
+        if method == "tools/call" and isinstance(name, str):
+            attributes["gen_ai.operation.name"] = "execute_tool"
+            if self.tools.index.find_published(name) or self.tools.index.get_built_in(name):
+                attributes["gen_ai.tool.name"] = name
+        elif method == "prompts/get" and isinstance(name, str) and self.registry.prompts.get(name) is not None:
+            attributes["gen_ai.prompt.name"] = name
+        return partial(MessageMeasurement(recorders, attributes).serve, serve)
+
+    def add_recorder(self, recorder: DurationRecorder) -> None:
+        """Record the durations of messages and sessions here too."""
+        self._metrics.add_recorder(recorder)
+
+    def record_session(self, session: Session) -> None:
+        """Record the duration of a session that has ended."""
+        if session.version and (recorders := self._metrics.find_recorders()):
+            attributes = {"mcp.protocol.version": session.version, **TRANSPORTS.get(session.client.transport, {})}
+            record_duration(recorders, SESSION, session.began, attributes)
 
     def _serve(self, methods: Mapping[str, Method], request: Request) -> Any:
         name = request.incoming.method

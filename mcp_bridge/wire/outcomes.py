@@ -63,6 +63,11 @@ TABLE: tuple[ErrorOutcome, ...] = (
         "the definition of the tool is not the one that the user has accepted",
         "ask the user to review it with `mcp-bridge approve`",
     ),
+    ErrorOutcome(
+        errors.AuditUnavailable,
+        "the audit trail cannot be written, and calls without a record are not allowed",
+        "do not retry; the operator finds the reason in the log",
+    ),
     ErrorOutcome(errors.Overloaded, "the server is at capacity", "retry later"),
     ErrorOutcome(errors.RateLimited, "the caller made too many calls in too short a time", "wait, then retry"),
     ErrorOutcome(errors.Denied, "a policy denied the call", "do not retry the same call"),

@@ -20,6 +20,7 @@ EXPECTED = {
     "agent_sampling.yaml": ["count", "greet", "run_agent", "shout", "temperature"],
     "amplifier.yaml": ["count", "greet", "shout", "temperature"],
     "approvals.yaml": ["count", "greet", "shout", "temperature"],
+    "audit.yaml": ["count", "shout", "temperature"],
     "chains.yaml": ["count", "describe", "loud_report", "shout", "temperature"],
     "commands.yaml": ["search", "sort_lines", "temperature"],
     "demo.yaml": ["count", "shout", "temperature"],

@@ -20,6 +20,7 @@ from mcp_bridge.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge.approvals.options import DEFAULT_OPTIONS
 from mcp_bridge.contracts.content import Content, InjectedText, Text
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.log_levels import Level
@@ -176,6 +177,7 @@ class _HookedToolCall(_HookedCall):
         name, data = self._call.name, self._describe_call()
         decided = await self._emit(events.TOOL_PRE, data)
         if decided.action == "deny":
+            self._ctx.record_decision(PolicyDecision("hooks", "denied", reason=decided.reason or ""))
             raise Denied(f"Tool '{name}' was denied: {decided.reason or 'a policy denies this call'}")
         changed = (decided.data or data).get("tool_input")
         if changed is not data["tool_input"]:

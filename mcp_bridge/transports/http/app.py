@@ -7,10 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import orjson
+from anyio import to_thread
 
 from mcp_bridge.runtime.descriptors import read_descriptor_limit
 from mcp_bridge.runtime.tasks import own_tasks
@@ -37,13 +38,34 @@ MAX_BODY = 4 * 1024 * 1024
 PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 
 
+class PageRoutes(Protocol):
+    """A web page that an app serves beside MCP."""
+
+    def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
+        """Return what serves a path below the root of the app, or None if the page has no such path."""
+
+    def is_open(self, path: str) -> bool:
+        """Whether a path needs no token."""
+
+    def end_streams(self) -> None:
+        """End the streams that are open."""
+
+
+class MetricsRenderer(Protocol):
+    """Renders the metrics of the server for /metrics."""
+
+    def render(self, accept: str) -> tuple[str, bytes]:
+        """Return the content type and the body, for this value of the header Accept."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
     Where the server of this package runs the app, `timeouts` apply, and `shutdown_delay` is how many seconds it still
     accepts requests after a signal, while /health answers 503. `background` are tasks that run with the app.
-    `list_states` returns the states of sources that /health reports to authorized clients.
+    `list_states` returns the states of sources that /health reports to authorized clients. `page` is served at `/`,
+    and `metrics` at /metrics.
     """
 
     access: Access = field(default_factory=Access)
@@ -53,6 +75,8 @@ class HttpOptions:
     shutdown_delay: float = 0.0
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     list_states: Callable[[], Mapping[str, str]] = dict
+    page: PageRoutes | None = None
+    metrics: MetricsRenderer | None = None
 
 
 class BridgeApp:
@@ -80,6 +104,8 @@ class BridgeApp:
         self._background = options.background
         self._list_states = options.list_states
         self._is_leaving = False
+        self._page = options.page
+        self._metrics = options.metrics
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
@@ -95,7 +121,8 @@ class BridgeApp:
         try:
             self._guard.check_access(request)
             if self._access.authenticator is not None:
-                await self._guard.authenticate(request)
+                is_open = self._page is not None and self._page.is_open(_find_path(request))
+                await self._guard.authenticate(request, is_open=is_open)
             await self._route_request(request)
         except ClientDisconnected:
             pass
@@ -139,6 +166,8 @@ class BridgeApp:
         """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
         with anyio.move_on_after(patience):
             self._sse.end_streams()
+            if self._page is not None:
+                self._page.end_streams()
             await self._sessions.end_all()
             await self._admission.wait_until_empty()
         self._admission.abort_all()
@@ -150,11 +179,15 @@ class BridgeApp:
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
     def _route_request(self, request: HttpRequest) -> Awaitable[None]:
-        path, root = request.scope["path"], request.scope.get("root_path", "")
-        if root or path not in PATHS:
-            path = path.removeprefix(root).rstrip("/")
+        path = request.scope["path"]
+        if path not in PATHS or request.scope.get("root_path"):
+            path = _find_path(request)
+        if self._page is not None and (serve := self._page.find_handler(path)) is not None:
+            return serve(request)
         if path == "/health":
             return self._report_health(request)
+        if path == "/metrics" and self._metrics is not None:
+            return self._report_metrics(request, self._metrics)
         if path.startswith(METADATA_PATH):
             return self._describe_resource(request, path)
         if path not in PATHS:
@@ -196,6 +229,13 @@ class BridgeApp:
             body["sources"] = states
         await request.respond(200 if up else 503, orjson.dumps(body))
 
+    async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
+        request.check_method("GET")
+        accept = request.get_header(b"accept") or ""
+        content_type, body = await to_thread.run_sync(metrics.render, accept)  # many tools have much text
+        headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
+        await request.send_response(200, headers, body)
+
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         """Run the lifespan for a server (ASGI specification, "Lifespan Protocol")."""
         await receive()
@@ -208,3 +248,9 @@ class BridgeApp:
             await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
             raise
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _find_path(request: HttpRequest) -> str:
+    """Return the path below the root of the app, without a slash at its end."""
+    path: str = request.scope["path"]
+    return path.removeprefix(request.scope.get("root_path", "")).rstrip("/")

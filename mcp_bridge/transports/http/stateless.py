@@ -60,7 +60,13 @@ class StatelessEndpoint:
         principal = request.read_principal()
         key = make_client_key(principal)
         incoming = IncomingRequest(
-            message["id"], method, message.get("params"), stream, principal=principal, client=key
+            message["id"],
+            method,
+            message.get("params"),
+            stream,
+            principal=principal,
+            client=key,
+            transport="http",
         )
         is_counted = method != LISTEN  # the shutdown ends these streams, so it does not wait for them
         if is_counted:

@@ -83,10 +83,11 @@ async def hosted(
     access: Access | None = None,
     body: int = MAX_BODY,
     sessions: SessionOptions | None = None,
+    options: HttpOptions | None = None,
 ) -> AsyncIterator[tuple[str, BridgeApp]]:
     """The base URL of a bridge that is served on a free port, and its app."""
     bridge = to_bridge(tools)
-    options = HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
+    options = options or HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
     app = BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, token=None)
     async with anyio.create_task_group() as tasks:

@@ -1,0 +1,78 @@
+"""The removal of old records, of which an anchor in the chain keeps the last hash."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from mcp_bridge.audit.chain import compute_hash
+from mcp_bridge.audit.database import read_head, read_pragma
+
+CHUNK = 1000
+"""The most records that are removed at once, so that calls do not wait for long."""
+INTERVAL = 128
+"""How many records are written between two checks."""
+_OLDEST = "SELECT seq, hash, time FROM records ORDER BY seq LIMIT ?"
+_INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
+
+
+class Retention(NamedTuple):
+    """How long records are kept, in seconds, and how many bytes they may have; None for no limit."""
+
+    age: float | None = None
+    size: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return self.age is not None or self.size is not None
+
+
+def remove_old_records(database: sqlite3.Connection, retention: Retention) -> int:
+    """Remove at most `CHUNK` of the oldest records, and append an anchor for them. Returns how many were removed.
+
+    Raises sqlite3.Error.
+    """
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        count = _remove_oldest(database, retention)
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+    return count
+
+
+def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
+    oldest = database.execute(_OLDEST, (CHUNK,)).fetchall()
+    head = read_head(database)
+    if retention.size is not None and _measure(database) > retention.size:
+        old = oldest
+    else:
+        limit = format_time(time.time() - retention.age) if retention.age is not None else ""
+        young = next((index for index, row in enumerate(oldest) if row[2] >= limit), len(oldest))
+        old = oldest[:young]
+    old = [row for row in old if row[0] < head.seq]  # the latest record stays
+    if not old:
+        return 0
+    through, last_hash, _ = old[-1]
+    now = format_time(time.time())
+    anchor = {"time": now, "kind": "anchor", "through": through, "hash": last_hash, "removed": len(old)}
+    text = json.dumps(anchor)
+    database.execute(_INSERT, (head.seq + 1, text, compute_hash(head.hash, text)))
+    database.execute("DELETE FROM records WHERE seq <= ?", (through,))
+    return len(old)
+
+
+def _measure(database: sqlite3.Connection) -> int:
+    """Return the bytes of the pages that are in use. The file keeps free pages for new records."""
+    pages = read_pragma(database, "page_count") - read_pragma(database, "freelist_count")
+    return pages * read_pragma(database, "page_size")
+
+
+def format_time(seconds: float) -> str:
+    """Format seconds since 1970 as in records: `2026-11-26T13:30:00.123456Z`, which sorts as text."""
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:26]}Z"

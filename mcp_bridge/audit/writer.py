@@ -1,0 +1,247 @@
+"""Writes records in a thread: those that wait are committed together, and each call knows when its own is stored."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import anyio
+import orjson
+from anyio.lowlevel import current_token
+
+from mcp_bridge.audit.chain import Head, compute_hash
+from mcp_bridge.audit.database import AuditFileError, Synchronous, open_for_writing, read_head, to_file_error
+from mcp_bridge.audit.retention import INTERVAL, Retention, format_time, remove_old_records
+from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
+
+logger = logging.getLogger("mcp_bridge.audit")
+
+LINGER = 0.2
+"""Seconds after the last record until the file is closed, unless `run` keeps it open."""
+MAX_BATCH = 256
+"""The most records of one transaction. They are one statement, because each one has to wait for Python's lock."""
+_INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
+
+
+class PendingRecord:
+    """A record that waits for the writer; without a text, only for proof that the file can be written."""
+
+    __slots__ = ("_event", "_soon", "error", "text")
+
+    def __init__(self, text: str, event: anyio.Event | None = None, soon: CallSoon | None = None) -> None:
+        self.text = text
+        self.error: AuditFileError | None = None
+        self._event, self._soon = event, soon
+
+    async def wait_until_stored(self) -> None:
+        """Wait until the record is stored. Raises AuditFileError."""
+        assert self._event is not None
+        await self._event.wait()
+        if self.error is not None:
+            raise self.error
+
+    def group(self, waiting: dict[CallSoon, list[anyio.Event]]) -> None:
+        """Add what waits for the record to that of its event loop."""
+        if self._event is not None and self._soon is not None:
+            waiting.setdefault(self._soon, []).append(self._event)
+
+
+class AuditWriter:
+    """Appends records to an audit trail, from any event loop.
+
+    If records cannot be written, that is logged once, and the first record that can be written again follows one of
+    the kind `gap`, with their number and the reason. Several processes can write to one file: each append checks in the
+    same step that no other process has appended since.
+    """
+
+    def __init__(self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None) -> None:
+        self.path = path
+        self._synchronous: Synchronous = synchronous
+        self._retention = retention or Retention()
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[PendingRecord | None] = SimpleQueue()
+        self._holders = 0
+        self._is_running = False
+        self._loop: tuple[object, CallSoon] | None = None
+        self._head: Head | None = None
+        self._unchecked = INTERVAL
+        self._gap: dict[str, Any] | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last attempt to write has failed."""
+        return self._gap is not None
+
+    async def append_record(self, record: Mapping[str, Any]) -> None:
+        """Append a record, and wait until it is stored. Raises AuditFileError."""
+        await self._enqueue(_encode(record))
+
+    async def check_file(self) -> None:
+        """Wait for proof that records can be stored again after a failure. Raises AuditFileError."""
+        await self._enqueue("")
+
+    def append_soon(self, record: Mapping[str, Any]) -> None:
+        """Append a record without waiting for it."""
+        self._put(PendingRecord(_encode(record)))
+
+    async def run(self) -> None:
+        """Keep the file open until cancelled."""
+        self._hold(1)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._hold(-1)
+
+    async def _enqueue(self, text: str) -> None:
+        pending = PendingRecord(text, anyio.Event(), self._get_call_soon())
+        self._put(pending)
+        await pending.wait_until_stored()
+
+    def _get_call_soon(self) -> CallSoon:
+        """Return the same function for all calls of an event loop, so that one callback wakes all of them."""
+        token, known = current_token(), self._loop
+        if known is None or known[0] != token:
+            known = self._loop = (token, make_call_soon())
+        return known[1]
+
+    def _put(self, pending: PendingRecord) -> None:
+        self._queue.put(pending)
+        with self._lock:
+            if not self._is_running:
+                threading.Thread(target=self._run_thread, name="mcp-bridge audit").start()
+                self._is_running = True
+
+    def _hold(self, change: int) -> None:
+        with self._lock:
+            self._holders += change
+        self._queue.put(None)  # the thread looks again how long it may wait
+
+    # The thread
+
+    def _run_thread(self) -> None:
+        database: sqlite3.Connection | None = None
+        while batch := self._take_batch():
+            try:
+                database = database or self._open_file()
+                self._write(database, batch)
+            except Exception as error:  # nothing may end the thread while calls wait
+                if database is not None:
+                    database.close()
+                database = None
+                self._record_failure(batch, to_file_error(self.path, error))
+            self._settle(batch)
+            if database is not None:
+                self._remove_old(database, len(batch))
+        if database is not None:
+            database.close()
+
+    def _take_batch(self) -> Sequence[PendingRecord]:
+        """Return what is queued, and wait for it. If that is nothing, the thread has ended."""
+        batch: list[PendingRecord] = []
+        while not batch:
+            with suppress(Empty):
+                pending = self._queue.get(timeout=None if self._holders else LINGER)
+                while True:
+                    if pending is not None:
+                        batch.append(pending)
+                    if len(batch) == MAX_BATCH:
+                        break
+                    pending = self._queue.get_nowait()
+            with self._lock:
+                if not batch and not self._holders and self._queue.empty():
+                    self._is_running = False
+                    break
+        return batch
+
+    def _open_file(self) -> sqlite3.Connection:
+        self._head, self._unchecked = None, INTERVAL
+        return open_for_writing(self.path, self._synchronous)
+
+    def _write(self, database: sqlite3.Connection, batch: Sequence[PendingRecord]) -> None:
+        texts = [pending.text for pending in batch if pending.text]
+        gap = self._gap
+        if gap is not None and gap["lost"]:
+            texts.insert(0, _encode(gap | {"until": format_time(time.time())}))
+        if texts:
+            self._append_texts(database, texts)
+        elif gap is not None:  # prove that the file can be written
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+        if gap is not None:
+            self._gap = None
+            logger.warning("the audit trail %s is written again; %d records were lost", self.path, gap["lost"])
+
+    def _append_texts(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
+        """Append in one statement if this process wrote the last record, else under a lock that excludes others."""
+        if self._head is not None:
+            with suppress(sqlite3.IntegrityError):  # another process has appended
+                self._head = _insert(database, self._head, texts)
+                return
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            head = _insert(database, read_head(database), texts)
+            database.execute("COMMIT")
+            self._head = head
+        finally:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+
+    def _record_failure(self, batch: Sequence[PendingRecord], error: AuditFileError) -> None:
+        if self._gap is None:
+            logger.error("%s", error)
+            now = format_time(time.time())
+            self._gap = {"time": now, "kind": "gap", "lost": 0, "reason": str(error)}
+        for pending in batch:
+            pending.error = error
+            self._gap["lost"] += bool(pending.text)
+
+    def _settle(self, batch: Sequence[PendingRecord]) -> None:
+        waiting: dict[CallSoon, list[anyio.Event]] = {}
+        for pending in batch:
+            pending.group(waiting)
+        for soon, events in waiting.items():
+            with suppress(RuntimeError):  # the event loop has ended
+                soon(partial(_set_all, events))
+
+    def _remove_old(self, database: sqlite3.Connection, written: int) -> None:
+        self._unchecked += written
+        if not self._retention.is_limited or self._unchecked < INTERVAL:
+            return
+        self._unchecked = 0
+        try:
+            if remove_old_records(database, self._retention):
+                self._head, self._unchecked = None, INTERVAL
+        except sqlite3.Error as error:
+            logger.warning("old records of the audit trail %s were not removed: %s", self.path, error)
+
+
+def _insert(database: sqlite3.Connection, head: Head, texts: Sequence[str]) -> Head:
+    """Insert records after the head, in one statement. Raises sqlite3.IntegrityError if it is no longer the head."""
+    values: list[Any] = []
+    seq, last = head
+    for text in texts:
+        seq, last = seq + 1, compute_hash(last, text)
+        values += (seq, text, last)
+    database.execute(_INSERT + ", (?, ?, ?)" * (len(texts) - 1), values)
+    return Head(seq, last)
+
+
+def _set_all(events: Sequence[anyio.Event]) -> None:
+    for event in events:
+        event.set()
+
+
+def _encode(record: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(record).decode()
+    except TypeError:  # callers in process can pass text that is not Unicode, and numbers that are too large
+        return json.dumps(record, default=repr)

@@ -1,0 +1,186 @@
+"""`audit`: reads, filters, follows and verifies an audit trail."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge.audit.chain import ChainedRecord, ChainReport
+from mcp_bridge.audit.database import AuditFileError
+from mcp_bridge.audit.reader import AuditQuery, AuditReader, open_trail
+from mcp_bridge.audit.retention import format_time
+from mcp_bridge.cli.audit_options import TrailOptions
+from mcp_bridge.cli.exits import ExitCode
+from mcp_bridge.cli.output import format_count, print_lines, show_table, write_json
+from mcp_bridge.cli.target import find_file, is_settings
+from mcp_bridge.contracts.errors import ConfigError
+
+FOLLOW_INTERVAL = 0.25
+"""Seconds between two reads of a file that is followed."""
+OUTCOMES = ("ok", "error", "denied", "cancelled", "started")
+COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client", "details")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def read_trail(options: TrailOptions) -> None:
+    """Print the records that match, or the result of the verification. Raises ConfigError."""
+    query = _build_query(options)
+    with _report_file_errors():
+        path = _find_trail(options.file)
+        with open_trail(path) as trail:
+            if options.verify or options.contains is not None:
+                _print_verification(trail.verify(options.contains or ""), path, options)
+            elif options.follow:
+                _follow(trail, query, options)
+            else:
+                rows = trail.read_latest(query, limit=options.limit or None).rows[::-1]
+                show = _print_json if options.as_json else _show_rows
+                show(rows)
+
+
+@contextmanager
+def _report_file_errors() -> Iterator[None]:
+    try:
+        yield
+    except AuditFileError as error:
+        raise ConfigError(str(error), hint="Pass the file of an audit trail, or settings with `audit`") from error
+
+
+def _find_trail(file: Path | None) -> Path:
+    """Return the audit trail: the file itself, or the one that a settings file names."""
+    file = find_file(file)
+    if not is_settings(file):
+        return file
+    from mcp_bridge.app.audit_trail import find_audit_trail
+    from mcp_bridge.settings import load
+
+    trail = find_audit_trail(load(file, os.environ))
+    if trail is None:
+        raise ConfigError("these settings have no audit trail", path=str(file), hint="Add the policy `audit`")
+    return trail
+
+
+def _build_query(options: TrailOptions) -> AuditQuery:
+    if options.outcome not in (None, *OUTCOMES):
+        hint = f"Use one of: {', '.join(OUTCOMES)}"
+        raise ConfigError(f"unknown outcome '{options.outcome}'", where="--outcome", hint=hint)
+    return AuditQuery(
+        name=options.tool,
+        principal=options.principal,
+        outcome=options.outcome,
+        since=_parse_time(options.since, "--since"),
+        until=_parse_time(options.until, "--until"),
+        text=options.text,
+    )
+
+
+def _parse_time(text: str | None, where: str) -> str | None:
+    """Return a time as in records: of a date, with or without a time, or of a duration before now."""
+    if text is None:
+        return None
+    if (duration := re.fullmatch(r"\s*(\d{1,9})\s*([smhd])\s*", text)) is not None:
+        return format_time(time.time() - int(duration[1]) * _UNITS[duration[2]])
+    try:
+        return format_time(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError):
+        hint = "Use a duration before now such as 30m, 2h or 7d, or a time such as 2026-11-26T13:30"
+        raise ConfigError(f"'{text}' is not a time", where=where, hint=hint) from None
+
+
+def _print_verification(found: ChainReport, path: Path, options: TrailOptions) -> None:
+    """Report whether the chain is intact. Exits with 1 if it is not."""
+    if options.as_json:
+        write_json(found._asdict() | {"head": found.head._asdict(), "is_intact": found.is_intact})
+    else:
+        for line in _describe_verification(found, path, options.contains):
+            print_lines(line)
+    if not found.is_intact:
+        raise SystemExit(ExitCode.FAILED)
+
+
+def _describe_verification(found: ChainReport, path: Path, expected: str | None) -> Iterator[str]:
+    if found.broken is not None:
+        yield f"{path} is BROKEN at record {found.broken}: {found.problem}."
+        yield f"Intact before it: {format_count(found.checked, 'record')}."
+        return
+    removed = f", after {format_count(found.removed, 'record')} that the retention has removed" if found.removed else ""
+    if found.has_expected:
+        yield f"{path} is intact: {format_count(found.checked, 'record')}{removed}."
+    else:
+        yield f"{path} is NOT the file that had a record with the hash {expected}."
+        yield "Its records match each other, but some were changed or removed, and all hashes computed again."
+    if found.checked:
+        yield f"Record {found.head.seq} is the last one. Its hash is {found.head.hash}"
+
+
+def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> None:
+    """Print the latest records, and then those that are appended, until Ctrl-C."""
+    show: Callable[[Sequence[ChainedRecord]], None] = _print_json if options.as_json else _print_rows
+    last = trail.find_last()
+    show(trail.read_latest(query, limit=options.limit or None, before=last + 1).rows[::-1])
+    try:
+        while True:
+            end = trail.find_last()
+            while rows := trail.read_after(query, last):
+                show(rows)
+                last = rows[-1].seq
+            last = max(last, end)  # records that do not match are not read again
+            sys.stdout.flush()
+            time.sleep(FOLLOW_INTERVAL)
+    except KeyboardInterrupt:
+        pass
+
+
+def _print_json(rows: Sequence[ChainedRecord]) -> None:
+    """Print each record in a line, its text exactly as it is hashed."""
+    for row in rows:
+        print(f'{{"seq":{row.seq},"hash":"{row.hash}","record":{row.text}}}')
+
+
+def _show_rows(rows: Sequence[ChainedRecord]) -> None:
+    styles = ["" if row[3] in {"ok", "started"} else "red" for row in map(_describe_row, rows)]
+    show_table(COLUMNS, [_describe_row(row) for row in rows], empty="No record matches.", styles=styles)
+
+
+def _print_rows(rows: Sequence[ChainedRecord]) -> None:
+    for row in rows:
+        print_lines("  ".join(filter(None, _describe_row(row))))
+
+
+def _describe_row(row: ChainedRecord) -> Sequence[str]:
+    try:
+        record = row.parse_record()
+    except (ValueError, AttributeError):
+        return (str(row.seq), "", "", "", "", "", "", "not a record: verify the file")
+    duration = record.get("duration_ms")
+    return (
+        str(row.seq),
+        str(record.get("time", ""))[:19].replace("T", " "),
+        str(record.get("name", record.get("kind", ""))),
+        str(record.get("outcome", "")),
+        f"{duration:.1f}" if isinstance(duration, int | float) else "",
+        str(record.get("principal", "")),
+        str(record.get("client", "")),
+        _describe_details(record),
+    )
+
+
+def _describe_details(record: dict[str, Any]) -> str:
+    """Describe the code of an error, the decisions of policies, and what a gap or an anchor says."""
+    if record.get("kind") == "gap":
+        return f"{record.get('lost')} records were lost: {record.get('reason')}"
+    if record.get("kind") == "anchor":
+        return f"the retention removed the records up to {record.get('through')}"
+    decisions = [
+        f"{each.get('decision')} by {each.get('policy')}{f' ({by})' if (by := each.get('by')) else ''}"
+        for each in record.get("decisions", ())
+        if isinstance(each, dict)
+    ]
+    return "; ".join(filter(None, (str(record.get("code", "")), *decisions)))

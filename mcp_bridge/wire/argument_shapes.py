@@ -1,0 +1,34 @@
+"""The shape of arguments: their types and sizes, without their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+MAX_DEPTH = 4
+MAX_KEYS = 64
+"""The most keys of an object that are described; the number of further ones is given."""
+MAX_KEY = 64
+"""The most characters of a key: clients choose the keys of objects whose schema allows others."""
+_NAMES = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return the type of a value, with the length of text and lists: `string[12]`, `array[3]`, `integer`.
+
+    An object becomes an object with the shapes of its values; below `depth` levels, its number of keys.
+    """
+    kind = type(value)
+    if (name := _NAMES.get(kind)) is not None:
+        return name
+    if isinstance(value, str):
+        return f"string[{len(value)}]"
+    if isinstance(value, Mapping):
+        if not depth:
+            return f"object[{len(value)}]"
+        shape = {str(key)[:MAX_KEY]: describe_shape(item, depth - 1) for key, item in islice(value.items(), MAX_KEYS)}
+        return shape | ({"...": f"{len(value) - MAX_KEYS} more"} if len(value) > MAX_KEYS else {})
+    if isinstance(value, list | tuple):
+        return f"array[{len(value)}]"
+    return kind.__name__

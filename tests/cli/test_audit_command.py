@@ -1,0 +1,138 @@
+"""`mcp-bridge audit` reads, filters, follows and verifies an audit trail."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge.audit.writer import AuditWriter
+from tests.kits.audit.audit_kit import write_settings
+from tests.kits.cli.cli_running import Inside
+
+CALL = {"time": "2026-11-26T10:00:00.000000Z", "kind": "tool", "name": "add", "outcome": "ok", "duration_ms": 1.25}
+DENIAL = {
+    **CALL,
+    "time": "2026-11-26T11:00:00.000000Z",
+    "name": "remove",
+    "principal": "ada",
+    "client": "inspector 1",
+    "outcome": "denied",
+    "code": "approval_declined",
+    "decisions": [{"policy": "approval", "decision": "denied", "by": "terminal"}],
+}
+GAP = {"time": "2026-11-26T12:00:00.000000Z", "kind": "gap", "lost": 3, "reason": "the disk is full"}
+
+
+@pytest.fixture
+def trail(tmp_path: Path) -> Path:
+    """A trail with three records."""
+    path = tmp_path / "trail.sqlite3"
+    for record in (CALL, DENIAL, GAP):
+        append(path, record)
+    return path
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    anyio.run(AuditWriter(path).append_record, record)
+
+
+def test_records_are_shown_as_a_table(inside: Inside, trail: Path) -> None:
+    header, call, denial, gap = inside("audit", trail).out.splitlines()
+    assert header.split()[:2] == ["number", "time"]
+    assert call.split() == ["1", "2026-11-26", "10:00:00", "add", "ok", "1.2"]
+    assert "ada" in denial
+    assert denial.endswith("inspector 1  approval_declined; denied by approval (terminal)")
+    assert gap.endswith("3 records were lost: the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--tool", "a*"], [1]),
+        (["--principal", "ada"], [2]),
+        (["--outcome", "denied"], [2]),
+        (["--since", "2026-11-26T10:30:00+00:00"], [2, 3]),
+        (["--until", "2026-11-26T11:30:00+00:00", "--since", "2026-11-26T12:30:00+02:00"], [2]),
+        (["--since", "2h", "--limit", "0"], []),
+        (["--text", "INSPECTOR"], [2]),
+        (["--limit", "2"], [2, 3]),
+        (["--limit", "0"], [1, 2, 3]),
+    ],
+)
+def test_options_select_records(inside: Inside, trail: Path, options: list[str], expected: list[int]) -> None:
+    done = inside("audit", trail, "--json", *options)
+    assert [json.loads(line)["seq"] for line in done.out.splitlines()] == expected
+
+
+def test_json_has_each_record_as_it_is_hashed(inside: Inside, trail: Path) -> None:
+    previous = "0" * 64
+    for line in inside("audit", trail, "--json").out.splitlines():
+        text = line.partition(',"record":')[2][:-1]
+        previous = hashlib.sha256((previous + text).encode()).hexdigest()
+        assert json.loads(line)["hash"] == previous
+
+
+def test_a_settings_file_names_its_trail(inside: Inside, trail: Path) -> None:
+    settings = write_settings(trail.parent)
+    assert inside("audit", settings, "--verify").out.startswith(f"{trail} is intact: 3 records.")
+    settings.write_text("sources: []", encoding="utf-8")
+    done = inside("audit", settings)
+    assert (done.code, "have no audit trail" in done.err) == (2, True)
+
+
+def test_verification_exits_with_1_and_names_the_broken_record(inside: Inside, trail: Path) -> None:
+    done = inside("audit", trail, "--verify")
+    assert done.code == 0
+    head = done.out.split()[-1]
+    assert inside("audit", trail, "--contains", head[:12]).code == 0
+    unknown = inside("audit", trail, "--contains", "f" * 64)
+    assert (unknown.code, "is NOT the file that had" in unknown.out) == (1, True)
+    with closing(sqlite3.connect(trail, isolation_level=None)) as database:
+        database.execute("DROP TRIGGER records_do_not_change")
+        database.execute("UPDATE records SET record = replace(record, 'denied', 'ok') WHERE seq = 2")
+    broken = inside("audit", trail, "--verify")
+    assert broken.code == 1
+    assert "BROKEN at record 2" in broken.out
+    report = json.loads(inside("audit", trail, "--verify", "--json").out)
+    assert (report["is_intact"], report["broken"], report["checked"]) == (False, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--since", "yesterday"], "--since: 'yesterday' is not a time"),
+        (["--outcome", "fine"], "--outcome: unknown outcome 'fine'"),
+    ],
+)
+def test_unknown_values_are_errors(inside: Inside, trail: Path, options: list[str], problem: str) -> None:
+    done = inside("audit", trail, *options)
+    assert (done.code, problem in done.err) == (2, True)
+
+
+def test_a_file_that_is_no_trail_is_an_error(inside: Inside, tmp_path: Path) -> None:
+    assert "there is no audit trail at" in inside("audit", tmp_path / "none").err
+    (tmp_path / "text").write_text("hello", encoding="utf-8")
+    done = inside("audit", tmp_path / "text")
+    assert (done.code, "is not an audit trail" in done.err) == (2, True)
+
+
+def test_follow_shows_what_is_appended_until_ctrl_c(trail: Path) -> None:
+    command = [sys.executable, "-m", "mcp_bridge", "audit", str(trail), "--follow", "-n", "1", "--tool", "*"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("2  2026-11-26 11:00:00  remove")
+        append(trail, GAP)
+        append(trail, {**CALL, "name": "last"})
+        assert process.stdout.readline().startswith("5  2026-11-26 10:00:00  last")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert "Traceback" not in process.stderr.read()

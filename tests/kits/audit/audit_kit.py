@@ -1,0 +1,131 @@
+"""Servers with an audit trail, and what the trail has afterwards, read with the sqlite3 module alone."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.settings import load
+from tests.kits.cli.cli_running import META
+
+TOOLS = Path(__file__).with_name("audited_tools.py")
+
+
+def write_settings(folder: Path, *policies: str, name: str = "bridge.yaml", **audit: Any) -> Path:
+    """Settings with the audit trail `trail.sqlite3`. `policies` are further ones, in YAML."""
+    lines = [f"- audit: {json.dumps({'path': 'trail.sqlite3', **audit})}", *(f"- {policy}" for policy in policies)]
+    path = folder / name
+    path.write_text(f"sources: [{{type: python, path: {TOOLS}}}]\npolicy:\n" + "\n".join(lines), encoding="utf-8")
+    return path
+
+
+def build(folder: Path, *policies: str, **audit: Any) -> Bridge:
+    """The bridge of such settings."""
+    return build_from_settings(load(write_settings(folder, *policies, **audit), {}))
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """All records, in order, of a chain that is checked on the way."""
+    previous, records = "0" * 64, []
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for text, own in database.execute("SELECT record, hash FROM records ORDER BY seq"):
+            if not records and json.loads(text).get("kind") != "anchor" and own != _hash(previous, text):
+                previous = ""  # it begins with a record whose predecessors were removed
+            assert previous == "" or own == _hash(previous, text)
+            previous = own
+            records.append(json.loads(text))
+    return records
+
+
+def wait_for_record(path: Path, **members: Any) -> dict[str, Any]:
+    """The first record with these members, once there is one."""
+    while True:
+        with contextlib.suppress(sqlite3.OperationalError):  # the file has no tables yet
+            for record in read_records(path):
+                if members.items() <= record.items():
+                    return record
+        time.sleep(0.01)
+
+
+def _hash(previous: str, text: str) -> str:
+    return hashlib.sha256((previous + text).encode()).hexdigest()
+
+
+class AuditedServer:
+    """A server process on stdio, and a client that sends calls without waiting for their results."""
+
+    def __init__(self, settings: Path) -> None:
+        command = [sys.executable, "-m", "mcp_bridge", "serve", str(settings)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, text=True, bufsize=1, **pipes)
+        self._errors: list[str] = []
+        threading.Thread(target=self._read_errors, daemon=True).start()
+
+    def send_calls(self, ids: Sequence[str], tool: str = "add", **arguments: Any) -> None:
+        """Send calls; they are dropped once the server is dead."""
+        given = {"a": 1, "b": 2} if tool == "add" else arguments
+        params = {"name": tool, "arguments": given, "_meta": META}
+        with contextlib.suppress(BrokenPipeError):
+            for each in ids:
+                message = {"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": params}
+                self.process.stdin.write(f"{json.dumps(message)}\n")
+            self.process.stdin.flush()
+
+    def read_responses(self) -> Iterator[dict[str, Any]]:
+        """The responses, as they arrive, until the server ends."""
+        for line in self.process.stdout:
+            with contextlib.suppress(ValueError):  # the last line of a killed server
+                yield json.loads(line)
+
+    def call(self, number: str, tool: str = "add", **arguments: Any) -> dict[str, Any]:
+        """The result of one call."""
+        self.send_calls([number], tool, **arguments)
+        return next(each for each in self.read_responses() if each.get("id") == number)["result"]
+
+    def kill(self, trail: Path) -> None:
+        """Kill the process that has the tools. `process` is its supervisor."""
+        os.kill(self.find_pid(trail), signal.SIGKILL)
+        self.process.wait(60)
+
+    def find_pid(self, trail: Path) -> int:
+        """The process that has written the last record."""
+        return next(record["pid"] for record in reversed(read_records(trail)) if "pid" in record)
+
+    def end(self) -> str:
+        """End the server as its client does, and return what it logged."""
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+        return "".join(self._errors)
+
+    def _read_errors(self) -> None:
+        self._errors += self.process.stderr
+        self.process.stderr.close()
+
+
+@contextlib.contextmanager
+def audited_server(settings: Path) -> Iterator[AuditedServer]:
+    """A server that has ended after the block."""
+    server = AuditedServer(settings)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+        for stream in (server.process.stdin, server.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()

@@ -1,0 +1,74 @@
+"""Kills servers under load, and finds out whether the audit trail has every call whose client got a response.
+
+python -m tests.kits.audit.killed_servers [ROUNDS] [SYNCHRONOUS]
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from mcp_bridge.audit.reader import open_trail
+from tests.kits.audit.audit_kit import AuditedServer, audited_server, read_records, write_settings
+
+MOST_CALLS = 5000
+"""Calls that are sent to each server. It is killed before it has responded to all of them."""
+
+
+def kill_servers(
+    folder: Path, rounds: int, *, chance: random.Random, most: int = 3000, synchronous: str = "normal"
+) -> tuple[int, int]:
+    """Kill so many servers that write to one trail, each after at most `most` responses.
+
+    Return the numbers of responses and of records.
+
+    Raises AssertionError if a call with a response has no record, or the chain is broken.
+    """
+    settings, acknowledged = write_settings(folder, synchronous=synchronous), set()
+    trail = folder / "trail.sqlite3"
+    for number in range(rounds):
+        with audited_server(settings) as server:
+            acknowledged |= _kill_under_load(server, trail, number, chance.randint(1, most))
+    with open_trail(trail) as reader:
+        found = reader.verify()
+    assert found.is_intact, found
+    recorded = {record["call"] for record in read_records(trail)}
+    assert acknowledged - recorded == set()
+    return len(acknowledged), len(recorded)
+
+
+def _kill_under_load(server: AuditedServer, trail: Path, number: int, after: int) -> set[str]:
+    """Kill the server after so many responses, and return the ids of all that it has sent."""
+    server.call(f"{number}-first")
+    pid = server.find_pid(trail)
+    ids = [f"{number}-{call}" for call in range(MOST_CALLS)]
+    sending = threading.Thread(target=server.send_calls, args=(ids,))
+    sending.start()
+    seen = set()
+    for response in server.read_responses():
+        assert "result" in response, response  # also those of calls that the server is too busy for
+        seen.add(response["id"])
+        if len(seen) == after:
+            os.kill(pid, signal.SIGKILL)
+    sending.join()
+    return seen
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    synchronous = sys.argv[2] if len(sys.argv) > 2 else "normal"
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        responses, records = kill_servers(Path(folder), rounds, chance=random.Random(), synchronous=synchronous)
+    seconds = time.monotonic() - started
+    print(f"{rounds} servers killed in {seconds:.0f} s: {responses} responses, {records} records, none missing")
+
+
+if __name__ == "__main__":
+    main()
