@@ -1,0 +1,70 @@
+/** The connection to the events of the server, which is opened again whenever it breaks. */
+import { signal } from "@preact/signals";
+import { readEvents, requestJson, send, tokenProblem } from "./api.js";
+import { applyEvent, applyState, loadTools } from "./store.js";
+
+const FIRST_WAIT = 500; // ms, doubled up to LONGEST_WAIT
+const LONGEST_WAIT = 5_000;
+const REREAD_AFTER = 300; // ms: many events cause one reading of the state
+
+/** "connecting" at first, then "open" or "lost". */
+export const connection = signal("connecting");
+
+let lastId = null;
+let rereading = null;
+
+/** Follow the events until the page is closed. Waits while the token is not valid. */
+export async function followEvents() {
+  let wait = FIRST_WAIT;
+  for (;;) {
+    try {
+      await readOnce(() => (wait = FIRST_WAIT));
+    } catch (error) {
+      if (error.status === 401) await waitForToken();
+    }
+    if (connection.value === "open" || wait > FIRST_WAIT) connection.value = "lost";
+    await waitOrOnline(wait);
+    wait = Math.min(wait * 2, LONGEST_WAIT);
+  }
+}
+
+async function readOnce(onOpen) {
+  const headers = { Accept: "text/event-stream", ...(lastId === null ? {} : { "Last-Event-ID": lastId }) };
+  const response = await send("page/events", { headers });
+  if (!response.ok) throw new Error(`status ${response.status}`);
+  // The stream is open before the state is read, and its events are read afterwards, so none is missed.
+  await Promise.all([readState(), loadTools()]);
+  connection.value = "open";
+  onOpen();
+  for await (const { id, event, data } of readEvents(response)) {
+    if (id !== null) lastId = id;
+    if (applyEvent(event, JSON.parse(data))) rereading ??= setTimeout(rereadState, REREAD_AFTER);
+  }
+}
+
+export async function readState() {
+  applyState(await requestJson("page/state"));
+}
+
+async function rereadState() {
+  try {
+    await readState();
+  } catch {
+    // The stream breaks too, and its next connection reads the state.
+  } finally {
+    rereading = null;
+  }
+}
+
+function waitForToken() {
+  return new Promise((resolve) => {
+    const stop = tokenProblem.subscribe((problem) => problem || setTimeout(() => (stop(), resolve())));
+  });
+}
+
+function waitOrOnline(time) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, time);
+    addEventListener("online", resolve, { once: true });
+  });
+}
