@@ -2,11 +2,11 @@
 import { computed } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { calls, latency } from "./store.js";
-import { Empty } from "./parts.jsx";
+import { Empty, useWidth } from "./parts.jsx";
 import { formatCount, formatDuration, formatTime, getPercentile } from "./format.js";
 
 const MAX_POINTS = 400;
-const WIDTH = 720;
+const MAX_WIDTH = 860;
 const HEIGHT = 220;
 const LEFT = 64;
 const BOTTOM = 24;
@@ -72,30 +72,32 @@ function Figures({ measured: { count, errors, p50, p95 } }) {
 /** A point per call. Drawn as SVG, so that it follows the colours of the page. */
 function Chart({ measured: { points, count, p50, p95 }, tool }) {
   const [pointed, setPointed] = useState(null);
+  const [figure, available] = useWidth();
+  const width = Math.min(available || MAX_WIDTH, MAX_WIDTH);
   const start = points[0].time;
   const span = Math.max(points.at(-1).time - start, 1);
   const ticks = listTicks(Math.max(...points.map(({ ms }) => ms), 0.1));
   const top = ticks.at(-1);
-  const toX = (time) => LEFT + ((time - start) / span) * (WIDTH - LEFT - 10);
+  const toX = (time) => LEFT + ((time - start) / span) * (width - LEFT - 10);
   const toY = (ms) => HEIGHT - BOTTOM - (ms / top) * (HEIGHT - BOTTOM - TOP);
   const point = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * WIDTH;
+    const x = event.clientX - box.left;
     setPointed(points.reduce((best, each) => (Math.abs(toX(each.time) - x) < Math.abs(toX(best.time) - x) ? each : best)));
   };
   const label = `Durations of ${formatCount(count, "call")} of ${tool}: median ${formatDuration(p50)}, 95th percentile ${formatDuration(p95)}`;
   return (
-    <figure class="chart">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label} onPointerMove={point} onPointerLeave={() => setPointed(null)}>
+    <figure class="chart" ref={figure}>
+      <svg width={width} height={HEIGHT} role="img" aria-label={label} onPointerMove={point} onPointerLeave={() => setPointed(null)}>
         {ticks.map((ms) => (
           <g key={ms}>
-            <line class="chart-grid" x1={LEFT} x2={WIDTH} y1={toY(ms)} y2={toY(ms)} />
+            <line class="chart-grid" x1={LEFT} x2={width} y1={toY(ms)} y2={toY(ms)} />
             <text class="chart-text" x={LEFT - 8} y={toY(ms) + 4} text-anchor="end">{ms === 0 ? "0" : formatDuration(ms)}</text>
           </g>
         ))}
         <text class="chart-text" x={LEFT} y={HEIGHT - 6}>{formatTime(start)}</text>
-        <text class="chart-text" x={WIDTH - 4} y={HEIGHT - 6} text-anchor="end">{formatTime(points.at(-1).time)}</text>
-        <line class="chart-p95" x1={LEFT} x2={WIDTH} y1={toY(p95)} y2={toY(p95)} />
+        <text class="chart-text" x={width - 4} y={HEIGHT - 6} text-anchor="end">{formatTime(points.at(-1).time)}</text>
+        <line class="chart-p95" x1={LEFT} x2={width} y1={toY(p95)} y2={toY(p95)} />
         {points.map(({ time, ms, state }, index) => <circle key={index} class={`chart-point state-${state}`} cx={toX(time)} cy={toY(ms)} r="2.5" />)}
         {pointed && <circle class="chart-pointed" cx={toX(pointed.time)} cy={toY(pointed.ms)} r="5" />}
       </svg>

@@ -121,12 +121,24 @@ export function ActionButton({ action, children, ...attributes }) {
 export function Table({ label, columns, rows, getKey }) {
   return (
     <div class="table-frame" tabindex="0" role="region" aria-label={label}>
-      <table class="table">
-        <thead><tr>{columns.map(([title, , style]) => <th key={title} scope="col" class={style}>{title}</th>)}</tr></thead>
+      <table class="table stacks">
+        <thead><tr>{columns.map(([title, , style]) => <th key={title} scope="col" class={style?.includes("number") ? "number" : ""}>{title}</th>)}</tr></thead>
         <tbody>{rows.map((row, index) => <tr key={getKey?.(row) ?? index}>{columns.map(([title, render, style]) => <td key={title} class={style} data-title={title}>{render(row)}</td>)}</tr>)}</tbody>
       </table>
     </div>
   );
+}
+
+/** Return a ref and the width of its element in px, 0 before it is rendered. */
+export function useWidth() {
+  const ref = useRef(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
+    observer.observe(ref.current);
+    return () => observer.disconnect();
+  }, []);
+  return [ref, width];
 }
 
 /** Render again every `interval` ms, for durations that grow. */

@@ -69,8 +69,9 @@ export function createValue(given, root, isRequired = true, depth = 0) {
   if ("default" in schema) return schema.default ?? undefined; // null is what the server uses anyway
   if (!isRequired || depth > MAX_DEPTH) return undefined;
   const { alternatives, isNullable } = listAlternatives(schema, root);
-  if (isNullable || alternatives.length !== 1) return undefined;
-  const [only] = alternatives;
+  if (isNullable || !alternatives.length) return undefined;
+  const [only, ...others] = alternatives;
+  if (others.length && getKind(only) !== "object") return undefined; // the user chooses first
   const kind = getKind(only);
   if (kind === "const") return only.const;
   if (kind === "boolean") return false;
@@ -112,9 +113,18 @@ export function describeType(given, root, depth = 0) {
     if (kind === "const") return JSON.stringify(part.const);
     if (kind === "enum") return part.enum.length > 5 ? "enum" : part.enum.map((value) => JSON.stringify(value)).join(" | ");
     if (kind === "array" && part.items && depth < 3) return wrap(describeType(part.items, root, depth + 1));
+    if (kind === "object" && !part.properties && isObject(part.additionalProperties) && depth < 3) return `object of ${describeType(part.additionalProperties, root, depth + 1)}`;
     return part.format ? `${kind} (${part.format})` : kind;
   });
   return [...new Set([...names, ...(isNullable ? ["null"] : [])])].join(" | ");
+}
+
+/** Return a name for one of several alternatives: its title, its constant property, or its type. */
+export function describeAlternative(schema, index, alternatives, root) {
+  const constant = Object.entries(schema.properties ?? {}).find(([, property]) => "const" in Object(property));
+  const name = schema.title ?? (constant ? `${constant[0]}: ${constant[1].const}` : describeType(schema, root));
+  const isUnique = alternatives.every((other) => other === schema || other.title || describeType(other, root) !== name);
+  return isUnique ? name : `${name} ${index + 1}`;
 }
 
 function wrap(type) {

@@ -1,7 +1,7 @@
 /** A form made from a JSON Schema. Every value can be sent: the server alone validates, and its problems are shown here. */
 import { createContext } from "preact";
 import { useContext, useEffect, useId, useState } from "preact/hooks";
-import { createValue, describeType, getKind, isObject, isOfKind, listAlternatives, resolveSchema } from "./schema.js";
+import { createValue, describeAlternative, describeType, getKind, isObject, isOfKind, listAlternatives, resolveSchema } from "./schema.js";
 
 const Form = createContext({ root: {}, problems: [], prefix: "" });
 const DATE_TYPES = { date: "date", time: "time" };
@@ -30,8 +30,9 @@ export function findField(container, path) {
 
 function Properties({ schema, value, onChange, path }) {
   const properties = Object.entries(schema.properties ?? {});
-  const current = isObject(value) ? value : {};
-  const change = (name, next) => onChange(withProperty(current, name, next));
+  const { root } = useContext(Form);
+  const current = isObject(value) ? value : createValue(schema, root) ?? {};
+  const change = (name, next) => onChange(sortProperties(withProperty(current, name, next), schema));
   const isOpen = schema.additionalProperties !== undefined && schema.additionalProperties !== false;
   if (!properties.length && !isOpen) return <p class="muted">This takes no arguments.</p>;
   return (
@@ -75,6 +76,12 @@ function withProperty(value, name, next) {
   return name in value ? { ...value, [name]: next } : { ...rest, [name]: next };
 }
 
+/** Put the properties in the order of the schema, so that the JSON reads like the form. */
+function sortProperties(value, schema) {
+  const order = Object.keys(schema.properties ?? {}).filter((name) => name in value);
+  return { ...Object.fromEntries(order.map((name) => [name, value[name]])), ...value };
+}
+
 function Field({ schema: given, value, onChange, path, name, isRequired = false }) {
   const { root, problems, prefix } = useContext(Form);
   const schema = resolveSchema(given, root);
@@ -105,25 +112,33 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
         <Label class="field-label" id={`${id}-label`} {...(isGroup ? {} : { for: id })}>
           {label}{isRequired && <span class="required" title="required"> *<span class="sr-only"> (required)</span></span>}
         </Label>
-        <code class="type">{describeType(given, root)}</code>
-        {alternatives.length > 1 && (
+        {alternatives.length > 1 ? (
           <select aria-label={`Type of ${label}`} value={index} onChange={choose}>
-            {alternatives.map((part, number) => <option key={number} value={number}>{part.title ?? describeType(part, root)}</option>)}
+            {alternatives.map((part, number) => <option key={number} value={number}>{describeAlternative(part, number, alternatives, root)}</option>)}
           </select>
+        ) : (
+          <code class="type">{describeType(given, root)}</code>
+        )}
+        {isGroup && !isRequired && (
+          <button type="button" class="link push" aria-label={`${value === undefined ? "Set" : "Leave out"} ${label}`} onClick={() => onChange(value === undefined ? createPresent(current, root, kind) : undefined)}>{value === undefined ? "Set" : "Leave out"}</button>
         )}
         {isNullable && (
           <label class="check small"><input type="checkbox" checked={value === null} onChange={(event) => onChange(event.target.checked ? null : undefined)} /> null</label>
         )}
       </div>
       {description && <div class="field-text" id={`${id}-text`}>{description}</div>}
-      {value !== null && <Control schema={current} kind={kind} value={value} onChange={onChange} path={path} label={label} isRequired={isRequired} control={control} />}
+      {value !== null && (!isGroup || isRequired || value !== undefined) && <Control schema={current} kind={kind} value={value} onChange={onChange} path={path} label={label} isRequired={isRequired} control={control} />}
       {own.length > 0 && <div class="problem" id={`${id}-problem`}>{own.map(({ text }) => text).join("; ")}</div>}
     </Wrapper>
   );
 }
 
+function createPresent(schema, root, kind) {
+  const { default: _, ...rest } = schema;
+  return createValue(rest, root) ?? (kind === "array" ? [] : {});
+}
+
 function Control({ schema, kind, value, onChange, path, label, isRequired, control }) {
-  const { root } = useContext(Form);
   switch (kind) {
     case "const":
       return <ConstantInput schema={schema} value={value} onChange={onChange} isRequired={isRequired} control={control} />;
@@ -137,31 +152,20 @@ function Control({ schema, kind, value, onChange, path, label, isRequired, contr
     case "string":
       return <TextInput schema={schema} value={value} onChange={onChange} control={control} />;
     case "array":
+      return <ArrayInput schema={schema} value={value} onChange={onChange} path={path} label={label} />;
     case "object":
-      if (value === undefined && !isRequired) {
-        return <button type="button" class="quiet" aria-label={`Set ${label}`} onClick={() => onChange(createValue({ ...schema, default: undefined }, root) ?? (kind === "array" ? [] : {}))}>Set</button>;
-      }
-      return (
-        <>
-          {kind === "array" ? (
-            <ArrayInput schema={schema} value={value} onChange={onChange} path={path} label={label} />
-          ) : schema.properties || isObject(schema.additionalProperties) ? (
-            <Properties schema={schema} value={value} onChange={onChange} path={path} />
-          ) : (
-            <JsonInput value={value} onChange={onChange} control={{ "aria-label": label }} />
-          )}
-          {!isRequired && <button type="button" class="quiet" aria-label={`Leave out ${label}`} onClick={() => onChange(undefined)}>Leave out</button>}
-        </>
-      );
+      if (!schema.properties && !isObject(schema.additionalProperties)) return <JsonInput value={value} onChange={onChange} control={{ "aria-label": label }} />;
+      return <Properties schema={schema} value={value} onChange={onChange} path={path} />;
     default:
       return <JsonInput value={value} onChange={onChange} control={control} />;
   }
 }
 
 function ConstantInput({ schema, value, onChange, isRequired, control }) {
+  if (isRequired && value !== undefined) return <output {...control}><code>{JSON.stringify(value)}</code></output>;
   return (
     <label class="check">
-      <input {...control} type="checkbox" checked={value !== undefined} disabled={isRequired && value !== undefined} onChange={(event) => onChange(event.target.checked ? schema.const : undefined)} />
+      <input {...control} type="checkbox" checked={value !== undefined} onChange={(event) => onChange(event.target.checked ? schema.const : undefined)} />
       <code>{JSON.stringify(schema.const)}</code>
     </label>
   );
@@ -211,6 +215,7 @@ function TextInput({ schema, value, onChange, control }) {
   if (schema.format in DATE_TYPES) return <input {...control} type={DATE_TYPES[schema.format]} step="1" value={text} onInput={change} />;
   const isSecret = schema.format === "password" || schema.writeOnly;
   if (isSecret) return <input {...control} type="password" autocomplete="off" value={text} onInput={change} />;
+  if (schema.format) return <input {...control} autocomplete="off" spellcheck={false} value={text} onInput={change} />;
   return <textarea {...control} class="text" rows="1" spellcheck={false} placeholder={schema.examples?.[0]} value={text} onInput={change} />;
 }
 

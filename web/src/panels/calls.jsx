@@ -122,7 +122,7 @@ function CallRow({ call, index, isSelected, isTabStop, onFocus }) {
       <td class="mono muted col-time">{formatTime(call.started)}</td>
       <td class="mono clip">{call.tool}</td>
       <td class="clip col-client">{call.client ?? call.principal ?? ""}</td>
-      <td class="col-state">{call.state === "running" && call.progress ? <Progress progress={call.progress} label={`Progress of ${call.tool}`} /> : <State state={call.state} />}</td>
+      <td class="col-state">{call.state === "running" && call.progress ? <Progress progress={{ ...call.progress, message: "" }} label={`Progress of ${call.tool}`} /> : <State state={call.state} />}</td>
       <td class="mono number col-duration">{formatDuration(call.duration_ms)}</td>
     </tr>
   );
@@ -186,7 +186,7 @@ function Call({ call }) {
         <Fact title="Id"><code>{call.id}</code></Fact>
       </dl>
       {call.state === "running" && <Progress progress={call.progress} label={`Progress of ${call.tool}`} />}
-      <div class="row spread"><h3>Arguments</h3><CopyButton text={JSON.stringify(call.arguments, null, 2) ?? ""} /></div>
+      <div class="row spread above"><h3>Arguments</h3><CopyButton text={JSON.stringify(call.arguments, null, 2) ?? ""} /></div>
       <Code value={call.arguments ?? {}} label="Arguments" />
       {call.result !== null && call.result !== undefined && <h3>Result</h3>}
       {call.result !== null && call.result !== undefined && (typeof call.result === "string" ? <Code text={call.result} label="Result" /> : <Code value={call.result} label="Result" />)}

@@ -102,7 +102,7 @@ function Schemas({ tool }) {
 function SchemaTree({ schema, root, depth = 0 }) {
   const part = findObject(schema, root);
   const properties = Object.entries(part?.properties ?? {});
-  if (!properties.length) return depth ? null : <p class="muted">{part ? "No properties." : describeType(schema, root)}</p>;
+  if (!properties.length) return depth ? null : <p><code class="type">{describeType(schema, root)}</code></p>;
   return (
     <dl class="schema">
       {properties.map(([name, property]) => {
