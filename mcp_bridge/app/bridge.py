@@ -115,6 +115,11 @@ class Bridge:
         """The sources that fill the registry."""
         return [attached.source for attached in self._sources]
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values that are redacted."""
+        return frozenset(self._secrets)
+
     @cached_property
     def endpoint(self) -> Endpoint:
         """The MCP server, created on first use, because some commands need none."""

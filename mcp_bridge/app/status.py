@@ -44,8 +44,12 @@ class BridgeStatus:
         """The state of each source, by name."""
         return {source.name: self._find_state(source) for source in self._sources}
 
+    def describe_sources(self) -> list[dict[str, Any]]:
+        """Return the name, state, counts and problems of each source."""
+        return [self._describe_source(source) for source in self._sources]
+
     def _read_status(self, _: Any) -> dict[str, Any]:
-        return {"sources": [self._describe_source(source) for source in self._sources]}
+        return {"sources": self.describe_sources()}
 
     def _describe_source(self, source: ToolSource) -> dict[str, Any]:
         row: dict[str, Any] = {"name": source.name, "state": self._find_state(source)}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
 
 import anyio
 
-from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.clients import suggest_clients
 from mcp_bridge.cli.exits import ExitCode
@@ -19,11 +17,9 @@ from mcp_bridge.cli.target import check_file, find_file, load_target, run_until_
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.linting import LintFinding, lint
 from mcp_bridge.dialects.profile import Profile
-from mcp_bridge.dialects.rewriting import rewrite_tool
+from mcp_bridge.dialects.rewriting import render_tools
 from mcp_bridge.dialects.table import PROFILES
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
-from mcp_bridge.wire.protocol_versions import HANDSHAKE
-from mcp_bridge.wire.tools import to_wire
 
 ALL_CLIENTS = "all"
 _NAME_LIMIT = 200
@@ -40,7 +36,7 @@ def lint_tools(options: LintOptions) -> None:
     with reserve_stdio():  # stdout is for the result alone
         bridge = load_target(options.file).bridge
         anyio.run(run_until_started, bridge)
-    tools = _list_wire_tools(bridge)
+    tools = render_tools(bridge.registry.list(), bridge.dialect)
     listing = bridge.identity.listing
     count = len(listing.select_listed(bridge.registry.list_names())) + len(listing.built_in)
     server = options.server_name or check_file(find_file(options.file)).name
@@ -62,14 +58,6 @@ def lint_tools(options: LintOptions) -> None:
         shown = [finding for finding in findings if options.client or finding.level != "note"]
         _print_findings(shown, problems, summary)
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
-
-
-def _list_wire_tools(bridge: Bridge) -> list[dict[str, Any]]:
-    wire = [to_wire(entry.to_tool_definition()) for entry in bridge.registry.list()]
-    return [
-        (rewrite_tool(tool, bridge.dialect) if bridge.dialect.is_active else tool).render_listing(HANDSHAKE)
-        for tool in wire
-    ]
 
 
 def _choose_profiles(client: str) -> Sequence[Profile]:

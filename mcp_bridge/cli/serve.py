@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mcp_bridge.settings import Settings
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.sessions import SessionOptions
+    from mcp_bridge.web.page import WebPage
 
 SETTINGS_ADDRESS = "settings"
 """The value of `--http` that selects the address in the settings."""
@@ -100,13 +102,22 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
         host, hosts=settings.allowed_hosts, origins=settings.allowed_origins, authenticator=authenticator
     )
     background = [reloader.run] if reloader is not None else []
-    timeouts = ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout)
-    sessions = _build_session_options(target.settings)
-    return (
-        host,
-        port,
-        HttpOptions(access=access, body=settings.body, sessions=sessions, timeouts=timeouts, background=background),
+    http_options = HttpOptions(
+        access=access,
+        body=settings.body,
+        sessions=_build_session_options(target.settings),
+        timeouts=ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout),
+        background=background,
+        page=_build_page(target, settings.page.operators) if settings.page is not None else None,
     )
+    return host, port, http_options
+
+
+def _build_page(target: BridgeTarget, operators: Sequence[str] = ()) -> WebPage:
+    from mcp_bridge.app.page import build_page
+
+    origins = target.settings.http.allowed_origins if target.settings is not None else ()
+    return build_page(target.bridge, target.settings, origins=origins, operators=operators)
 
 
 def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:

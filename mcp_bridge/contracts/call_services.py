@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ToolError
 from mcp_bridge.contracts.log_levels import Level
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.session_state import StateValues
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 
 if TYPE_CHECKING:
+    from mcp_bridge.contracts.caller import Caller
     from mcp_bridge.contracts.content import EmbeddedResource
 
 
@@ -18,6 +20,7 @@ class CallServices:
     """The part of `CallContext` that builds on its other methods."""
 
     __slots__ = ()
+    caller: Caller | None
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send the client a log message."""
@@ -37,12 +40,26 @@ class CallServices:
         raise NotImplementedError
 
     @property
+    def client_info(self) -> ClientInfo:
+        """What the client has declared about itself; empty if the call has no client."""
+        return ClientInfo()
+
+    @property
     def idempotency_key(self) -> str | None:
         """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
 
         A task in Redis runs again if the process that runs it ends.
         """
         return None
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
+        return self.caller.list() if self.caller is not None else ()
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify subscribed clients that a resource has changed. May be called from any thread."""
+        if self.caller is not None:
+            self.caller.resource_updated(uri)
 
     async def debug(self, message: str, data: Any = None) -> None:
         """Send the client a log message of the level `debug`; `data` is any JSON value to show with it."""

@@ -17,6 +17,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 if TYPE_CHECKING:  # questions are imported when the first one is asked, content for the first call
     from mcp_bridge.contracts.content import InjectedText
     from mcp_bridge.contracts.handlers import NeedsInput
+    from mcp_bridge.contracts.observation import ClientInfo, ObservedCall
     from mcp_bridge.contracts.question import Answer, PendingAnswer, Question, Root, Sampled
 
 NO_FALLBACK: Any = object()
@@ -51,13 +52,14 @@ class CallContext(CallServices):
             changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
+        observation: The call as its observer sees it; None without one. Set by the pipeline.
     """
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
         "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
-        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
-        "started", "state",
+        "message_size", "meta", "needs", "observation", "pipeline", "principal", "protocol_version", "request_id",
+        "session", "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -92,9 +94,8 @@ class CallContext(CallServices):
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
         self._call_id = request_id  # which does not change with the requests of a suspended call
-        self._asked = 0
-        self._calls = 0
-        self._ids = 0
+        self.observation: ObservedCall | None = None
+        self._asked = self._calls = self._ids = 0
         self._paused: Sequence[Hold] = ()
         self._session_state: StateValues | None = None
         self._lifespan: Any = None
@@ -136,6 +137,8 @@ class CallContext(CallServices):
             total: The value of `progress` at completion, if known.
             message: What the call is doing, for the user.
         """
+        if self.observation is not None:
+            self.observation.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send the client a log message, if the client requested messages of this level.
@@ -232,10 +235,6 @@ class CallContext(CallServices):
     async def close_stream(self) -> None:
         """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
 
-    def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
-        return self.caller.list() if self.caller is not None else ()
-
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
         """Call another published tool through the same pipeline.
 
@@ -317,11 +316,6 @@ class CallContext(CallServices):
                     if hold in self.holds:  # a thread may still ask after its call has ended
                         hold.resume()
 
-    def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed. May be called from any thread."""
-        if self.caller is not None:
-            self.caller.resource_updated(uri)
-
     async def _ask_one(self, question: Question, key: str | None, fallback: Any) -> Any:
         name = key or ""
         try:
@@ -359,12 +353,17 @@ class NestedContext(CallContext):
         return self._outer.capabilities
 
     @property
+    def client_info(self) -> ClientInfo:
+        return self._outer.client_info
+
+    @property
     def deadline(self) -> float | None:
         """The nearest deadline of this call and its outer calls."""
         nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        await super().progress(progress, total, message)
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:

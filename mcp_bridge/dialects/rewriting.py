@@ -5,18 +5,28 @@ The tool's own schema validates its calls. It is not repeated in the list, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.argument_repair import ArgumentRepair
 from mcp_bridge.dialects.dialect import SchemaDialect
 from mcp_bridge.dialects.flattening import flatten_root
 from mcp_bridge.dialects.inlining import inline_references
 from mcp_bridge.schema.keywords import map_subschemas
-from mcp_bridge.wire.tools import WireTool
+from mcp_bridge.wire.protocol_versions import HANDSHAKE
+from mcp_bridge.wire.tools import WireTool, to_wire
 
 CONDITIONS_NOTE = "The server checks more conditions on these arguments than the schema shows."
+
+
+def render_tools(entries: Iterable[ToolEntry], dialect: SchemaDialect) -> list[dict[str, Any]]:
+    """Return tools as a handshake client lists them, for the linter."""
+    tools = [to_wire(entry.to_tool_definition()) for entry in entries]
+    if dialect.is_active:
+        tools = [rewrite_tool(tool, dialect) for tool in tools]
+    return [tool.render_listing(HANDSHAKE) for tool in tools]
 
 
 def rewrite_tool(tool: WireTool, dialect: SchemaDialect, *, may_have_injections: bool = False) -> WireTool:

@@ -50,14 +50,21 @@ def _describe_client(client: str | None) -> str:
 
 
 def _render_arguments(call: ToolCall, redactor: Redactor) -> str:
-    """Return the arguments as JSON, without known secrets and without what a name such as `password` marks as one."""
+    """Return the arguments as JSON without secrets."""
     try:
         arguments = to_plain(call.arguments)
-        known = Redactor(find_secret_values(arguments))
-        text = to_text(redactor.redact_value(known.redact_value(_mask_secrets(arguments))))
+        text = to_text(redact_values(arguments, Redactor(find_secret_values(arguments)), redactor))
     except (TypeError, ValueError, RecursionError) as error:  # a caller in process can pass anything
         return f"that are not JSON ({type(error).__name__})"
     return text if len(text) <= MAX_ARGUMENTS else f"{text[:MAX_ARGUMENTS]}... ({len(text)} characters)"
+
+
+def redact_values(value: Any, *redactors: Redactor) -> Any:
+    """Return JSON data without what a name such as `password` marks as a secret, and without what these redact."""
+    value = _mask_secrets(value)
+    for redactor in redactors:
+        value = redactor.redact_value(value)
+    return value
 
 
 def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:

@@ -28,6 +28,7 @@ from mcp_bridge.contracts.errors import (
 )
 from mcp_bridge.contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
+from mcp_bridge.contracts.observation import CallObserver
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch
@@ -75,6 +76,7 @@ class Pipeline:
     Attributes:
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
+        observer: Observes every call. Set it before the first call: without one, calls pass no such layer.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Pipeline:
         self.expose_errors = expose_errors
         self.redactor = Redactor()
         self.on_exception: Callable[[BaseException, str], None] | None = None
+        self.observer: CallObserver | None = None
         self._middleware = tuple(middleware)
 
     def with_timeout(self, timeout: float) -> Pipeline:
@@ -156,9 +159,13 @@ class Pipeline:
         """
         composed = tool.composed.get(self)
         if composed is None:
-            composed = _run_no_handler
-            for layer in reversed(self.layers(tool)):
+            composed, layers = _run_no_handler, self.layers(tool)
+            for layer in reversed(layers):
                 composed = _compose_layer(layer, composed)
+            if self.observer is not None:
+                from mcp_bridge.pipeline.observation import observe_call  # most servers do not need it
+
+                composed = partial(observe_call, self.observer, layers, composed)
             tool.composed[self] = composed
         return composed
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class ClientConnection:
     """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
 
-    `stream` carries messages that belong to no request. `principal` and `client` are those of every request.
+    `stream` carries messages that belong to no request. `principal` and `client` are those of every request,
+    `transport` is the name of how the client is connected.
     """
 
     def __init__(
@@ -33,12 +34,13 @@ class ClientConnection:
         *,
         principal: str | None = None,
         client: str | None = None,
+        transport: str = "",
     ) -> None:
         self._principal, self._client = principal, client
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
         self.peer = PeerConnection(self, stream, tasks, counter)
-        self.session = Session(self.peer, endpoint.redactor)
+        self.session = Session(self.peer, endpoint.redactor, transport=transport, principal=principal)
 
     def receive(self, message: Message, stream: MessageStream | None = None) -> None:
         """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one."""

@@ -13,11 +13,12 @@ from anyio.lowlevel import current_token
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.requests import Request
-from mcp_bridge.wire.meta_keys import LOG_LEVEL
+from mcp_bridge.server.requests import Request, read_client_info
+from mcp_bridge.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
 if TYPE_CHECKING:
@@ -86,6 +87,13 @@ class ServedContext(CallContext):
             self._state_key = f"call/{uuid4().hex}"
         return self._state_key
 
+    @property
+    def client_info(self) -> ClientInfo:
+        session = self._request.session if self._request is not None else None
+        if session is not None:
+            return session.client
+        return read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version)
+
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""
         self._request = request
@@ -103,6 +111,7 @@ class ServedContext(CallContext):
             return
         if self._progress_throttle is None:
             self._progress_throttle = _make_throttle()
+        await super().progress(progress, total, message)
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
             await self._request.report_progress(progress, total, message)

@@ -90,7 +90,7 @@ class Endpoint:
             self._add_built_in_tools(listing, resources, prompts, truncator)
         self._tasks = tasks = self._make_tasks(state, identity)
         skills = self._make_skills(identity)
-        lifecycle = Lifecycle(
+        self._lifecycle = lifecycle = Lifecycle(
             identity,
             responses,
             extensions=skills.extensions if skills is not None else {},
@@ -177,9 +177,14 @@ class Endpoint:
         *,
         principal: str | None = None,
         client: str | None = None,
+        transport: str = "",
     ) -> ClientConnection:
         """Return a connection for a client that sends its messages over one connection, in either era."""
-        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client)
+        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
+
+    def watch_sessions(self, listener: Callable[[Session], None]) -> None:
+        """Call `listener` with the session of each handshake client that connects."""
+        self._lifecycle.on_session = listener
 
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.

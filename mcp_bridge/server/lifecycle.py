@@ -8,7 +8,7 @@ from typing import Any
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.server.params import is_larger
-from mcp_bridge.server.requests import Request
+from mcp_bridge.server.requests import Request, Session, read_client_info
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 
@@ -24,7 +24,7 @@ CAPABILITIES: Mapping[str, Any] = {
 
 
 class Lifecycle:
-    """The MCP methods by which a client learns what the server is."""
+    """The MCP methods by which a client learns what the server is. `on_session` is called with each new session."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Lifecycle:
         self._capabilities = _declare(extensions)
         self._stateless_capabilities = _declare({**extensions, **stateless_extensions})
         self._is_open = identity.is_open
+        self.on_session: Callable[[Session], None] | None = None
 
     def initialize(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle).
@@ -51,6 +52,10 @@ class Lifecycle:
             raise RpcError(INVALID_PARAMS, f"The capabilities of a client may have {MAX_CAPABILITIES} bytes")
         session.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE
         session.capabilities = params["capabilities"]
+        client = session.client
+        session.client = read_client_info(params.get("clientInfo"), session.version, client.transport, client.session)
+        if self.on_session is not None:
+            self.on_session(session)
         return self._when_described(self._describe_session, session.version)
 
     def discover(self, request: Request, params: Mapping[str, Any]) -> Any:

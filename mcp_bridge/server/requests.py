@@ -9,6 +9,7 @@ from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError
 from mcp_bridge.contracts.log_levels import Level
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.peer.connection import PROGRESS, PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, RequestId, make_notification
 from mcp_bridge.runtime.redaction import Redactor
@@ -21,6 +22,8 @@ logger = logging.getLogger("mcp_bridge.server")
 
 DEFAULT_LEVEL: Level = "info"
 """The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
+MAX_CLIENT_TEXT = 100
+"""The most characters that are kept of a client's name, and of its version."""
 
 
 class Session:
@@ -29,13 +32,24 @@ class Session:
     Attributes:
         version: The protocol version that was agreed upon; empty before `initialize`.
         key: A name that no other session has.
+        client: What the client has declared about itself in `initialize`.
+        principal: The authenticated client, or None.
     """
 
-    def __init__(self, connection: PeerConnection, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        connection: PeerConnection,
+        redactor: Redactor,
+        *,
+        transport: str = "",
+        principal: str | None = None,
+    ) -> None:
         self.version = ""
+        self.principal = principal
         self.capabilities: Mapping[str, Any] = {}
         self.log_level: Level = DEFAULT_LEVEL
         self.key = os.urandom(16).hex()
+        self.client = ClientInfo(transport=transport, session=self.key)
         self.connection = connection
         self._redactor = redactor
         self._callbacks: list[Callable[[], None]] = []
@@ -122,6 +136,18 @@ class Request:
         assert self.session is not None
         params = self._redactor.redact_value(params)
         return await self.session.connection.request(method, params, stream=self.incoming.stream)
+
+
+def read_client_info(declared: Any, version: str, transport: str = "", session: str = "") -> ClientInfo:
+    """Return what a client has declared in `clientInfo`, which may be anything; texts are truncated."""
+    name, number = (declared.get("name"), declared.get("version")) if isinstance(declared, Mapping) else ("", "")
+    return ClientInfo(
+        name[:MAX_CLIENT_TEXT] if isinstance(name, str) else "",
+        number[:MAX_CLIENT_TEXT] if isinstance(number, str) else "",
+        version,
+        transport,
+        session,
+    )
 
 
 def has_envelope(params: Mapping[str, Any]) -> bool:

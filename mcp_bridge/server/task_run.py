@@ -74,6 +74,8 @@ class TaskContext(ServedContext):
         """Record the progress. Values that do not increase are dropped."""
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
             self._progress = progress
+            if self.observation is not None:
+                self.observation.report_progress(progress, total, message)
             self._run.report_progress(progress, total, message)
 
 

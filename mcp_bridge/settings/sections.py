@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mcp_bridge.contracts.tasks import MEMORY
 from mcp_bridge.settings.values import (
@@ -143,6 +143,24 @@ class JwtSettings(SettingsModel):
     )
 
 
+class PageSettings(SettingsModel):
+    """The web page: who may see everything and act for others."""
+
+    operators: tuple[PrincipalName, ...] = Field(
+        default=(),
+        description="The principals that see the calls and questions of everyone, and the settings. So does the owner "
+        "of the token in `token_env`. Any other principal sees its own.",
+    )
+
+
+def _parse_switch(value: Any) -> Any:
+    return ({} if value else None) if isinstance(value, bool) else value
+
+
+def _add_switch_schema(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"type": "boolean"}]
+
+
 class HttpSettings(SettingsModel):
     """The HTTP endpoint: its address, and limits for its clients."""
 
@@ -157,6 +175,11 @@ class HttpSettings(SettingsModel):
         "`env:NAME` (an environment variable) or `file:PATH`. Changes apply without a restart.",
     )
     jwt: JwtSettings | None = Field(default=None, description="Accept JWTs of an OAuth issuer as bearer tokens.")
+    page: Annotated[PageSettings | None, BeforeValidator(_parse_switch)] = Field(
+        default=None,
+        description="Serve the [web page](page.md) at `/`: `true`, or a mapping that sets details.",
+        json_schema_extra=_add_switch_schema,
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="Accepted values of the Host header, in addition to `host`."
     )

@@ -190,7 +190,12 @@ class LocalSocketServer:
         writer = MessageWriter(Descriptor(connected.fileno()))
         principal = f"local/{token}"
         client = self._endpoint.connect(
-            writer, self._tasks, counter, principal=principal, client=f"principal/{principal}"
+            writer,
+            self._tasks,
+            counter,
+            principal=principal,
+            client=f"principal/{principal}",
+            transport="socket",
         )
         reader = StdioReader(Descriptor(connected.fileno()), writer, client, on_end=lambda: None)
 

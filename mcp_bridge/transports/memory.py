@@ -31,7 +31,7 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
     to_client, from_server = anyio.create_memory_object_stream[Any](math.inf)
     to_server, from_client = anyio.create_memory_object_stream[Any](math.inf)
     async with own_tasks() as tasks, anyio.create_task_group() as group:
-        client = endpoint.connect(MemoryStream(to_client), tasks)
+        client = endpoint.connect(MemoryStream(to_client), tasks, transport="memory")
 
         async def read_messages() -> None:
             async for item in from_client:

@@ -113,7 +113,7 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
         group.start_soon(write)
         await group.start(endpoint.run)  # sources are imported meanwhile: a signal interrupts that
         async with own_tasks() as tasks:
-            client = endpoint.connect(writer, tasks, counter)
+            client = endpoint.connect(writer, tasks, counter, transport="stdio")
             reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=ending.begin_drain)
             with ending.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
                 if await reader.run():

@@ -104,15 +104,18 @@ class AccessGuard:
         if origin and not self._is_trusted_origin(origin.strip(b" \t")):
             raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
 
-    async def authenticate(self, request: HttpRequest) -> None:
-        """Set the caller of a request. Raises HttpRejection without a valid token, unless the path needs none."""
+    async def authenticate(self, request: HttpRequest, *, is_open: bool = False) -> None:
+        """Set the caller of a request. Raises HttpRejection without a valid token, unless the path needs none.
+
+        `is_open` is whether the path needs none, in addition to `OPEN_PATHS` and the metadata.
+        """
         if self._access.authenticator is None:
             return
         try:
             request.caller = await self._access.authenticator.authenticate(request)
         except HttpRejection:
-            path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-            if not path.rstrip("/").endswith(OPEN_PATHS) and not path.startswith(METADATA_PATH):
+            path = request.scope["path"].removeprefix(request.scope.get("root_path", "")).rstrip("/")
+            if not is_open and path not in OPEN_PATHS and not path.startswith(METADATA_PATH):
                 raise
 
     def _share_with_origin(self, request: HttpRequest) -> None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import orjson
@@ -37,12 +37,25 @@ MAX_BODY = 4 * 1024 * 1024
 PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 
 
+class PageRoutes(Protocol):
+    """A web page that an app serves beside MCP."""
+
+    def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
+        """Return what serves a path below the root of the app, or None if the page has no such path."""
+
+    def is_open(self, path: str) -> bool:
+        """Whether a path needs no token."""
+
+    def end_streams(self) -> None:
+        """End the streams that are open."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
     `timeouts` apply where the server of this package runs the app. `background` are tasks that run with the app.
-    `list_states` returns the states of sources that /health reports to authorized clients.
+    `list_states` returns the states of sources that /health reports to authorized clients. `page` is served at `/`.
     """
 
     access: Access = field(default_factory=Access)
@@ -51,6 +64,7 @@ class HttpOptions:
     timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     list_states: Callable[[], Mapping[str, str]] = dict
+    page: PageRoutes | None = None
 
 
 class BridgeApp:
@@ -77,6 +91,7 @@ class BridgeApp:
         self._around = around
         self._background = options.background
         self._list_states = options.list_states
+        self._page = options.page
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
@@ -92,7 +107,8 @@ class BridgeApp:
         try:
             self._guard.check_access(request)
             if self._access.authenticator is not None:
-                await self._guard.authenticate(request)
+                is_open = self._page is not None and self._page.is_open(_find_path(request))
+                await self._guard.authenticate(request, is_open=is_open)
             await self._route_request(request)
         except ClientDisconnected:
             pass
@@ -132,6 +148,8 @@ class BridgeApp:
         """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
         with anyio.move_on_after(patience):
             self._sse.end_streams()
+            if self._page is not None:
+                self._page.end_streams()
             await self._sessions.end_all()
             await self._admission.wait_until_empty()
         self._admission.abort_all()
@@ -143,9 +161,11 @@ class BridgeApp:
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
     def _route_request(self, request: HttpRequest) -> Awaitable[None]:
-        path, root = request.scope["path"], request.scope.get("root_path", "")
-        if root or path not in PATHS:
-            path = path.removeprefix(root).rstrip("/")
+        path = request.scope["path"]
+        if path not in PATHS or request.scope.get("root_path"):
+            path = _find_path(request)
+        if self._page is not None and (serve := self._page.find_handler(path)) is not None:
+            return serve(request)
         if path == "/health":
             return self._report_health(request)
         if path.startswith(METADATA_PATH):
@@ -201,3 +221,9 @@ class BridgeApp:
             await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
             raise
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _find_path(request: HttpRequest) -> str:
+    """Return the path below the root of the app, without a slash at its end."""
+    path: str = request.scope["path"]
+    return path.removeprefix(request.scope.get("root_path", "")).rstrip("/")

@@ -33,16 +33,19 @@ def format_event(line: bytes, event_id: str = "", *, name: str = "message") -> b
 class EventStream:
     """One response of events. They are written in their order, by one task at a time, as fast as the client reads.
 
-    Nothing is written before `is_open` is true.
+    Nothing is written before `is_open` is true. With more than `backlog` waiting bytes, the stream breaks.
     """
 
     __slots__ = (
-        *("_headers", "_is_due", "_is_writing", "_opening", "_parts", "_request", "_size", "_writer", "_written"),
-        *("is_ended", "is_open"),
+        *("_backlog", "_headers", "_is_due", "_is_writing", "_opening", "_parts", "_request", "_size", "_writer"),
+        *("_written", "is_ended", "is_open"),
     )
 
-    def __init__(self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False) -> None:
+    def __init__(
+        self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False, backlog: int = MAX_BACKLOG
+    ) -> None:
         self._request = request
+        self._backlog = backlog
         self._headers = (*STREAM_HEADERS, *headers)
         self._parts: list[bytes] = []
         self._size = 0
@@ -63,7 +66,7 @@ class EventStream:
         """Queue an event; after the end it is dropped."""
         if self.is_ended:
             return
-        if self._size > MAX_BACKLOG:
+        if self._size > self._backlog:
             logger.warning("a stream ends because its client reads too slowly")
             self._parts.clear()
             self.is_ended = True

@@ -50,7 +50,9 @@ class HttpSession:
         self._retry = f"retry: {int(retry * 1000)}\n".encode()
         self._standalone = SessionStream(self)
         client = make_client_key(principal, session_id)
-        self._client = endpoint.connect(self._standalone, admission.tasks, principal=principal, client=client)
+        self._client = endpoint.connect(
+            self._standalone, admission.tasks, principal=principal, client=client, transport="http"
+        )
 
     @property
     def is_initialized(self) -> bool:

@@ -36,7 +36,9 @@ class SseEndpoint:
         principal = request.read_principal()
         name = uuid4().hex
         key = make_client_key(principal, name)
-        client = self._endpoint.connect(stream, self._admission.tasks, counter, principal=principal, client=key)
+        client = self._endpoint.connect(
+            stream, self._admission.tasks, counter, principal=principal, client=key, transport="sse"
+        )
         self._clients[name] = (stream, client, principal)
         address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
         stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))

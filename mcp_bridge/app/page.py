@@ -1,0 +1,47 @@
+"""Builds the web page of a bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.web.page import WebPage
+from mcp_bridge.web.subject import PageSubject
+
+if TYPE_CHECKING:
+    from mcp_bridge.clients.client import ServerEntry
+    from mcp_bridge.settings import Settings
+
+
+def build_page(
+    bridge: Bridge,
+    settings: Settings | None = None,
+    *,
+    origins: Iterable[str] = (),
+    operators: Iterable[str] = (),
+    build_entry: Callable[[], tuple[ServerEntry, str]] | None = None,
+) -> WebPage:
+    """Build the page of a bridge that has served no call yet; see `PageSubject` for the arguments."""
+    redactor = Redactor(bridge.secrets)
+    bridge.add_secret_listener(redactor.add_secrets)
+    types = {source.name: "python" for source in bridge.sources}
+    if settings is not None:
+        redactor.add_secrets(settings.secrets)
+        types = {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=True)}
+    return WebPage(
+        PageSubject(
+            endpoint=bridge.endpoint,
+            get_identity=lambda: bridge.identity,
+            describe_sources=bridge.status.describe_sources,
+            sources=bridge.sources,
+            types=types,
+            dialect=bridge.dialect,
+            redactor=redactor,
+            settings=settings,
+            origins=frozenset(origin.lower().rstrip("/") for origin in origins),
+            operators=frozenset(operators),
+            build_entry=build_entry,
+        )
+    )

@@ -1,0 +1,64 @@
+"""Reports calls to an observer, with the time of each layer if the observer wants it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.extension import CallNext
+from mcp_bridge.contracts.observation import CallObserver, LayerTime
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+
+Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
+
+
+async def observe_call(
+    observer: CallObserver, layers: Sequence[Layer], call_next: CallNext, call: ToolCall, ctx: CallContext
+) -> ToolResult:
+    """Run a call through `call_next`, which is composed of `layers`, and report it to the observer."""
+    ctx.observation = observed = observer.begin_call(call, ctx)
+    if observed.layers is not None:
+        call_next = _compose_timed(layers, observed.layers)
+    try:
+        result = await call_next(call, ctx)
+    except BaseException:
+        observed.end(None)
+        raise
+    observed.end(result)
+    return result
+
+
+def _compose_timed(layers: Sequence[Layer], times: list[LayerTime]) -> CallNext:
+    """Compose the layers for one call, so that each adds its time to `times`."""
+    times += [LayerTime(_name_layer(layer)) for layer in layers]
+    call_next: CallNext = _run_nothing
+    for layer, one in zip(reversed(layers), reversed(times), strict=True):
+        call_next = partial(_run_timed, layer, one, call_next)
+    return call_next
+
+
+async def _run_timed(
+    layer: Layer, timed: LayerTime, call_next: CallNext, call: ToolCall, ctx: CallContext
+) -> ToolResult:
+    timed.is_entered = True
+    began = time.perf_counter()
+    try:
+        return await layer(call, ctx, call_next)
+    finally:
+        timed.seconds = (timed.seconds or 0.0) + time.perf_counter() - began
+
+
+async def _run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
+    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
+
+
+def _name_layer(layer: Any) -> str:
+    """Return the name of a policy's class, or the words of the name of a step, such as `limit time`."""
+    function = layer.func if isinstance(layer, partial) else layer
+    name = getattr(function, "__name__", "")
+    if name == "_recheck_output":
+        return f"recheck {type(layer.args[1]).__name__}"
+    return name.strip("_").replace("_", " ") or type(layer).__name__

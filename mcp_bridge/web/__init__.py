@@ -1,0 +1,1 @@
+"""The web page for developers and operators: its API, its events and its files."""

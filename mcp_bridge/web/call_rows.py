@@ -1,0 +1,170 @@
+"""Calls and clients as JSON for the page: without secrets, and truncated."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, zip_longest
+from typing import Any
+
+from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.pipeline.call_log import redact_values
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.schema.secret_names import find_secret_values
+from mcp_bridge.web.history import CallHistory, CallRecord, ClientRow, format_state
+from mcp_bridge.wire.values import to_plain
+
+MAX_TEXT = 4000
+"""The most characters of a text that the page shows."""
+MAX_READ = 64 * 1024
+"""The most characters of a text that are searched for secrets. It is larger, so that none is cut before its end."""
+MAX_ITEMS = 100
+"""The most items of a list or an object."""
+MAX_VALUES = 1000
+"""The most values of arguments, and of a result."""
+MAX_LEVELS = 12
+SERIES = 200
+"""The most calls in the latency chart of a tool."""
+_DROPPED = "(no longer kept)"
+
+
+class ValueTruncator:
+    """Truncates the values of one call. `most` is the most characters of a text."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left = MAX_VALUES
+
+    def truncate(self, value: Any, level: int = 0) -> Any:
+        """Return JSON data with less of everything that is too long."""
+        self._left -= 1
+        if isinstance(value, str):
+            return value if len(value) <= self._most else f"{value[: self._most]}… ({len(value)} characters)"
+        if isinstance(value, Mapping | list | tuple) and value and (level >= MAX_LEVELS or self._left <= 0):
+            return "…"
+        if isinstance(value, Mapping):
+            items = self._take(value.items())
+            shown = {self.truncate(str(key), level + 1): self.truncate(item, level + 1) for key, item in items}
+            return shown | ({"…": f"{len(value) - len(shown)} more"} if len(shown) < len(value) else {})
+        if isinstance(value, list | tuple):
+            rows = [self.truncate(item, level + 1) for item in self._take(value)]
+            return rows + ([f"… {len(value) - len(rows)} more"] if len(rows) < len(value) else [])
+        return value
+
+    def _take(self, values: Any) -> Iterator[Any]:
+        for value in islice(values, MAX_ITEMS):
+            if self._left <= 0:
+                return
+            yield value
+
+
+def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
+    """Return a call as JSON (docs/page-api.md, "A call")."""
+    own = Redactor(_find_secrets(record.arguments))
+    result = record.result
+    progress = record.progress
+    row: dict[str, Any] = {
+        "id": record.id,
+        "tool": redactor.redact_text(record.name)[:MAX_TEXT],
+        "kind": record.kind,
+        "client": record.client.id,
+        "principal": record.principal,
+        "started": record.started,
+        "duration_ms": round(record.seconds * 1000, 3) if record.seconds is not None else None,
+        "state": format_state(record),
+        "code": result.code if result is not None else None,
+        "progress": None,
+        "arguments": _DROPPED if record.is_dropped else _render_value(record.arguments, own, redactor),
+        "result": None,
+        "layers": list(_list_layers(record)),
+    }
+    if progress is not None:
+        message = redactor.redact_text(own.redact_text(str(progress[2])))[:MAX_TEXT] if progress[2] else None
+        row["progress"] = {"progress": progress[0], "total": progress[1], "message": message}
+    if result is not None:
+        row["result"] = _DROPPED if record.is_dropped else _render_value(_describe_result(result), own, redactor)
+    return row
+
+
+def render_client(row: ClientRow) -> dict[str, Any]:
+    """Return a client as JSON."""
+    info = row.info
+    return {
+        "id": row.id,
+        "name": info.name or "unknown",
+        "version": info.version,
+        "protocol": info.protocol,
+        "transport": info.transport or "http",
+        "principal": row.principal,
+        "since": row.since,
+        "calls": row.calls,
+    }
+
+
+def describe_latency(history: CallHistory, is_visible: Callable[[CallRecord], bool]) -> dict[str, Any]:
+    """Return for each tool how often it was called, and the durations of its latest calls."""
+    series: dict[str, deque[list[float]]] = defaultdict(lambda: deque(maxlen=SERIES))
+    for record in history.list_ended():
+        if record.kind == "tool" and record.seconds is not None and is_visible(record):
+            series[record.name].append([record.started, round(record.seconds * 1000, 3)])
+    return {name: _summarize_tool(history, name, list(calls)) for name, calls in series.items()}
+
+
+def _summarize_tool(history: CallHistory, name: str, calls: list[list[float]]) -> dict[str, Any]:
+    durations = sorted(duration for _, duration in calls)
+    counts = history.tools.get(name)
+    return {
+        "count": counts.calls if counts is not None else len(calls),
+        "errors": counts.errors if counts is not None else 0,
+        "p50_ms": durations[len(durations) // 2],
+        "p95_ms": durations[min(len(durations) - 1, len(durations) * 95 // 100)],
+        "series": calls,
+    }
+
+
+def _list_layers(record: CallRecord) -> Iterator[dict[str, Any]]:
+    """Yield the layers that a call has passed, with the time of each without those inside it."""
+    layers = [layer for layer in record.layers or () if layer.is_entered]
+    for layer, inner in zip_longest(layers, layers[1:]):
+        ms = None
+        if layer.seconds is not None:
+            inside = (inner.seconds or 0.0) if inner is not None else 0.0
+            ms = round(max(0.0, layer.seconds - inside) * 1000, 3)
+        yield {"name": layer.name, "ms": ms}
+
+
+def _find_secrets(arguments: Any) -> list[str]:
+    try:
+        return list(find_secret_values(arguments))
+    except (RecursionError, RuntimeError):  # nested too deeply, or changed by another thread meanwhile
+        return []
+
+
+def _render_value(value: Any, *redactors: Redactor) -> Any:
+    """Return a value as JSON data without secrets. Whatever is wrong with it is the value's fault, not the page's."""
+    try:
+        plain = to_plain(ValueTruncator(MAX_READ).truncate(value))
+        return ValueTruncator(MAX_TEXT).truncate(redact_values(plain, *redactors))
+    except (ValueError, TypeError, RecursionError, RuntimeError) as error:
+        return f"(cannot be shown: {type(error).__name__})"
+
+
+def _describe_result(result: ToolResult) -> Any:
+    if result.is_error:
+        return {"error": result.error_text}
+    if not result.content:
+        return result.output
+    content = {"content": [_describe_block(block) for block in result.content]}
+    return content if result.output is None else content | {"output": result.output}
+
+
+def _describe_block(block: Content) -> Any:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, Image | Audio):
+        return {"type": type(block).__name__.lower(), "mimeType": block.mime_type, "bytes": len(block.data)}
+    if isinstance(block, EmbeddedResource):
+        content = block.content if isinstance(block.content, str) else f"({len(block.content)} bytes)"
+        return {"type": "resource", "uri": block.uri, "mimeType": block.mime_type, "content": content}
+    return {"type": "resource_link", "uri": getattr(block, "uri", ""), "name": getattr(block, "name", "")}

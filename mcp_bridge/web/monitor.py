@@ -1,0 +1,47 @@
+"""Notices what changes without a call, while a page is open: tools and sources."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from mcp_bridge.web.feed import EventFeed
+from mcp_bridge.web.state import ServerState
+
+INTERVAL = 1.0
+"""Seconds between two comparisons. Sources have no events of their own, and the page is for humans."""
+
+
+class ChangeMonitor:
+    """Compares the state of the server once a second, and sends what has changed to the feed."""
+
+    def __init__(self, state: ServerState, feed: EventFeed) -> None:
+        self._state = state
+        self._feed = feed
+        self._timer: asyncio.TimerHandle | None = None
+        self._tools = 0
+        self._rows: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def set_running(self, is_running: bool) -> None:
+        """Start to compare with the state as it is now, or stop."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if is_running:
+            self._tools, self._rows = self._state.tools_version, self._read_rows()
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._compare)
+
+    def _compare(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._compare)
+        if self._tools != self._state.tools_version:
+            self._tools = self._state.tools_version
+            self._feed.send("tools", {"version": self._tools})
+        rows = self._read_rows()
+        for key, row in rows.items():
+            if row != self._rows.get(key):
+                self._feed.send(key[0], row)
+        self._rows = rows
+
+    def _read_rows(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return what is compared: the name of its event and its own name, and the row."""
+        return {("source", row["name"]): row for row in self._state.list_sources()}

@@ -1,0 +1,45 @@
+"""What the page shows: a server, its sources and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge.contracts.extension import ToolSource
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge.runtime.redaction import Redactor
+
+if TYPE_CHECKING:
+    from mcp_bridge.clients.client import ServerEntry
+    from mcp_bridge.server.endpoint import Endpoint
+    from mcp_bridge.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSubject:
+    """The server that a page shows.
+
+    Attributes:
+        get_identity: Returns how the server presents itself now.
+        describe_sources: Returns the state of each source, as `bridge://status` does.
+        types: The type of each source, by name.
+        redactor: Redacts everything that pages receive.
+        origins: Origins of other sites that may use the API.
+        operators: The principals that see everything, besides callers without a principal.
+        build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
+            cannot be installed.
+    """
+
+    endpoint: Endpoint
+    get_identity: Callable[[], Identity]
+    describe_sources: Callable[[], Sequence[Mapping[str, Any]]]
+    sources: Sequence[ToolSource] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    dialect: SchemaDialect = NO_DIALECT
+    redactor: Redactor = field(default_factory=Redactor)
+    settings: Settings | None = None
+    origins: Set[str] = frozenset()
+    operators: Set[str] = frozenset()
+    build_entry: Callable[[], tuple[ServerEntry, str]] | None = None
