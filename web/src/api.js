@@ -6,7 +6,12 @@ const KEY = `mcp-bridge token ${location.pathname}`;
 /** Why a token is needed: "" if none is, otherwise the text to show. */
 export const tokenProblem = signal("");
 
-let token = readToken();
+let token = takeToken() ?? sessionStorage.getItem(KEY);
+
+addEventListener("hashchange", () => {
+  const given = takeToken();
+  if (given) setToken(given);
+});
 
 /** A failed request. `status` is that of HTTP, 0 if the server did not respond. */
 export class ApiError extends Error {
@@ -17,13 +22,12 @@ export class ApiError extends Error {
 }
 
 /** Take the token from the address bar, where no server and no log sees it, and remove it there. */
-function readToken() {
+function takeToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    history.replaceState(null, "", location.pathname + location.search);
-    sessionStorage.setItem(KEY, given);
-  }
-  return given ?? sessionStorage.getItem(KEY);
+  if (!given) return null;
+  history.replaceState(null, "", location.pathname + location.search);
+  sessionStorage.setItem(KEY, given);
+  return given;
 }
 
 export function setToken(given) {

@@ -64,6 +64,11 @@ function highlight(text) {
   return [...parts, text.slice(end)];
 }
 
+/** Text of the server in which backticks mark code. */
+export function Prose({ text }) {
+  return text.split("`").map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
+}
+
 /** The lines of a unified diff. */
 export function Diff({ lines, label }) {
   const list = typeof lines === "string" ? lines.split("\n") : lines;

@@ -9,6 +9,8 @@ const FLUSH_EVERY = 100; // ms; each flush renders the visible rows once
 export const server = signal(null);
 export const sources = signal([]);
 export const clients = signal([]);
+/** The names of all clients seen, by id, because calls outlive them. */
+export const clientNames = signal({});
 export const questions = signal([]);
 export const decisions = signal([]);
 export const quarantine = signal([]);
@@ -38,8 +40,10 @@ export function applyState(state) {
   batch(() => {
     const before = server.value;
     if (before && (before.pid !== state.server.pid || state.server.uptime_s < before.uptime_s)) clearCalls();
+    else forgetEndedCalls(state.calls ?? []);
     server.value = state.server;
     for (const [name, list] of Object.entries(LISTS)) list.value = state[name] ?? [];
+    clients.value.forEach(nameClient);
     settings.value = state.settings ?? null;
     latency.value = state.latency ?? {};
     can.value = state.can ?? {};
@@ -51,15 +55,16 @@ export function applyState(state) {
 
 /** Apply an event. Returns whether the state has to be read again. */
 export function applyEvent(name, data) {
-  if (name === "call") queueCall(data);
+  if (name === "call") return queueCall(data);
   else if (name === "question") questions.value = [...questions.value.filter(({ id }) => id !== data.id), data];
   else if (name === "answered") questions.value = questions.value.filter(({ id }) => id !== data.id);
   else if (name === "decision") decisions.value = [data, ...decisions.value].slice(0, 200);
+  else if (name === "client") nameClient(data);
   else if (name === "source") sources.value = replaceBy("name", sources.value, data);
   else if (name === "dropped") dropped.value += data.n ?? 0;
   else if (name === "tools") loadTools();
   // Others change what only a snapshot contains, such as the differences of quarantined tools.
-  return ["reset", "answered", "client", "quarantine", "tools"].includes(name);
+  return ["reset", "dropped", "answered", "client", "quarantine", "tools"].includes(name);
 }
 
 export async function loadTools() {
@@ -76,9 +81,29 @@ function replaceBy(key, list, item) {
   return index < 0 ? [...list, item] : list.with(index, { ...list[index], ...item });
 }
 
+function nameClient({ id, name, version }) {
+  if (name) clientNames.value = { ...clientNames.value, [id]: version ? `${name} ${version}` : name };
+}
+
+/** A snapshot lists all running calls. The end of any other one was left out of the events under load. */
+function forgetEndedCalls(list) {
+  const listed = new Set(list.map(({ id }) => id));
+  for (const [id, { state }] of records) if (state === "running" && !listed.has(id)) forgetCall(id);
+}
+
+function forgetCall(id) {
+  characters -= sizes.get(id);
+  sizes.delete(id);
+  records.delete(id);
+}
+
+/** Add a call soon. Returns whether its client is new, so that only a snapshot has its name. */
 function queueCall(record) {
   changed.set(record.id, record);
   timer ??= setTimeout(flushCalls, FLUSH_EVERY);
+  if (!record.client || record.client in clientNames.value) return false;
+  clientNames.value = { ...clientNames.value, [record.client]: record.client };
+  return true;
 }
 
 function flushCalls() {
@@ -95,9 +120,7 @@ function flushCalls() {
   changed = new Map();
   for (const id of records.keys()) {
     if (records.size <= MAX_CALLS && characters <= MAX_CHARACTERS) break;
-    characters -= sizes.get(id);
-    sizes.delete(id);
-    records.delete(id);
+    forgetCall(id);
   }
   calls.value = [...records.values()].reverse();
 }
@@ -107,4 +130,5 @@ function clearCalls() {
   sizes.clear();
   changed.clear();
   characters = 0;
+  clientNames.value = {};
 }

@@ -6,6 +6,7 @@ import { applyEvent, applyState, loadTools } from "./store.js";
 const FIRST_WAIT = 500; // ms, doubled up to LONGEST_WAIT
 const LONGEST_WAIT = 5_000;
 const REREAD_AFTER = 300; // ms: many events cause one reading of the state
+const REREAD_UNDER_LOAD = 2_000; // ms
 
 /** "connecting" at first, then "open" or "lost". */
 export const connection = signal("connecting");
@@ -36,9 +37,13 @@ async function readOnce(onOpen) {
   await Promise.all([readState(), loadTools()]);
   connection.value = "open";
   onOpen();
+  let isFirst = true;
   for await (const { id, event, data } of readEvents(response)) {
     if (id !== null) lastId = id;
-    if (applyEvent(event, JSON.parse(data))) rereading ??= setTimeout(rereadState, REREAD_AFTER);
+    const isStale = applyEvent(event, JSON.parse(data));
+    // A stream that cannot be resumed begins with `reset`, but its state has just been read.
+    if (isStale && !(isFirst && event === "reset")) rereading ??= setTimeout(rereadState, event === "dropped" ? REREAD_UNDER_LOAD : REREAD_AFTER);
+    isFirst = false;
   }
 }
 

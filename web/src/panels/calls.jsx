@@ -1,7 +1,7 @@
 /** Calls: those of all clients, live, in a table that renders only the visible rows. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { calls, dropped, runningCount } from "../store.js";
+import { calls, clientNames, dropped, runningCount } from "../store.js";
 import { formatCount, formatDuration, formatTime } from "../format.js";
 import { formatAddress, navigate, route } from "../route.js";
 import { Code, CopyButton, Empty, State } from "../parts.jsx";
@@ -28,10 +28,14 @@ const shownCalls = computed(() => {
 function getSearchText(call) {
   let found = searchTexts.get(call);
   if (found === undefined) {
-    found = [call.id, call.tool, call.client, call.principal, call.code, call.kind, JSON.stringify(call.arguments)].join(" ").toLowerCase();
+    found = [call.id, call.tool, getClientName(call), call.principal, call.code, call.kind, JSON.stringify(call.arguments)].join(" ").toLowerCase();
     searchTexts.set(call, found);
   }
   return found;
+}
+
+function getClientName({ client }) {
+  return clientNames.value[client] ?? client ?? "";
 }
 
 export function CallsPanel() {
@@ -121,7 +125,7 @@ function CallRow({ call, index, isSelected, isTabStop, onFocus }) {
     <tr data-id={call.id} tabindex={isTabStop ? 0 : -1} aria-rowindex={index} aria-selected={isSelected} onFocus={onFocus} onClick={() => navigate("calls", call.id)}>
       <td class="mono muted col-time">{formatTime(call.started)}</td>
       <td class="mono clip">{call.tool}</td>
-      <td class="clip col-client">{call.client ?? call.principal ?? ""}</td>
+      <td class="clip col-client">{getClientName(call)}{call.principal && <span class="muted"> {call.principal}</span>}</td>
       <td class="col-state">{call.state === "running" && call.progress ? <Progress progress={{ ...call.progress, message: "" }} label={`Progress of ${call.tool}`} /> : <State state={call.state} />}</td>
       <td class="mono number col-duration">{formatDuration(call.duration_ms)}</td>
     </tr>
@@ -180,7 +184,7 @@ function Call({ call }) {
       <dl class="facts">
         <Fact title="Started">{formatTime(call.started, { fractionalSecondDigits: 3 })}</Fact>
         <Fact title="Duration">{formatDuration(call.duration_ms)}</Fact>
-        <Fact title="Client">{call.client}</Fact>
+        <Fact title="Client">{getClientName(call)}</Fact>
         <Fact title="Principal">{call.principal}</Fact>
         <Fact title="Kind">{call.kind}</Fact>
         <Fact title="Id"><code>{call.id}</code></Fact>

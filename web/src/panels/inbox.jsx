@@ -8,6 +8,7 @@ import { formatTime } from "../format.js";
 import { QuestionForm } from "../question_form.jsx";
 import { Questions } from "../try_it.jsx";
 
+const FORBIDDEN = "You cannot answer on this page: the server has no token, or yours does not allow it.";
 const TITLES = { once: "Allow once", session: "Allow for this session", always: "Allow always", deny: "Deny" };
 
 export function InboxPanel() {
@@ -52,7 +53,7 @@ function Approval({ question }) {
           {choices.map((choice) => <ActionButton key={choice} class={choice === "deny" ? "danger" : ""} action={() => answer(id, { choice }, choice === "deny" ? "Denied" : "Allowed")}>{labels[choice] ?? TITLES[choice] ?? choice}</ActionButton>)}
         </div>
       ) : (
-        <p class="muted">The settings do not allow decisions on this page.</p>
+        <p class="muted">{FORBIDDEN}</p>
       )}
     </>
   );
@@ -62,7 +63,7 @@ function Question({ question }) {
   return (
     <>
       <Arguments question={question} />
-      {can.value.answer ? <QuestionForm question={question} onAnswer={(response) => answer(question.id, response, "Answered")} /> : <p class="muted">{question.message} The settings do not allow answers on this page.</p>}
+      {can.value.answer ? <QuestionForm question={question} onAnswer={(response) => answer(question.id, response, "Answered")} /> : <><p class="question-text">{question.message}</p><p class="muted">{FORBIDDEN}</p></>}
     </>
   );
 }

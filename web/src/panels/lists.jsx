@@ -1,7 +1,7 @@
 /** The panels that only list: decisions, sources, clients, settings and lint findings. */
 import { useState } from "preact/hooks";
 import { clients, decisions, lint, server, settings, sources } from "../store.js";
-import { Code, CopyButton, Empty, State, Table } from "../parts.jsx";
+import { Code, CopyButton, Empty, Prose, State, Table } from "../parts.jsx";
 import { formatTime, formatUptime } from "../format.js";
 
 export function DecisionsPanel() {
@@ -22,7 +22,7 @@ export function SourcesPanel() {
   const columns = [
     ["Source", ({ name }) => name, "mono"],
     ["Type", ({ type }) => type],
-    ["State", ({ state, reason, since }) => <><State state={state} />{since ? <span class="muted"> since {formatTime(since)}</span> : null}{reason && <div class="problem">{reason}</div>}</>],
+    ["State", ({ state, reason, since }) => <><State state={state} />{since ? <span class="muted"> since {formatTime(since)}</span> : null}{reason && <div class="problem"><Prose text={reason} /></div>}</>],
     ["Tools", ({ tools }) => tools, "number"],
     ["Resources", ({ resources }) => resources, "number"],
     ["Prompts", ({ prompts }) => prompts, "number"],
@@ -36,7 +36,7 @@ export function SourcesPanel() {
       {troubled.map(({ name, problems }) => (
         <section key={name} class="pad-top">
           <h2>Problems of <span class="mono">{name}</span></h2>
-          <ul class="problems">{problems.map((problem) => <li key={problem}>{problem}</li>)}</ul>
+          <ul class="problems">{problems.map((problem) => <li key={problem}><Prose text={problem} /></li>)}</ul>
         </section>
       ))}
     </>
@@ -89,7 +89,7 @@ export function LintPanel() {
     ["Tool", ({ tool }) => tool, "mono"],
     ["Rule", ({ rule }) => rule, "mono nowrap"],
     ["Severity", ({ severity }) => severity && <State state={severity} />],
-    ["Finding", ({ text }) => text],
+    ["Finding", ({ text }) => <Prose text={text} />],
   ].filter(([title]) => title !== "Severity" || lint.value.some(({ severity }) => severity));
   return (
     <>
