@@ -1,6 +1,6 @@
 /** A form made from a JSON Schema. Every value can be sent: the server alone validates, and its problems are shown here. */
 import { createContext } from "preact";
-import { useContext, useEffect, useId, useState } from "preact/hooks";
+import { useContext, useLayoutEffect, useId, useState } from "preact/hooks";
 import { createValue, describeAlternative, describeType, getKind, isObject, isOfKind, listAlternatives, resolveSchema } from "./schema.js";
 
 const Form = createContext({ root: {}, problems: [], prefix: "" });
@@ -110,7 +110,7 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
     <Wrapper class={`field ${own.length ? "invalid" : ""}`} {...(isGroup ? group : {})}>
       <div class="field-head">
         <Label class="field-label" id={`${id}-label`} {...(isGroup ? {} : { for: id })}>
-          {label}{isRequired && <span class="required" title="required"> *<span class="sr-only"> (required)</span></span>}
+          {label}{isRequired && <><span class="required" aria-hidden="true"> *</span><span class="sr-only"> (required)</span></>}
         </Label>
         {alternatives.length > 1 ? (
           <select aria-label={`Type of ${label}`} value={index} onChange={choose}>
@@ -235,7 +235,7 @@ function parseJson(text) {
 function ParsedInput({ value, onChange, parse, print, control, placeholder, isMultiline }) {
   const read = (text) => (text === "" ? undefined : parse(text));
   const [text, setText] = useState(() => (value === undefined ? "" : print(value)));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (JSON.stringify(read(text)) !== JSON.stringify(value)) setText(value === undefined ? "" : print(value));
   }, [value]);
   const change = (event) => {

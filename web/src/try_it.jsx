@@ -1,5 +1,5 @@
 /** The form that calls a tool, with its arguments as JSON beside it, and the results of the calls. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { answerRun, cancelRun, listRunProblems, runs, startRun } from "./runs.js";
 import { Code, State, useClock } from "./parts.jsx";
 import { createValue } from "./schema.js";
@@ -65,7 +65,7 @@ function JsonEditor({ value, onChange, onValidity }) {
     setProblem(message);
     onValidity(message === "");
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     let current;
     try {
       current = JSON.stringify(JSON.parse(text));

@@ -146,6 +146,18 @@ async def reserve(item: str, ctx: CallContext) -> str:
     return f"Reserved {item} for {answer.content['days']} days." if answer.accepted else f"Did not reserve {item}."
 
 
+@tool
+async def refill(times: int, ctx: CallContext) -> str:
+    """Call another tool many times.
+
+    Args:
+        times: How often.
+    """
+    for number in range(times):
+        await ctx.invoke("take", {"item": "apples" if number % 10 else "plums"})
+    return f"Refilled {times} times."
+
+
 def _make_picture() -> bytes:
     """A PNG of 64 x 32 pixels."""
     rows = b"".join(b"\0" + bytes((4 * x, 8 * y, 160)[c] for x in range(64) for c in range(3)) for y in range(32))

@@ -8,6 +8,7 @@ import { tools, toolsProblem } from "../store.js";
 import { Latency } from "../latency.jsx";
 import { TryIt } from "../try_it.jsx";
 
+const TABS = [["try", "Try it"], ["schema", "Schema"], ["latency", "Latency"]];
 const search = signal("");
 const tab = signal("try");
 const MAX_DEPTH = 6;
@@ -60,8 +61,8 @@ function Tool({ tool }) {
         {listHints(tool.annotations ?? {}).map((hint) => <span key={hint} class="tag">{hint}</span>)}
       </header>
       {tool.description && <Description key={tool.name} text={tool.description} />}
-      <Tabs label="Views of the tool" selected={tab.value} onSelect={(id) => (tab.value = id)} tabs={[["try", "Try it"], ["schema", "Schema"], ["latency", "Latency"]]} />
-      <div role="tabpanel" class="tab-body" aria-label={tab.value}>
+      <Tabs label="Views of the tool" selected={tab.value} onSelect={(id) => (tab.value = id)} tabs={TABS} />
+      <div role="tabpanel" class="tab-body" aria-label={TABS.find(([id]) => id === tab.value)[1]}>
         {tab.value === "try" && <TryIt tool={tool} />}
         {tab.value === "schema" && <Schemas tool={tool} />}
         {tab.value === "latency" && <Latency tool={tool.name} />}
