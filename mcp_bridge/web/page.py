@@ -64,7 +64,7 @@ class WebPage:
         request.check_method("GET")
         state = self.state
         body: dict[str, Any] = {
-            "server": state.describe_server(),
+            "server": state.summarize_server(),
             "sources": state.list_sources(),
             "clients": state.list_clients(viewer),
             "calls": state.list_calls(viewer),

@@ -38,7 +38,7 @@ class ServerState:
         """Increases with every change of the tools."""
         return self._subject.endpoint.registry.version
 
-    def describe_server(self) -> dict[str, Any]:
+    def summarize_server(self) -> dict[str, Any]:
         """Return how the server presents itself, and since when it runs."""
         identity = self._subject.get_identity()
         return {
