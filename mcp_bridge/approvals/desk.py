@@ -89,6 +89,13 @@ class Approver(Protocol):
         """Report the answer of an approver, or that the question was withdrawn (no answer)."""
 
 
+class QuestionListener(Protocol):
+    """Receives the questions at a desk."""
+
+    def __call__(self, question: OpenQuestion, *, is_settled: bool) -> None:
+        """A question is asked, or it is settled: it has an answer or was withdrawn."""
+
+
 class QuestionDesk:
     """Asks all users who can answer. The first valid answer counts.
 
@@ -100,6 +107,7 @@ class QuestionDesk:
         is_beside_clients: Whether users are asked although the client can ask, as soon as a call asks for approval.
         serves_terminals: Whether users at terminals can connect.
         decisions: The latest decisions about calls.
+        on_question: Called with each question, and again once it is settled.
         on_decision: Called with each decision.
     """
 
@@ -108,6 +116,7 @@ class QuestionDesk:
     def __init__(self, *, wait: float = 0.0, redactor: Redactor | None = None) -> None:
         self.is_beside_clients = False
         self.decisions: deque[RecordedDecision] = deque(maxlen=MAX_DECISIONS)
+        self.on_question: QuestionListener = lambda question, *, is_settled: None
         self.on_decision: Callable[[RecordedDecision], None] = lambda _: None
         self._wait = wait
         self._redactor = redactor or Redactor()
@@ -233,6 +242,7 @@ class QuestionDesk:
     @contextmanager
     def _hold_question(self, question: OpenQuestion) -> Iterator[None]:
         self._waiting[question.number] = question
+        self.on_question(question, is_settled=False)
         for approver in self._approvers:
             if approver.can_answer(question):
                 approver.show_question(question)
@@ -259,6 +269,7 @@ class QuestionDesk:
         return any(approver.can_answer(question) for approver in self._approvers)
 
     def _report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
+        self.on_question(question, is_settled=True)
         for approver in self._approvers:
             if approver.can_answer(question):
                 approver.report_settled(question, answerer)

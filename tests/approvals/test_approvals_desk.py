@@ -16,7 +16,8 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge.approvals import connection
 from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
-from mcp_bridge.approvals.server import MAX_CONNECTIONS, MAX_TEXT, MAX_UNREAD, ApprovalServer
+from mcp_bridge.approvals.desk import MAX_TEXT
+from mcp_bridge.approvals.server import MAX_CONNECTIONS, MAX_UNREAD, ApprovalServer
 from mcp_bridge.authoring import tool
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.memory import MemoryStore
