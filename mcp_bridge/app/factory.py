@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from mcp_bridge.registry.selection import Selection
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.registry.overrides import ToolOverride
     from mcp_bridge.runtime.sandbox import SandboxOptions
     from mcp_bridge.settings import Settings, SourceSettings
@@ -65,6 +66,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
 
     sources = _attach_sources(settings, notify_update, watch=watch)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources))
+    desk = _connect_approvals(settings, sources)
     bridge = Bridge(
         registry,
         sources,
@@ -72,7 +74,8 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         _build_state(settings),
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
-        background=_connect_approvals(settings, sources),
+        background=[desk.run] if desk is not None else [],
+        desk=desk,
     )
     bridge.hide_secrets(settings.hidden_from_clients)
     return bridge
@@ -176,23 +179,21 @@ def _find_store(settings: Settings, name: str, path: str | None) -> tuple[Any, .
     return ()
 
 
-def _connect_approvals(
-    settings: Settings, sources: Iterable[AttachedSource]
-) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """Set the approval policy of every source that asks for approval, and return its background tasks.
+def _connect_approvals(settings: Settings, sources: Iterable[AttachedSource]) -> QuestionDesk | None:
+    """Set the approval policy of every source that asks for approval, and return its desk; None if no source does.
 
     Raises ConfigError for a store that is unavailable.
     """
     asking = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
     askers = [asker for asker in asking if asker is not None]
     if not askers:
-        return []
+        return None
     from mcp_bridge.app.approval_policy import build_approval_policy
 
     policy = build_approval_policy(settings)
     for asker in askers:
         asker.policy = policy
-    return [policy.server.run] if policy.server is not None else []
+    return policy.desk
 
 
 def _choose_ttl(changing: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ToolError
@@ -43,6 +43,15 @@ class CallServices:
     def client_info(self) -> ClientInfo:
         """What the client has declared about itself; empty if the call has no client."""
         return ClientInfo()
+
+    def on_session_end(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in the event loop when this session ends, if the server can detect that."""
+
+    async def close_stream(self) -> None:
+        """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
+
+    async def wait_until_owned(self) -> None:
+        """Wait until no other instance of the server can continue this call: only this one knows a decision."""
 
     @property
     def idempotency_key(self) -> str | None:

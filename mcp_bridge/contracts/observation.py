@@ -40,9 +40,11 @@ class ObservedCall(Protocol):
     """One call, as its observer sees it.
 
     Attributes:
+        name: What is called.
         layers: The pipeline adds the times of its layers to this list, unless it is None.
     """
 
+    name: str
     layers: list[LayerTime] | None
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:

@@ -36,7 +36,7 @@ class ValueTruncator:
         self._most = most
         self._left = MAX_VALUES
 
-    def truncate(self, value: Any, level: int = 0) -> Any:
+    def truncate_value(self, value: Any, level: int = 0) -> Any:
         """Return JSON data with less of everything that is too long."""
         self._left -= 1
         if isinstance(value, str):
@@ -45,10 +45,12 @@ class ValueTruncator:
             return "…"
         if isinstance(value, Mapping):
             items = self._take(value.items())
-            shown = {self.truncate(str(key), level + 1): self.truncate(item, level + 1) for key, item in items}
+            shown = {
+                self.truncate_value(str(key), level + 1): self.truncate_value(item, level + 1) for key, item in items
+            }
             return shown | ({"…": f"{len(value) - len(shown)} more"} if len(shown) < len(value) else {})
         if isinstance(value, list | tuple):
-            rows = [self.truncate(item, level + 1) for item in self._take(value)]
+            rows = [self.truncate_value(item, level + 1) for item in self._take(value)]
             return rows + ([f"… {len(value) - len(rows)} more"] if len(rows) < len(value) else [])
         return value
 
@@ -144,8 +146,8 @@ def _find_secrets(arguments: Any) -> list[str]:
 def _render_value(value: Any, *redactors: Redactor) -> Any:
     """Return a value as JSON data without secrets. Whatever is wrong with it is the value's fault, not the page's."""
     try:
-        plain = to_plain(ValueTruncator(MAX_READ).truncate(value))
-        return ValueTruncator(MAX_TEXT).truncate(redact_values(plain, *redactors))
+        plain = to_plain(ValueTruncator(MAX_READ).truncate_value(value))
+        return ValueTruncator(MAX_TEXT).truncate_value(redact_values(plain, *redactors))
     except (ValueError, TypeError, RecursionError, RuntimeError) as error:
         return f"(cannot be shown: {type(error).__name__})"
 

@@ -9,7 +9,7 @@ from io import StringIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.contracts.extension import ReportingSource
+from mcp_bridge.contracts.extension import PinningSource, ReportingSource
 from mcp_bridge.pipeline.call_log import redact_values
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.web.call_rows import describe_latency, render_call, render_client
@@ -38,7 +38,7 @@ class ServerState:
         """Increases with every change of the tools."""
         return self._subject.endpoint.registry.version
 
-    def describe_server(self) -> dict[str, Any]:
+    def summarize_server(self) -> dict[str, Any]:
         """Return how the server presents itself, and since when it runs."""
         identity = self._subject.get_identity()
         return {
@@ -79,6 +79,14 @@ class ServerState:
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
         """Return the counts and durations of each tool."""
         return describe_latency(self._history, lambda record: viewer.can_see(record.principal))
+
+    def list_pending(self) -> list[dict[str, Any]]:
+        """List the definitions of tools that wait until an operator accepts them."""
+        if not any(isinstance(source, PinningSource) for source in self._subject.sources):
+            return []
+        from mcp_bridge.web.quarantine import list_pending  # only servers of third parties need it
+
+        return list_pending(self._subject.sources, self._subject.redactor)
 
     def describe_settings(self) -> dict[str, Any] | None:
         """Return the settings as they were loaded, without defaults and secrets; None if the server has none."""
