@@ -55,7 +55,7 @@ function Navigation({ panels, current }) {
   useEffect(() => nav.current.querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "center" }), [current.id]);
   return (
     <nav aria-label="Panels" ref={nav}>
-      <a class="brand" href="#/tools">
+      <a class="brand" href="#/tools" aria-label={`${server.value?.title ?? server.value?.name ?? "mcp-bridge"}, start`}>
         <svg viewBox="0 0 32 32" aria-hidden="true"><path d="M4 22h24M7.5 22v-4.5a8.5 8.5 0 0 1 17 0V22M13 22V10.5M19 22V10.5" /></svg>
         <span class="clip">{server.value?.title ?? server.value?.name ?? "mcp-bridge"}</span>
       </a>

@@ -3,6 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { callTool } from "./mcp.js";
 import { listProblems } from "./schema.js";
 import { announce } from "./parts.jsx";
+import { questions } from "./store.js";
 
 const MAX_RUNS = 20; // per tool
 const MAX_LOGS = 200;
@@ -11,6 +12,13 @@ const MAX_LOGS = 200;
 export const runs = signal({});
 /** The rounds of questions of these calls that wait for the user. */
 export const askingRuns = computed(() => Object.values(runs.value).flat().filter(({ state }) => state === "asking"));
+
+/** The questions at the server without those of this page's own calls, which are in `askingRuns`. */
+export const otherQuestions = computed(() => questions.value.filter((question) => !askingRuns.value.some((run) => isAbout(question, run))));
+
+function isAbout({ tool, message }, run) {
+  return run.tool === tool && Object.values(run.requests).some(({ params }) => params.message?.includes(message));
+}
 
 let lastNumber = 0;
 const controllers = new Map();

@@ -1,6 +1,6 @@
 /** Inbox: the approvals and questions that wait for the user. */
 import { requestJson } from "../api.js";
-import { askingRuns } from "../runs.js";
+import { askingRuns, otherQuestions } from "../runs.js";
 import { can, questions } from "../store.js";
 import { Code, ActionButton, Empty, announce } from "../parts.jsx";
 import { formatAddress } from "../route.js";
@@ -13,7 +13,8 @@ const TITLES = { once: "Allow once", session: "Allow for this session", always: 
 
 export function InboxPanel() {
   const own = askingRuns.value;
-  if (!questions.value.length && !own.length) return <Empty title="Nothing waits for you.">Approvals and questions of calls appear here while the call waits.</Empty>;
+  const others = otherQuestions.value;
+  if (!others.length && !own.length) return <Empty title="Nothing waits for you.">Approvals and questions of calls appear here while the call waits.</Empty>;
   return (
     <ul class="cards">
       {own.map((run) => (
@@ -22,7 +23,7 @@ export function InboxPanel() {
           <Questions key={Object.keys(run.requests).join()} run={run} />
         </li>
       ))}
-      {questions.value.map((question) => (
+      {others.map((question) => (
         <li key={question.id} class="card">
           <CardHead tool={question.tool} client={question.client} principal={question.principal} since={question.since} />
           {question.kind === "approval" ? <Approval question={question} /> : <Question question={question} />}

@@ -1,6 +1,6 @@
 /** The panels in the order of the navigation. `count` is a badge; `isUrgent` gives it the accent colour. */
-import { askingRuns } from "../runs.js";
-import { hasAudit, quarantine, questions, runningCount, sources, tools } from "../store.js";
+import { askingRuns, otherQuestions } from "../runs.js";
+import { hasAudit, quarantine, runningCount, sources, tools } from "../store.js";
 import { AuditPanel } from "./audit.jsx";
 import { CallsPanel } from "./calls.jsx";
 import { InboxPanel } from "./inbox.jsx";
@@ -9,7 +9,7 @@ import { InstallPanel, QuarantinePanel } from "./reviews.jsx";
 import { ToolsPanel } from "./tools.jsx";
 
 export function countPending() {
-  return questions.value.length + askingRuns.value.length;
+  return otherQuestions.value.length + askingRuns.value.length;
 }
 
 const countFailed = () => sources.value.filter(({ state, reason, problems }) => state === "failed" || (reason && state !== "ready") || problems?.length).length;

@@ -4,6 +4,8 @@ import { clients, decisions, lint, server, settings, sources } from "../store.js
 import { Code, CopyButton, Empty, Prose, State, Table } from "../parts.jsx";
 import { formatTime, formatUptime } from "../format.js";
 
+const DECIDERS = { elicitation: "user at the client", terminal: "user at a terminal", page: "user at a page", remembered: "earlier decision", default: "default of the hook", timeout: "no answer in time" };
+
 export function DecisionsPanel() {
   const rows = [...decisions.value].sort((a, b) => b.time - a.time);
   if (!rows.length) return <Empty title="No decisions yet.">When a user allows or denies a call, the decision is listed here.</Empty>;
@@ -12,7 +14,7 @@ export function DecisionsPanel() {
     ["Tool", ({ tool }) => tool, "mono"],
     ["Decision", ({ decision }) => <State state={decision} />],
     ["For", ({ scope }) => ({ once: "this call", session: "the session", always: "always" })[scope] ?? ""],
-    ["By", ({ how }) => how],
+    ["By", ({ how }) => DECIDERS[how] ?? how],
     ["Principal", ({ principal }) => principal],
   ];
   return <Table label="Decisions" columns={columns} rows={rows} />;
