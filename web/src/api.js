@@ -56,10 +56,17 @@ export async function send(path, { headers, ...options } = {}) {
 
 /** Send a request to the page's API and return its JSON. Raises ApiError with the text of the server. */
 export async function requestJson(path, body) {
-  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const options =
+    body === undefined
+      ? {}
+      : { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   const response = await send(path, options);
   const result = await response.json().catch(() => ({}));
-  if (!response.ok) throw new ApiError(result.error?.message ?? `The server responded with status ${response.status}.`, response.status);
+  if (!response.ok)
+    throw new ApiError(
+      result.error?.message ?? `The server responded with status ${response.status}.`,
+      response.status,
+    );
   return result;
 }
 

@@ -32,7 +32,9 @@ function App() {
   const panel = panels.find(({ id }) => id === route.value.panel) ?? panels[0];
   return (
     <>
-      <a class="skip" href="#content" onClick={focusContent}>Skip to the content</a>
+      <a class="skip" href="#content" onClick={focusContent}>
+        Skip to the content
+      </a>
       <Navigation panels={panels} current={panel} />
       <main id="content" tabindex="-1" class={panel.isSplit ? "is-split" : ""} key={panel.id}>
         <Connection />
@@ -40,7 +42,9 @@ function App() {
         {tokenProblem.value ? <TokenForm /> : <panel.view />}
       </main>
       <Help panels={panels} />
-      <div class="sr-only" role="status" aria-live="polite">{announcement.value}</div>
+      <div class="sr-only" role="status" aria-live="polite">
+        {announcement.value}
+      </div>
     </>
   );
 }
@@ -52,11 +56,20 @@ function focusContent(event) {
 
 function Navigation({ panels, current }) {
   const nav = useRef(null);
-  useEffect(() => nav.current.querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "center" }), [current.id]);
+  useEffect(
+    () => nav.current.querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "center" }),
+    [current.id],
+  );
   return (
     <nav aria-label="Panels" ref={nav}>
-      <a class="brand" href="#/tools" aria-label={`${server.value?.title ?? server.value?.name ?? "mcp-bridge"}, start`}>
-        <svg viewBox="0 0 32 32" aria-hidden="true"><path d="M4 22h24M7.5 22v-4.5a8.5 8.5 0 0 1 17 0V22M13 22V10.5M19 22V10.5" /></svg>
+      <a
+        class="brand"
+        href="#/tools"
+        aria-label={`${server.value?.title ?? server.value?.name ?? "mcp-bridge"}, start`}
+      >
+        <svg viewBox="0 0 32 32" aria-hidden="true">
+          <path d="M4 22h24M7.5 22v-4.5a8.5 8.5 0 0 1 17 0V22M13 22V10.5M19 22V10.5" />
+        </svg>
         <span class="clip">{server.value?.title ?? server.value?.name ?? "mcp-bridge"}</span>
       </a>
       <ul>
@@ -66,7 +79,12 @@ function Navigation({ panels, current }) {
             <li key={id} class={startsGroup ? "starts-group" : ""}>
               <a href={formatAddress(id)} aria-current={id === current.id ? "page" : undefined}>
                 {title}
-                {number > 0 && <span class={`badge ${isUrgent ? "urgent" : ""}`}><span class="sr-only">, </span>{number}</span>}
+                {number > 0 && (
+                  <span class={`badge ${isUrgent ? "urgent" : ""}`}>
+                    <span class="sr-only">, </span>
+                    {number}
+                  </span>
+                )}
               </a>
             </li>
           );
@@ -74,9 +92,21 @@ function Navigation({ panels, current }) {
       </ul>
       <div class="nav-foot">
         <select aria-label="Colours" value={theme.value} onChange={(event) => (theme.value = event.target.value)}>
-          {THEMES.map((name) => <option key={name} value={name}>{name === "system" ? "System colours" : `${name[0].toUpperCase()}${name.slice(1)} colours`}</option>)}
+          {THEMES.map((name) => (
+            <option key={name} value={name}>
+              {name === "system" ? "System colours" : `${name[0].toUpperCase()}${name.slice(1)} colours`}
+            </option>
+          ))}
         </select>
-        <button type="button" class="quiet" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" onClick={() => (isHelpOpen.value = true)}>?</button>
+        <button
+          type="button"
+          class="quiet"
+          aria-label="Keyboard shortcuts"
+          title="Keyboard shortcuts"
+          onClick={() => (isHelpOpen.value = true)}
+        >
+          ?
+        </button>
       </div>
     </nav>
   );
@@ -85,7 +115,9 @@ function Navigation({ panels, current }) {
 /** A note while the connection to the server is broken. */
 function Connection() {
   const isLost = connection.value === "lost" && !tokenProblem.value;
-  return <div role="status">{isLost && <p class="banner">The connection to the server is lost. Connecting again…</p>}</div>;
+  return (
+    <div role="status">{isLost && <p class="banner">The connection to the server is lost. Connecting again…</p>}</div>
+  );
 }
 
 function TokenForm() {
@@ -97,11 +129,23 @@ function TokenForm() {
   return (
     <form class="token" onSubmit={submit}>
       <h2>{tokenProblem.value}</h2>
-      <p>Open the address that <code>mcp-bridge dev</code> printed, or enter the token that clients of this server use. It is kept until you close this tab.</p>
+      <p>
+        Open the address that <code>mcp-bridge dev</code> printed, or enter the token that clients of this server use.
+        It is kept until you close this tab.
+      </p>
       <label for="token">Token</label>
       <div class="row">
-        <input id="token" type="password" autocomplete="off" required value={value} onInput={(event) => setValue(event.target.value)} />
-        <button type="submit" class="primary">Continue</button>
+        <input
+          id="token"
+          type="password"
+          autocomplete="off"
+          required
+          value={value}
+          onInput={(event) => setValue(event.target.value)}
+        />
+        <button type="submit" class="primary">
+          Continue
+        </button>
       </div>
     </form>
   );
@@ -115,17 +159,69 @@ function Help({ panels }) {
     if (!isOpen) dialog.current.close();
   }, [isOpen]);
   return (
-    <dialog ref={dialog} aria-labelledby="help-title" onClose={() => (isHelpOpen.value = false)} onClick={(event) => event.target === dialog.current && dialog.current.close()}>
-      <div class="row spread"><h2 id="help-title">Keyboard shortcuts</h2><button type="button" class="quiet" onClick={() => dialog.current.close()}>Close</button></div>
+    <dialog
+      ref={dialog}
+      aria-labelledby="help-title"
+      onClose={() => (isHelpOpen.value = false)}
+      onClick={(event) => event.target === dialog.current && dialog.current.close()}
+    >
+      <div class="row spread">
+        <h2 id="help-title">Keyboard shortcuts</h2>
+        <button type="button" class="quiet" onClick={() => dialog.current.close()}>
+          Close
+        </button>
+      </div>
       <dl class="shortcuts">
-        {panels.map(({ id, title, key }) => <div key={id}><dt><kbd>g</kbd> <kbd>{key}</kbd></dt><dd>{title}</dd></div>)}
-        <div><dt><kbd>/</kbd></dt><dd>Search or filter</dd></div>
-        <div><dt><kbd>Enter</kbd></dt><dd>Call the tool; open the selected call</dd></div>
-        <div><dt><kbd>Shift</kbd> <kbd>Enter</kbd></dt><dd>New line in a text field</dd></div>
-        <div><dt><kbd>Ctrl</kbd> <kbd>Enter</kbd></dt><dd>Call the tool from any field</dd></div>
-        <div><dt><kbd>↑</kbd> <kbd>↓</kbd></dt><dd>Move in a list</dd></div>
-        <div><dt><kbd>Esc</kbd></dt><dd>Leave a field; close a call or tool</dd></div>
-        <div><dt><kbd>?</kbd></dt><dd>This list</dd></div>
+        {panels.map(({ id, title, key }) => (
+          <div key={id}>
+            <dt>
+              <kbd>g</kbd> <kbd>{key}</kbd>
+            </dt>
+            <dd>{title}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>
+            <kbd>/</kbd>
+          </dt>
+          <dd>Search or filter</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>Enter</kbd>
+          </dt>
+          <dd>Call the tool; open the selected call</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>Shift</kbd> <kbd>Enter</kbd>
+          </dt>
+          <dd>New line in a text field</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>Ctrl</kbd> <kbd>Enter</kbd>
+          </dt>
+          <dd>Call the tool from any field</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>↑</kbd> <kbd>↓</kbd>
+          </dt>
+          <dd>Move in a list</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>Esc</kbd>
+          </dt>
+          <dd>Leave a field; close a call or tool</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>?</kbd>
+          </dt>
+          <dd>This list</dd>
+        </div>
       </dl>
     </dialog>
   );

@@ -30,7 +30,9 @@ export function getLatency(tool) {
   const recorded = latency.value[tool];
   const own = endedByTool.value.get(tool) ?? [];
   const first = own[0]?.started ?? Infinity;
-  const older = (recorded?.series ?? []).filter(([time]) => time < first).map(([time, ms]) => ({ time, ms, state: "ok" }));
+  const older = (recorded?.series ?? [])
+    .filter(([time]) => time < first)
+    .map(([time, ms]) => ({ time, ms, state: "ok" }));
   const points = [...older, ...own.map((call) => ({ time: call.started, ms: call.duration_ms, state: call.state }))];
   const sorted = points.map(({ ms }) => ms).sort((a, b) => a - b);
   const errors = own.filter(({ state }) => state === "error").length;
@@ -61,10 +63,22 @@ export function Latency({ tool }) {
 function Figures({ measured: { count, errors, p50, p95 } }) {
   return (
     <dl class="figures">
-      <div><dt>Calls</dt><dd>{count.toLocaleString("en")}</dd></div>
-      <div><dt>Errors</dt><dd>{errors.toLocaleString("en")}</dd></div>
-      <div><dt>Median</dt><dd>{formatDuration(p50)}</dd></div>
-      <div><dt>95th percentile</dt><dd>{formatDuration(p95)}</dd></div>
+      <div>
+        <dt>Calls</dt>
+        <dd>{count.toLocaleString("en")}</dd>
+      </div>
+      <div>
+        <dt>Errors</dt>
+        <dd>{errors.toLocaleString("en")}</dd>
+      </div>
+      <div>
+        <dt>Median</dt>
+        <dd>{formatDuration(p50)}</dd>
+      </div>
+      <div>
+        <dt>95th percentile</dt>
+        <dd>{formatDuration(p95)}</dd>
+      </div>
     </dl>
   );
 }
@@ -83,26 +97,45 @@ function Chart({ measured: { points, count, p50, p95 }, tool }) {
   const point = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
     const x = event.clientX - box.left;
-    setPointed(points.reduce((best, each) => (Math.abs(toX(each.time) - x) < Math.abs(toX(best.time) - x) ? each : best)));
+    setPointed(
+      points.reduce((best, each) => (Math.abs(toX(each.time) - x) < Math.abs(toX(best.time) - x) ? each : best)),
+    );
   };
   const label = `Durations of ${formatCount(count, "call")} of ${tool}: median ${formatDuration(p50)}, 95th percentile ${formatDuration(p95)}`;
   return (
     <figure class="chart" ref={figure}>
-      <svg width={width} height={HEIGHT} role="img" aria-label={label} onPointerMove={point} onPointerLeave={() => setPointed(null)}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        role="img"
+        aria-label={label}
+        onPointerMove={point}
+        onPointerLeave={() => setPointed(null)}
+      >
         {ticks.map((ms) => (
           <g key={ms}>
             <line class="chart-grid" x1={LEFT} x2={width} y1={toY(ms)} y2={toY(ms)} />
-            <text class="chart-text" x={LEFT - 8} y={toY(ms) + 4} text-anchor="end">{ms === 0 ? "0" : formatDuration(ms)}</text>
+            <text class="chart-text" x={LEFT - 8} y={toY(ms) + 4} text-anchor="end">
+              {ms === 0 ? "0" : formatDuration(ms)}
+            </text>
           </g>
         ))}
-        <text class="chart-text" x={LEFT} y={HEIGHT - 6}>{formatTime(start)}</text>
-        <text class="chart-text" x={width - 4} y={HEIGHT - 6} text-anchor="end">{formatTime(points.at(-1).time)}</text>
+        <text class="chart-text" x={LEFT} y={HEIGHT - 6}>
+          {formatTime(start)}
+        </text>
+        <text class="chart-text" x={width - 4} y={HEIGHT - 6} text-anchor="end">
+          {formatTime(points.at(-1).time)}
+        </text>
         <line class="chart-p95" x1={LEFT} x2={width} y1={toY(p95)} y2={toY(p95)} />
-        {points.map(({ time, ms, state }, index) => <circle key={index} class={`chart-point state-${state}`} cx={toX(time)} cy={toY(ms)} r="2.5" />)}
+        {points.map(({ time, ms, state }, index) => (
+          <circle key={index} class={`chart-point state-${state}`} cx={toX(time)} cy={toY(ms)} r="2.5" />
+        ))}
         {pointed && <circle class="chart-pointed" cx={toX(pointed.time)} cy={toY(pointed.ms)} r="5" />}
       </svg>
       <figcaption class="muted">
-        {pointed ? `${formatTime(pointed.time)} · ${formatDuration(pointed.ms)} · ${pointed.state}` : `Each point is a call${count > points.length ? ` (the last ${points.length})` : ""}. The dashed line is the 95th percentile.`}
+        {pointed
+          ? `${formatTime(pointed.time)} · ${formatDuration(pointed.ms)} · ${pointed.state}`
+          : `Each point is a call${count > points.length ? ` (the last ${points.length})` : ""}. The dashed line is the 95th percentile.`}
       </figcaption>
     </figure>
   );

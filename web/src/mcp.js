@@ -58,8 +58,12 @@ async function request(method, params, { headers, signal, onNotification } = {})
     body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }),
   });
   const message = await readResponse(response, id, onNotification);
-  if (message?.error) throw Object.assign(new ApiError(message.error.message, response.status), { code: message.error.data?.code ?? message.error.code });
-  if (!message?.result) throw new ApiError(`The server responded with status ${response.status} and no result.`, response.status);
+  if (message?.error)
+    throw Object.assign(new ApiError(message.error.message, response.status), {
+      code: message.error.data?.code ?? message.error.code,
+    });
+  if (!message?.result)
+    throw new ApiError(`The server responded with status ${response.status} and no result.`, response.status);
   return message.result;
 }
 

@@ -35,7 +35,13 @@ export function CopyButton({ text, label = "Copy" }) {
     announce("Copied");
     setTimeout(() => setCopied(false), 1500);
   };
-  return navigator.clipboard && <button type="button" class="quiet" onClick={copy}>{isCopied ? "Copied" : label}</button>;
+  return (
+    navigator.clipboard && (
+      <button type="button" class="quiet" onClick={copy}>
+        {isCopied ? "Copied" : label}
+      </button>
+    )
+  );
 }
 
 /** JSON with colours, or any text without them. A long text is truncated until the user asks for all of it. */
@@ -45,8 +51,14 @@ export function Code({ value, text = JSON.stringify(value, null, 2) ?? "", label
   const shown = isLong ? text.slice(0, MAX_SHOWN) : text;
   return (
     <div class="code-block">
-      <pre class="code" tabindex="0" role="region" aria-label={label ?? "JSON"}>{value === undefined || text.length > MAX_SHOWN ? shown : highlight(shown)}</pre>
-      {isLong && <button type="button" class="quiet" onClick={() => setWhole(true)}>Show all ({formatSize(text.length)})</button>}
+      <pre class="code" tabindex="0" role="region" aria-label={label ?? "JSON"}>
+        {value === undefined || text.length > MAX_SHOWN ? shown : highlight(shown)}
+      </pre>
+      {isLong && (
+        <button type="button" class="quiet" onClick={() => setWhole(true)}>
+          Show all ({formatSize(text.length)})
+        </button>
+      )}
     </div>
   );
 }
@@ -75,7 +87,12 @@ export function Diff({ lines, label }) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
   return (
     <pre class="code diff" tabindex="0" role="region" aria-label={label}>
-      {list.map((line, index) => <span key={index} class={`line ${/^(\+\+\+|---)/.test(line) ? "place" : kinds[line[0]] ?? ""}`}>{line}{"\n"}</span>)}
+      {list.map((line, index) => (
+        <span key={index} class={`line ${/^(\+\+\+|---)/.test(line) ? "place" : (kinds[line[0]] ?? "")}`}>
+          {line}
+          {"\n"}
+        </span>
+      ))}
     </pre>
   );
 }
@@ -93,7 +110,16 @@ export function Tabs({ tabs, selected, onSelect, label }) {
   return (
     <div class="tabs" role="tablist" aria-label={label} ref={list} onKeyDown={move}>
       {tabs.map(([id, title]) => (
-        <button key={id} type="button" role="tab" aria-selected={id === selected} tabindex={id === selected ? 0 : -1} onClick={() => onSelect(id)}>{title}</button>
+        <button
+          key={id}
+          type="button"
+          role="tab"
+          aria-selected={id === selected}
+          tabindex={id === selected ? 0 : -1}
+          onClick={() => onSelect(id)}
+        >
+          {title}
+        </button>
       ))}
     </div>
   );
@@ -116,8 +142,14 @@ export function ActionButton({ action, children, ...attributes }) {
   };
   return (
     <>
-      <button type="button" {...attributes} disabled={isBusy || attributes.disabled} onClick={run}>{children}</button>
-      {problem && <span class="problem" role="alert">{problem}</span>}
+      <button type="button" {...attributes} disabled={isBusy || attributes.disabled} onClick={run}>
+        {children}
+      </button>
+      {problem && (
+        <span class="problem" role="alert">
+          {problem}
+        </span>
+      )}
     </>
   );
 }
@@ -127,8 +159,26 @@ export function Table({ label, columns, rows, getKey }) {
   return (
     <div class="table-frame" tabindex="0" role="region" aria-label={label}>
       <table class="table stacks">
-        <thead><tr>{columns.map(([title, , style]) => <th key={title} scope="col" class={style?.includes("number") ? "number" : ""}>{title}</th>)}</tr></thead>
-        <tbody>{rows.map((row, index) => <tr key={getKey?.(row) ?? index}>{columns.map(([title, render, style]) => <td key={title} class={style} data-title={title}>{render(row)}</td>)}</tr>)}</tbody>
+        <thead>
+          <tr>
+            {columns.map(([title, , style]) => (
+              <th key={title} scope="col" class={style?.includes("number") ? "number" : ""}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr key={getKey?.(row) ?? index}>
+              {columns.map(([title, render, style]) => (
+                <td key={title} class={style} data-title={title}>
+                  {render(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
       </table>
     </div>
   );

@@ -16,7 +16,13 @@ export function QuestionForm({ question, onAnswer }) {
   return (
     <div class="question">
       <p class="question-text">{message}</p>
-      {url ? <LinkAnswer url={url} onAnswer={onAnswer} /> : choice ? <ChoiceAnswer choice={choice} onAnswer={onAnswer} /> : <FormAnswer schema={schema} onAnswer={onAnswer} />}
+      {url ? (
+        <LinkAnswer url={url} onAnswer={onAnswer} />
+      ) : choice ? (
+        <ChoiceAnswer choice={choice} onAnswer={onAnswer} />
+      ) : (
+        <FormAnswer schema={schema} onAnswer={onAnswer} />
+      )}
     </div>
   );
 }
@@ -27,7 +33,9 @@ function FormAnswer({ schema, onAnswer }) {
     <form onSubmit={(event) => event.preventDefault()}>
       <SchemaForm schema={schema} value={value} onChange={setValue} />
       <div class="row">
-        <ActionButton class="primary" action={() => onAnswer({ action: "accept", content: value })}>Answer</ActionButton>
+        <ActionButton class="primary" action={() => onAnswer({ action: "accept", content: value })}>
+          Answer
+        </ActionButton>
         <Rejections onAnswer={onAnswer} />
       </div>
     </form>
@@ -37,7 +45,11 @@ function FormAnswer({ schema, onAnswer }) {
 function ChoiceAnswer({ choice, onAnswer }) {
   return (
     <div class="row">
-      {choice.options.map(([title, value]) => <ActionButton key={title} action={() => onAnswer({ action: "accept", content: { [choice.name]: value } })}>{title}</ActionButton>)}
+      {choice.options.map(([title, value]) => (
+        <ActionButton key={title} action={() => onAnswer({ action: "accept", content: { [choice.name]: value } })}>
+          {title}
+        </ActionButton>
+      ))}
       <Rejections onAnswer={onAnswer} />
     </div>
   );
@@ -46,9 +58,13 @@ function ChoiceAnswer({ choice, onAnswer }) {
 function LinkAnswer({ url, onAnswer }) {
   return (
     <>
-      <p><SafeLink uri={url}>{url}</SafeLink></p>
+      <p>
+        <SafeLink uri={url}>{url}</SafeLink>
+      </p>
       <div class="row">
-        <ActionButton class="primary" action={() => onAnswer({ action: "accept" })}>Done</ActionButton>
+        <ActionButton class="primary" action={() => onAnswer({ action: "accept" })}>
+          Done
+        </ActionButton>
         <Rejections onAnswer={onAnswer} />
       </div>
     </>
@@ -58,8 +74,12 @@ function LinkAnswer({ url, onAnswer }) {
 function Rejections({ onAnswer }) {
   return (
     <>
-      <ActionButton class="quiet" action={() => onAnswer({ action: "decline" })}>Decline</ActionButton>
-      <ActionButton class="quiet" action={() => onAnswer({ action: "cancel" })}>Dismiss</ActionButton>
+      <ActionButton class="quiet" action={() => onAnswer({ action: "decline" })}>
+        Decline
+      </ActionButton>
+      <ActionButton class="quiet" action={() => onAnswer({ action: "cancel" })}>
+        Dismiss
+      </ActionButton>
     </>
   );
 }
@@ -70,7 +90,12 @@ function findChoice(schema) {
   if (!entry || others.length) return null;
   const [name, property] = entry;
   const resolved = resolveSchema(property, schema);
-  const titled = (resolved.oneOf ?? resolved.anyOf)?.every((part) => "const" in part) && (resolved.oneOf ?? resolved.anyOf).map((part) => [part.title ?? String(part.const), part.const]);
-  const options = titled || (getKind(resolved) === "enum" && resolved.enum.map((value, index) => [resolved.enumNames?.[index] ?? String(value), value]));
+  const titled =
+    (resolved.oneOf ?? resolved.anyOf)?.every((part) => "const" in part) &&
+    (resolved.oneOf ?? resolved.anyOf).map((part) => [part.title ?? String(part.const), part.const]);
+  const options =
+    titled ||
+    (getKind(resolved) === "enum" &&
+      resolved.enum.map((value, index) => [resolved.enumNames?.[index] ?? String(value), value]));
   return options && options.length <= MAX_BUTTONS ? { name, options } : null;
 }

@@ -11,7 +11,9 @@ export function ResultView({ result }) {
   return (
     <div class="result">
       <div class="row end">
-        <label class="check small"><input type="checkbox" checked={isRaw} onChange={(event) => setRaw(event.target.checked)} /> Show as MCP</label>
+        <label class="check small">
+          <input type="checkbox" checked={isRaw} onChange={(event) => setRaw(event.target.checked)} /> Show as MCP
+        </label>
         <CopyButton text={JSON.stringify(result, null, 2)} label="Copy result" />
       </div>
       {isRaw ? (
@@ -64,7 +66,11 @@ function Media({ data, type }) {
   if (!url) return <p class="problem">This content is not valid Base64.</p>;
   if (type.startsWith("audio/")) return <audio class="media" controls src={url} aria-label={`Audio, ${type}`} />;
   if (type.startsWith("image/")) return <img class="media" src={url} alt={`Image, ${type}`} />;
-  return <a href={url} download="result">Download ({type || "unknown type"}, {formatSize(Math.floor(data.length * 0.75))})</a>;
+  return (
+    <a href={url} download="result">
+      Download ({type || "unknown type"}, {formatSize(Math.floor(data.length * 0.75))})
+    </a>
+  );
 }
 
 /** Return the URL of a blob with this content, which is released when it is no longer shown. */
@@ -86,21 +92,36 @@ function ResourceLink({ link }) {
     <p class="block">
       <SafeLink uri={link.uri}>{link.title ?? link.name ?? link.uri}</SafeLink>
       <code class="muted"> {link.uri}</code>
-      {link.description && <><br />{link.description}</>}
+      {link.description && (
+        <>
+          <br />
+          {link.description}
+        </>
+      )}
     </p>
   );
 }
 
 /** A link to a web page; other URIs are only shown, because a tool chose them. */
 export function SafeLink({ uri, children }) {
-  return /^https?:\/\//i.test(uri) ? <a href={uri} target="_blank" rel="noopener noreferrer">{children}</a> : <span>{children}</span>;
+  return /^https?:\/\//i.test(uri) ? (
+    <a href={uri} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  ) : (
+    <span>{children}</span>
+  );
 }
 
 function Resource({ resource }) {
   return (
     <div class="block">
       <code class="muted">{resource.uri}</code>
-      {resource.text !== undefined ? <Text text={resource.text} /> : <Media data={resource.blob ?? ""} type={resource.mimeType ?? ""} />}
+      {resource.text !== undefined ? (
+        <Text text={resource.text} />
+      ) : (
+        <Media data={resource.blob ?? ""} type={resource.mimeType ?? ""} />
+      )}
     </div>
   );
 }

@@ -11,10 +11,16 @@ const MAX_LOGS = 200;
 /** {tool name: runs, newest first}. A run is replaced by a changed copy, never changed. */
 export const runs = signal({});
 /** The rounds of questions of these calls that wait for the user. */
-export const askingRuns = computed(() => Object.values(runs.value).flat().filter(({ state }) => state === "asking"));
+export const askingRuns = computed(() =>
+  Object.values(runs.value)
+    .flat()
+    .filter(({ state }) => state === "asking"),
+);
 
 /** The questions at the server without those of this page's own calls, which are in `askingRuns`. */
-export const otherQuestions = computed(() => questions.value.filter((question) => !askingRuns.value.some((run) => isAbout(question, run))));
+export const otherQuestions = computed(() =>
+  questions.value.filter((question) => !askingRuns.value.some((run) => isAbout(question, run))),
+);
 
 function isAbout({ tool, message }, run) {
   return run.tool === tool && Object.values(run.requests).some(({ params }) => params.message?.includes(message));
@@ -29,7 +35,18 @@ export async function startRun(tool, args) {
   const id = ++lastNumber;
   const controller = new AbortController();
   controllers.set(id, controller);
-  const run = { id, tool: tool.name, arguments: args, started: Date.now(), state: "running", progress: null, logs: [], requests: {}, result: null, problem: "" };
+  const run = {
+    id,
+    tool: tool.name,
+    arguments: args,
+    started: Date.now(),
+    state: "running",
+    progress: null,
+    logs: [],
+    requests: {},
+    result: null,
+    problem: "",
+  };
   runs.value = { ...runs.value, [tool.name]: [run, ...(runs.value[tool.name] ?? [])].slice(0, MAX_RUNS) };
   try {
     const result = await callTool(tool, args, {
@@ -69,12 +86,15 @@ function update(name, id, change) {
 
 function finish(name, id, state, change) {
   update(name, id, () => ({ ...change, state, ended: Date.now(), requests: {} }));
-  announce(`${name}: ${{ ok: "the call succeeded", error: "the call failed", cancelled: "the call was cancelled" }[state]}`);
+  announce(
+    `${name}: ${{ ok: "the call succeeded", error: "the call failed", cancelled: "the call was cancelled" }[state]}`,
+  );
 }
 
 function readNotification(name, id, { method, params }) {
   if (method === "notifications/progress") update(name, id, () => ({ progress: params }));
-  if (method === "notifications/message") update(name, id, ({ logs }) => ({ logs: [...logs, params].slice(-MAX_LOGS) }));
+  if (method === "notifications/message")
+    update(name, id, ({ logs }) => ({ logs: [...logs, params].slice(-MAX_LOGS) }));
 }
 
 function askUser(name, id, requests, signal) {

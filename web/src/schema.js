@@ -41,7 +41,14 @@ export function listAlternatives(schema, root) {
     alternatives = parts.map((part) => mergeSchemas(base, resolveSchema(part, root)));
     const values = alternatives.filter(({ type }) => type !== "null");
     if (values.length && values.every((part) => "const" in part)) {
-      alternatives = [{ ...base, enum: values.map((part) => part.const), enumNames: values.map((part) => part.title ?? String(part.const)) }, ...alternatives.filter(({ type }) => type === "null")];
+      alternatives = [
+        {
+          ...base,
+          enum: values.map((part) => part.const),
+          enumNames: values.map((part) => part.title ?? String(part.const)),
+        },
+        ...alternatives.filter(({ type }) => type === "null"),
+      ];
     }
   } else if (Array.isArray(schema.type)) {
     alternatives = schema.type.map((type) => ({ ...schema, type }));
@@ -97,7 +104,9 @@ export function isOfKind(value, schema) {
 }
 
 function hasConstants(value, schema) {
-  return Object.entries(schema.properties ?? {}).every(([name, property]) => !(name in value) || !("const" in Object(property)) || property.const === value[name]);
+  return Object.entries(schema.properties ?? {}).every(
+    ([name, property]) => !(name in value) || !("const" in Object(property)) || property.const === value[name],
+  );
 }
 
 export function isObject(value) {
@@ -111,9 +120,11 @@ export function describeType(given, root, depth = 0) {
   const names = alternatives.map((part) => {
     const kind = getKind(part);
     if (kind === "const") return JSON.stringify(part.const);
-    if (kind === "enum") return part.enum.length > 5 ? "enum" : part.enum.map((value) => JSON.stringify(value)).join(" | ");
+    if (kind === "enum")
+      return part.enum.length > 5 ? "enum" : part.enum.map((value) => JSON.stringify(value)).join(" | ");
     if (kind === "array" && part.items && depth < 3) return wrap(describeType(part.items, root, depth + 1));
-    if (kind === "object" && !part.properties && isObject(part.additionalProperties) && depth < 3) return `object of ${describeType(part.additionalProperties, root, depth + 1)}`;
+    if (kind === "object" && !part.properties && isObject(part.additionalProperties) && depth < 3)
+      return `object of ${describeType(part.additionalProperties, root, depth + 1)}`;
     return part.format ? `${kind} (${part.format})` : kind;
   });
   return [...new Set([...names, ...(isNullable ? ["null"] : [])])].join(" | ");

@@ -1,7 +1,16 @@
 /** A form made from a JSON Schema. Every value can be sent: the server alone validates, and its problems are shown here. */
 import { createContext } from "preact";
 import { useContext, useLayoutEffect, useId, useState } from "preact/hooks";
-import { createValue, describeAlternative, describeType, getKind, isObject, isOfKind, listAlternatives, resolveSchema } from "./schema.js";
+import {
+  createValue,
+  describeAlternative,
+  describeType,
+  getKind,
+  isObject,
+  isOfKind,
+  listAlternatives,
+  resolveSchema,
+} from "./schema.js";
 
 const Form = createContext({ root: {}, problems: [], prefix: "" });
 const DATE_TYPES = { date: "date", time: "time" };
@@ -31,14 +40,22 @@ export function findField(container, path) {
 function Properties({ schema, value, onChange, path }) {
   const properties = Object.entries(schema.properties ?? {});
   const { root } = useContext(Form);
-  const current = isObject(value) ? value : createValue(schema, root) ?? {};
+  const current = isObject(value) ? value : (createValue(schema, root) ?? {});
   const change = (name, next) => onChange(sortProperties(withProperty(current, name, next), schema));
   const isOpen = schema.additionalProperties !== undefined && schema.additionalProperties !== false;
   if (!properties.length && !isOpen) return <p class="muted">This takes no arguments.</p>;
   return (
     <div class="fields">
       {properties.map(([name, property]) => (
-        <Field key={name} name={name} schema={property} value={current[name]} onChange={(next) => change(name, next)} path={`${path}.${name}`} isRequired={schema.required?.includes(name)} />
+        <Field
+          key={name}
+          name={name}
+          schema={property}
+          value={current[name]}
+          onChange={(next) => change(name, next)}
+          path={`${path}.${name}`}
+          isRequired={schema.required?.includes(name)}
+        />
       ))}
       {isOpen && <OtherProperties schema={schema} value={current} onChange={onChange} path={path} />}
     </div>
@@ -58,13 +75,35 @@ function OtherProperties({ schema, value, onChange, path }) {
     <>
       {others.map((key) => (
         <div class="item" key={key}>
-          <Field name={key} schema={schema.additionalProperties} value={value[key]} onChange={(next) => onChange(withProperty(value, key, next ?? ""))} path={`${path}.${key}`} isRequired />
-          <button type="button" class="quiet" aria-label={`Remove ${key}`} onClick={() => onChange(withProperty(value, key))}>Remove</button>
+          <Field
+            name={key}
+            schema={schema.additionalProperties}
+            value={value[key]}
+            onChange={(next) => onChange(withProperty(value, key, next ?? ""))}
+            path={`${path}.${key}`}
+            isRequired
+          />
+          <button
+            type="button"
+            class="quiet"
+            aria-label={`Remove ${key}`}
+            onClick={() => onChange(withProperty(value, key))}
+          >
+            Remove
+          </button>
         </div>
       ))}
       <div class="row">
-        <input aria-label="Name of another property" placeholder="name" value={name} onInput={(event) => setName(event.target.value)} onKeyDown={(event) => event.key === "Enter" && (event.preventDefault(), add())} />
-        <button type="button" disabled={!canAdd} onClick={add}>Add property</button>
+        <input
+          aria-label="Name of another property"
+          placeholder="name"
+          value={name}
+          onInput={(event) => setName(event.target.value)}
+          onKeyDown={(event) => event.key === "Enter" && (event.preventDefault(), add())}
+        />
+        <button type="button" disabled={!canAdd} onClick={add}>
+          Add property
+        </button>
       </div>
     </>
   );
@@ -88,7 +127,10 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
   const { alternatives, isNullable } = listAlternatives(schema, root);
   const [chosen, setChosen] = useState(null);
   const matching = alternatives.findIndex((part) => isOfKind(value, part));
-  const index = chosen !== null && (value === undefined || matching < 0 || isOfKind(value, alternatives[chosen])) ? chosen : Math.max(matching, 0);
+  const index =
+    chosen !== null && (value === undefined || matching < 0 || isOfKind(value, alternatives[chosen]))
+      ? chosen
+      : Math.max(matching, 0);
   const current = alternatives[index] ?? {};
   const choose = (event) => {
     const next = Number(event.target.value);
@@ -101,8 +143,14 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
   const isGroup = value !== null && (kind === "object" || kind === "array");
   const description = schema.description ?? current.description;
   const label = schema.title && schema.title !== name ? schema.title : name;
-  const describedBy = [description && `${id}-text`, own.length && `${id}-problem`].filter(Boolean).join(" ") || undefined;
-  const control = { id, "data-path": path, "aria-describedby": describedBy, "aria-invalid": own.length ? "true" : undefined };
+  const describedBy =
+    [description && `${id}-text`, own.length && `${id}-problem`].filter(Boolean).join(" ") || undefined;
+  const control = {
+    id,
+    "data-path": path,
+    "aria-describedby": describedBy,
+    "aria-invalid": own.length ? "true" : undefined,
+  };
   const Label = isGroup ? "span" : "label";
   const Wrapper = isGroup ? "fieldset" : "div";
   const group = { "data-path": path, "aria-labelledby": `${id}-label`, "aria-describedby": describedBy, tabindex: -1 };
@@ -110,25 +158,71 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
     <Wrapper class={`field ${own.length ? "invalid" : ""}`} {...(isGroup ? group : {})}>
       <div class="field-head">
         <Label class="field-label" id={`${id}-label`} {...(isGroup ? {} : { for: id })}>
-          {label}{isRequired && <><span class="required" aria-hidden="true"> *</span><span class="sr-only"> (required)</span></>}
+          {label}
+          {isRequired && (
+            <>
+              <span class="required" aria-hidden="true">
+                {" "}
+                *
+              </span>
+              <span class="sr-only"> (required)</span>
+            </>
+          )}
         </Label>
         {alternatives.length > 1 ? (
           <select aria-label={`Type of ${label}`} value={index} onChange={choose}>
-            {alternatives.map((part, number) => <option key={number} value={number}>{describeAlternative(part, number, alternatives, root)}</option>)}
+            {alternatives.map((part, number) => (
+              <option key={number} value={number}>
+                {describeAlternative(part, number, alternatives, root)}
+              </option>
+            ))}
           </select>
         ) : (
           <code class="type">{describeType(given, root)}</code>
         )}
         {isGroup && !isRequired && (
-          <button type="button" class="link push" aria-label={`${value === undefined ? "Set" : "Leave out"} ${label}`} onClick={() => onChange(value === undefined ? createPresent(current, root, kind) : undefined)}>{value === undefined ? "Set" : "Leave out"}</button>
+          <button
+            type="button"
+            class="link push"
+            aria-label={`${value === undefined ? "Set" : "Leave out"} ${label}`}
+            onClick={() => onChange(value === undefined ? createPresent(current, root, kind) : undefined)}
+          >
+            {value === undefined ? "Set" : "Leave out"}
+          </button>
         )}
         {isNullable && (
-          <label class="check small"><input type="checkbox" checked={value === null} onChange={(event) => onChange(event.target.checked ? null : undefined)} /> null</label>
+          <label class="check small">
+            <input
+              type="checkbox"
+              checked={value === null}
+              onChange={(event) => onChange(event.target.checked ? null : undefined)}
+            />{" "}
+            null
+          </label>
         )}
       </div>
-      {description && <div class="field-text" id={`${id}-text`}>{description}</div>}
-      {value !== null && (!isGroup || isRequired || value !== undefined) && <Control schema={current} kind={kind} value={value} onChange={onChange} path={path} label={label} isRequired={isRequired} control={control} />}
-      {own.length > 0 && <div class="problem" id={`${id}-problem`}>{own.map(({ text }) => text).join("; ")}</div>}
+      {description && (
+        <div class="field-text" id={`${id}-text`}>
+          {description}
+        </div>
+      )}
+      {value !== null && (!isGroup || isRequired || value !== undefined) && (
+        <Control
+          schema={current}
+          kind={kind}
+          value={value}
+          onChange={onChange}
+          path={path}
+          label={label}
+          isRequired={isRequired}
+          control={control}
+        />
+      )}
+      {own.length > 0 && (
+        <div class="problem" id={`${id}-problem`}>
+          {own.map(({ text }) => text).join("; ")}
+        </div>
+      )}
     </Wrapper>
   );
 }
@@ -141,11 +235,20 @@ function createPresent(schema, root, kind) {
 function Control({ schema, kind, value, onChange, path, label, isRequired, control }) {
   switch (kind) {
     case "const":
-      return <ConstantInput schema={schema} value={value} onChange={onChange} isRequired={isRequired} control={control} />;
+      return (
+        <ConstantInput schema={schema} value={value} onChange={onChange} isRequired={isRequired} control={control} />
+      );
     case "enum":
       return <EnumInput schema={schema} value={value} onChange={onChange} control={control} />;
     case "boolean":
-      return <BooleanInput value={value} onChange={onChange} hasUnset={!isRequired && schema.default === undefined} control={control} />;
+      return (
+        <BooleanInput
+          value={value}
+          onChange={onChange}
+          hasUnset={!isRequired && schema.default === undefined}
+          control={control}
+        />
+      );
     case "integer":
     case "number":
       return <NumberInput schema={schema} value={value} onChange={onChange} control={control} />;
@@ -154,7 +257,8 @@ function Control({ schema, kind, value, onChange, path, label, isRequired, contr
     case "array":
       return <ArrayInput schema={schema} value={value} onChange={onChange} path={path} label={label} />;
     case "object":
-      if (!schema.properties && !isObject(schema.additionalProperties)) return <JsonInput value={value} onChange={onChange} control={{ "aria-label": label }} />;
+      if (!schema.properties && !isObject(schema.additionalProperties))
+        return <JsonInput value={value} onChange={onChange} control={{ "aria-label": label }} />;
       return <Properties schema={schema} value={value} onChange={onChange} path={path} />;
     default:
       return <JsonInput value={value} onChange={onChange} control={control} />;
@@ -162,10 +266,20 @@ function Control({ schema, kind, value, onChange, path, label, isRequired, contr
 }
 
 function ConstantInput({ schema, value, onChange, isRequired, control }) {
-  if (isRequired && value !== undefined) return <output {...control}><code>{JSON.stringify(value)}</code></output>;
+  if (isRequired && value !== undefined)
+    return (
+      <output {...control}>
+        <code>{JSON.stringify(value)}</code>
+      </output>
+    );
   return (
     <label class="check">
-      <input {...control} type="checkbox" checked={value !== undefined} onChange={(event) => onChange(event.target.checked ? schema.const : undefined)} />
+      <input
+        {...control}
+        type="checkbox"
+        checked={value !== undefined}
+        onChange={(event) => onChange(event.target.checked ? schema.const : undefined)}
+      />
       <code>{JSON.stringify(schema.const)}</code>
     </label>
   );
@@ -176,17 +290,38 @@ function EnumInput({ schema, value, onChange, control }) {
   return (
     <select {...control} value={selected} onChange={(event) => onChange(schema.enum[Number(event.target.value)])}>
       <option value={-1}>not set</option>
-      {schema.enum.map((option, index) => option !== null && <option key={index} value={index}>{schema.enumNames?.[index] ?? (typeof option === "string" ? option : JSON.stringify(option))}</option>)}
+      {schema.enum.map(
+        (option, index) =>
+          option !== null && (
+            <option key={index} value={index}>
+              {schema.enumNames?.[index] ?? (typeof option === "string" ? option : JSON.stringify(option))}
+            </option>
+          ),
+      )}
     </select>
   );
 }
 
 function BooleanInput({ value, onChange, hasUnset, control }) {
   if (!hasUnset) {
-    return <label class="check"><input {...control} type="checkbox" checked={value === true} onChange={(event) => onChange(event.target.checked)} /> {value === true ? "true" : "false"}</label>;
+    return (
+      <label class="check">
+        <input
+          {...control}
+          type="checkbox"
+          checked={value === true}
+          onChange={(event) => onChange(event.target.checked)}
+        />{" "}
+        {value === true ? "true" : "false"}
+      </label>
+    );
   }
   return (
-    <select {...control} value={String(value)} onChange={(event) => onChange({ true: true, false: false }[event.target.value])}>
+    <select
+      {...control}
+      value={String(value)}
+      onChange={(event) => onChange({ true: true, false: false }[event.target.value])}
+    >
       <option value="undefined">not set</option>
       <option value="true">true</option>
       <option value="false">false</option>
@@ -196,7 +331,16 @@ function BooleanInput({ value, onChange, hasUnset, control }) {
 
 /** Text that is no number is sent as text, so that the server can say what is wrong with it. */
 function NumberInput({ schema, value, onChange, control }) {
-  return <ParsedInput value={value} onChange={onChange} parse={parseNumber} print={(number) => (typeof number === "string" ? number : JSON.stringify(number))} control={{ ...control, inputMode: schema.type === "integer" ? "numeric" : "decimal" }} placeholder={describeRange(schema)} />;
+  return (
+    <ParsedInput
+      value={value}
+      onChange={onChange}
+      parse={parseNumber}
+      print={(number) => (typeof number === "string" ? number : JSON.stringify(number))}
+      control={{ ...control, inputMode: schema.type === "integer" ? "numeric" : "decimal" }}
+      placeholder={describeRange(schema)}
+    />
+  );
 }
 
 function parseNumber(text) {
@@ -212,15 +356,36 @@ function describeRange({ minimum, maximum }) {
 function TextInput({ schema, value, onChange, control }) {
   const change = (event) => onChange(event.target.value === "" ? undefined : event.target.value);
   const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
-  if (schema.format in DATE_TYPES) return <input {...control} type={DATE_TYPES[schema.format]} step="1" value={text} onInput={change} />;
+  if (schema.format in DATE_TYPES)
+    return <input {...control} type={DATE_TYPES[schema.format]} step="1" value={text} onInput={change} />;
   const isSecret = schema.format === "password" || schema.writeOnly;
   if (isSecret) return <input {...control} type="password" autocomplete="off" value={text} onInput={change} />;
   if (schema.format) return <input {...control} autocomplete="off" spellcheck={false} value={text} onInput={change} />;
-  return <textarea {...control} class="text" rows="1" spellcheck={false} placeholder={schema.examples?.[0]} value={text} onInput={change} />;
+  return (
+    <textarea
+      {...control}
+      class="text"
+      rows="1"
+      spellcheck={false}
+      placeholder={schema.examples?.[0]}
+      value={text}
+      onInput={change}
+    />
+  );
 }
 
 function JsonInput({ value, onChange, control }) {
-  return <ParsedInput value={value} onChange={onChange} parse={parseJson} print={(given) => JSON.stringify(given, null, 2)} control={control} placeholder="JSON; other text is sent as a string" isMultiline />;
+  return (
+    <ParsedInput
+      value={value}
+      onChange={onChange}
+      parse={parseJson}
+      print={(given) => JSON.stringify(given, null, 2)}
+      control={control}
+      placeholder="JSON; other text is sent as a string"
+      isMultiline
+    />
+  );
 }
 
 function parseJson(text) {
@@ -243,12 +408,21 @@ function ParsedInput({ value, onChange, parse, print, control, placeholder, isMu
     onChange(read(event.target.value));
   };
   const attributes = { ...control, value: text, placeholder, onInput: change, spellcheck: false, autocomplete: "off" };
-  return isMultiline ? <textarea {...attributes} class="text code" rows="2" data-multiline /> : <input {...attributes} />;
+  return isMultiline ? (
+    <textarea {...attributes} class="text code" rows="2" data-multiline />
+  ) : (
+    <input {...attributes} />
+  );
 }
 
 function hasCheckboxes(schema, root) {
   const { alternatives } = listAlternatives(resolveSchema(schema.items, root), root);
-  return schema.items !== undefined && alternatives.length === 1 && getKind(alternatives[0]) === "enum" && alternatives[0].enum.length <= MAX_CHECKBOXES;
+  return (
+    schema.items !== undefined &&
+    alternatives.length === 1 &&
+    getKind(alternatives[0]) === "enum" &&
+    alternatives[0].enum.length <= MAX_CHECKBOXES
+  );
 }
 
 function ArrayInput({ schema, value, onChange, path, label }) {
@@ -261,11 +435,27 @@ function ArrayInput({ schema, value, onChange, path, label }) {
     <div class="items">
       {items.map((item, index) => (
         <div class="item" key={index}>
-          <Field name={`${label} ${index + 1}`} schema={getSchema(index)} value={item ?? (item === null ? null : undefined)} onChange={(changed) => onChange(items.with(index, changed ?? (changed === null ? null : "")))} path={`${path}[${index}]`} isRequired />
-          <button type="button" class="quiet" aria-label={`Remove ${label} ${index + 1}`} onClick={() => onChange(items.toSpliced(index, 1))}>Remove</button>
+          <Field
+            name={`${label} ${index + 1}`}
+            schema={getSchema(index)}
+            value={item ?? (item === null ? null : undefined)}
+            onChange={(changed) => onChange(items.with(index, changed ?? (changed === null ? null : "")))}
+            path={`${path}[${index}]`}
+            isRequired
+          />
+          <button
+            type="button"
+            class="quiet"
+            aria-label={`Remove ${label} ${index + 1}`}
+            onClick={() => onChange(items.toSpliced(index, 1))}
+          >
+            Remove
+          </button>
         </div>
       ))}
-      <button type="button" aria-label={`Add to ${label}`} onClick={() => onChange([...items, next() ?? ""])}>Add item</button>
+      <button type="button" aria-label={`Add to ${label}`} onClick={() => onChange([...items, next() ?? ""])}>
+        Add item
+      </button>
     </div>
   );
 }
@@ -273,11 +463,19 @@ function ArrayInput({ schema, value, onChange, path, label }) {
 function CheckboxList({ schema, items, onChange }) {
   const { root } = useContext(Form);
   const [options] = listAlternatives(resolveSchema(schema.items, root), root).alternatives;
-  const toggle = (option) => onChange(items.includes(option) ? items.filter((item) => item !== option) : options.enum.filter((item) => item === option || items.includes(item)));
+  const toggle = (option) =>
+    onChange(
+      items.includes(option)
+        ? items.filter((item) => item !== option)
+        : options.enum.filter((item) => item === option || items.includes(item)),
+    );
   return (
     <div class="checks">
       {options.enum.map((option, index) => (
-        <label class="check" key={index}><input type="checkbox" checked={items.includes(option)} onChange={() => toggle(option)} /> {options.enumNames?.[index] ?? String(option)}</label>
+        <label class="check" key={index}>
+          <input type="checkbox" checked={items.includes(option)} onChange={() => toggle(option)} />{" "}
+          {options.enumNames?.[index] ?? String(option)}
+        </label>
       ))}
     </div>
   );

@@ -42,7 +42,8 @@ async function readOnce(onOpen) {
     if (id !== null) lastId = id;
     const isStale = applyEvent(event, JSON.parse(data));
     // A stream that cannot be resumed begins with `reset`, but its state has just been read.
-    if (isStale && !(isFirst && event === "reset")) rereading ??= setTimeout(rereadState, event === "dropped" ? REREAD_UNDER_LOAD : REREAD_AFTER);
+    if (isStale && !(isFirst && event === "reset"))
+      rereading ??= setTimeout(rereadState, event === "dropped" ? REREAD_UNDER_LOAD : REREAD_AFTER);
     isFirst = false;
   }
 }

@@ -11,7 +11,9 @@ import { formatDuration, formatTime } from "./format.js";
 const drafts = new Map(); // tool name → arguments, kept while other panels are shown
 
 export function TryIt({ tool }) {
-  const [value, setOwnValue] = useState(() => drafts.get(tool.name) ?? createValue(tool.inputSchema, tool.inputSchema) ?? {});
+  const [value, setOwnValue] = useState(
+    () => drafts.get(tool.name) ?? createValue(tool.inputSchema, tool.inputSchema) ?? {},
+  );
   const [isJsonValid, setJsonValid] = useState(true);
   const [selected, setSelected] = useState(null);
   const form = useRef(null);
@@ -42,13 +44,36 @@ export function TryIt({ tool }) {
   return (
     <>
       <form ref={form} class="try" onSubmit={submit} onKeyDown={pressKey} aria-label={`Arguments of ${tool.name}`}>
-        <div class="try-fields"><SchemaForm schema={tool.inputSchema} value={value} onChange={setValue} problems={problems} /></div>
+        <div class="try-fields">
+          <SchemaForm schema={tool.inputSchema} value={value} onChange={setValue} problems={problems} />
+        </div>
         <JsonEditor value={value} onChange={setValue} onValidity={setJsonValid} />
         <div class="row try-actions">
-          <button type="submit" class="primary" disabled={!isJsonValid}>Call tool</button>
-          {isRunning && run && <button type="button" onClick={() => cancelRun((list.find(({ id, ended }) => id === run.id && !ended) ?? list.find(({ ended }) => !ended)).id)}>Cancel call</button>}
-          <button type="button" class="quiet" onClick={() => setValue(createValue(tool.inputSchema, tool.inputSchema) ?? {})}>Reset</button>
-          <span class="muted keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
+          <button type="submit" class="primary" disabled={!isJsonValid}>
+            Call tool
+          </button>
+          {isRunning && run && (
+            <button
+              type="button"
+              onClick={() =>
+                cancelRun(
+                  (list.find(({ id, ended }) => id === run.id && !ended) ?? list.find(({ ended }) => !ended)).id,
+                )
+              }
+            >
+              Cancel call
+            </button>
+          )}
+          <button
+            type="button"
+            class="quiet"
+            onClick={() => setValue(createValue(tool.inputSchema, tool.inputSchema) ?? {})}
+          >
+            Reset
+          </button>
+          <span class="muted keys">
+            <kbd>Ctrl</kbd> <kbd>Enter</kbd>
+          </span>
         </div>
       </form>
       {run && <RunView run={run} problems={problems} onFocus={(path) => findField(form.current, path)?.focus()} />}
@@ -87,9 +112,24 @@ function JsonEditor({ value, onChange, onValidity }) {
   };
   return (
     <div class="try-json">
-      <label class="field-label" for="json">JSON</label>
-      <textarea id="json" class="code text" data-multiline spellcheck={false} value={text} onInput={change} aria-invalid={problem ? "true" : undefined} aria-describedby={problem ? "json-problem" : undefined} />
-      {problem && <div class="problem" id="json-problem">Not valid JSON: {problem}</div>}
+      <label class="field-label" for="json">
+        JSON
+      </label>
+      <textarea
+        id="json"
+        class="code text"
+        data-multiline
+        spellcheck={false}
+        value={text}
+        onInput={change}
+        aria-invalid={problem ? "true" : undefined}
+        aria-describedby={problem ? "json-problem" : undefined}
+      />
+      {problem && (
+        <div class="problem" id="json-problem">
+          Not valid JSON: {problem}
+        </div>
+      )}
     </div>
   );
 }
@@ -107,17 +147,33 @@ function RunView({ run, problems, onFocus }) {
       </header>
       {!run.ended && run.state === "running" && <Progress progress={run.progress} label={`Progress of ${run.tool}`} />}
       {Object.keys(run.requests).length > 0 && <Questions key={Object.keys(run.requests).join()} run={run} />}
-      {run.problem && <p class="problem" role="alert">{run.problem}</p>}
+      {run.problem && (
+        <p class="problem" role="alert">
+          {run.problem}
+        </p>
+      )}
       {problems.length > 0 && (
         <ul class="problems" aria-label="Problems of the arguments">
-          {problems.map(({ path, text }) => <li key={path + text}><button type="button" class="link" onClick={() => onFocus(path)}><code>{path}</code></button> {text}</li>)}
+          {problems.map(({ path, text }) => (
+            <li key={path + text}>
+              <button type="button" class="link" onClick={() => onFocus(path)}>
+                <code>{path}</code>
+              </button>{" "}
+              {text}
+            </li>
+          ))}
         </ul>
       )}
       {run.result && !problems.length && <ResultView result={run.result} />}
       {run.logs.length > 0 && (
         <details>
           <summary>Log of the call ({run.logs.length})</summary>
-          <Code label="Log of the call" text={run.logs.map(({ level, data }) => `${level}: ${typeof data === "string" ? data : JSON.stringify(data)}`).join("\n")} />
+          <Code
+            label="Log of the call"
+            text={run.logs
+              .map(({ level, data }) => `${level}: ${typeof data === "string" ? data : JSON.stringify(data)}`)
+              .join("\n")}
+          />
         </details>
       )}
     </section>
@@ -143,9 +199,15 @@ export function Questions({ run }) {
     setResponses(next);
     if (Object.keys(run.requests).every((each) => each in next)) answerRun(run.id, next);
   };
-  return Object.entries(run.requests).filter(([key]) => !(key in responses)).map(([key, { params }]) => (
-    <QuestionForm key={key} question={{ message: params.message, schema: params.requestedSchema, url: params.url }} onAnswer={(response) => answer(key, response)} />
-  ));
+  return Object.entries(run.requests)
+    .filter(([key]) => !(key in responses))
+    .map(([key, { params }]) => (
+      <QuestionForm
+        key={key}
+        question={{ message: params.message, schema: params.requestedSchema, url: params.url }}
+        onAnswer={(response) => answer(key, response)}
+      />
+    ));
 }
 
 function PastRuns({ list, shown, onShow }) {
@@ -155,7 +217,12 @@ function PastRuns({ list, shown, onShow }) {
       <ul class="past">
         {list.map((run) => (
           <li key={run.id}>
-            <button type="button" class="past-run" aria-current={run === shown ? "true" : undefined} onClick={() => onShow(run)}>
+            <button
+              type="button"
+              class="past-run"
+              aria-current={run === shown ? "true" : undefined}
+              onClick={() => onShow(run)}
+            >
               <State state={run.state} />
               <span class="mono muted">{formatTime(run.started / 1000)}</span>
               <span class="mono">{run.ended ? formatDuration(run.ended - run.started) : ""}</span>

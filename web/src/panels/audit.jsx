@@ -4,8 +4,24 @@ import { requestJson } from "../api.js";
 import { Code, Empty, Table } from "../parts.jsx";
 import { formatDuration, formatTime } from "../format.js";
 
-const FILTERS = [["tool", "Tool"], ["principal", "Principal"], ["outcome", "Outcome"], ["text", "Text"]];
-const KNOWN = new Set(["id", "time", "started", "tool", "principal", "client", "outcome", "state", "code", "duration_ms"]);
+const FILTERS = [
+  ["tool", "Tool"],
+  ["principal", "Principal"],
+  ["outcome", "Outcome"],
+  ["text", "Text"],
+];
+const KNOWN = new Set([
+  "id",
+  "time",
+  "started",
+  "tool",
+  "principal",
+  "client",
+  "outcome",
+  "state",
+  "code",
+  "duration_ms",
+]);
 
 export function AuditPanel() {
   const [filter, setFilter] = useState({});
@@ -39,17 +55,47 @@ export function AuditPanel() {
   return (
     <>
       <form class="bar" onSubmit={submit}>
-        {FILTERS.map(([name, title], index) => <input key={name} {...(index === 0 ? { "data-search": "" } : {})} aria-label={title} placeholder={title} value={filter[name] ?? ""} onInput={(event) => setFilter({ ...filter, [name]: event.target.value })} />)}
+        {FILTERS.map(([name, title], index) => (
+          <input
+            key={name}
+            {...(index === 0 ? { "data-search": "" } : {})}
+            aria-label={title}
+            placeholder={title}
+            value={filter[name] ?? ""}
+            onInput={(event) => setFilter({ ...filter, [name]: event.target.value })}
+          />
+        ))}
         <button type="submit">Search</button>
       </form>
-      {problem && <p class="problem" role="alert">{problem}</p>}
-      {page.rows.length ? <Table label="Recorded calls" columns={columns} rows={page.rows} /> : <Empty title="No recorded call matches." />}
-      {page.next && <p><button type="button" onClick={() => read(page.next, page.rows)}>Show older calls</button></p>}
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      {page.rows.length ? (
+        <Table label="Recorded calls" columns={columns} rows={page.rows} />
+      ) : (
+        <Empty title="No recorded call matches." />
+      )}
+      {page.next && (
+        <p>
+          <button type="button" onClick={() => read(page.next, page.rows)}>
+            Show older calls
+          </button>
+        </p>
+      )}
     </>
   );
 }
 
 function Rest({ row }) {
   const rest = Object.fromEntries(Object.entries(row).filter(([key]) => !KNOWN.has(key)));
-  return Object.keys(rest).length > 0 && <details><summary>Show</summary><Code value={rest} label="Other fields" /></details>;
+  return (
+    Object.keys(rest).length > 0 && (
+      <details>
+        <summary>Show</summary>
+        <Code value={rest} label="Other fields" />
+      </details>
+    )
+  );
 }

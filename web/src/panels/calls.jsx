@@ -22,13 +22,25 @@ const shownCalls = computed(() => {
   const list = frozen.value ?? calls.value;
   const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length && !state.value) return list;
-  return list.filter((call) => (!state.value || call.state === state.value) && words.every((word) => getSearchText(call).includes(word)));
+  return list.filter(
+    (call) => (!state.value || call.state === state.value) && words.every((word) => getSearchText(call).includes(word)),
+  );
 });
 
 function getSearchText(call) {
   let found = searchTexts.get(call);
   if (found === undefined) {
-    found = [call.id, call.tool, getClientName(call), call.principal, call.code, call.kind, JSON.stringify(call.arguments)].join(" ").toLowerCase();
+    found = [
+      call.id,
+      call.tool,
+      getClientName(call),
+      call.principal,
+      call.code,
+      call.kind,
+      JSON.stringify(call.arguments),
+    ]
+      .join(" ")
+      .toLowerCase();
     searchTexts.set(call, found);
   }
   return found;
@@ -46,17 +58,48 @@ export function CallsPanel() {
     <div class={`split wide-list ${id ? "has-item" : ""}`}>
       <section class="split-list" aria-label="Calls">
         <div class="bar">
-          <input type="search" data-search placeholder="Filter by tool, client or argument" aria-label="Filter calls" value={text.value} onInput={(event) => (text.value = event.target.value)} />
+          <input
+            type="search"
+            data-search
+            placeholder="Filter by tool, client or argument"
+            aria-label="Filter calls"
+            value={text.value}
+            onInput={(event) => (text.value = event.target.value)}
+          />
           <select aria-label="State" value={state.value} onChange={(event) => (state.value = event.target.value)}>
             <option value="">all states</option>
-            {STATES.map((each) => <option key={each}>{each}</option>)}
+            {STATES.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
           </select>
-          <button type="button" aria-pressed={frozen.value !== null} onClick={() => (frozen.value = frozen.value ? null : calls.value)}>{frozen.value ? "Resume" : "Pause"}</button>
-          <button type="button" aria-pressed={isLatencyShown.value} onClick={() => (isLatencyShown.value = !isLatencyShown.value)}>Latency</button>
+          <button
+            type="button"
+            aria-pressed={frozen.value !== null}
+            onClick={() => (frozen.value = frozen.value ? null : calls.value)}
+          >
+            {frozen.value ? "Resume" : "Pause"}
+          </button>
+          <button
+            type="button"
+            aria-pressed={isLatencyShown.value}
+            onClick={() => (isLatencyShown.value = !isLatencyShown.value)}
+          >
+            Latency
+          </button>
         </div>
-        {isLatencyShown.value ? <LatencyOfTools /> : all.length ? <CallTable selectedId={id} /> : <Empty title="No calls yet.">Call a tool in <a href="#/tools">Tools</a>, or connect a client in <a href="#/install">Install</a>.</Empty>}
+        {isLatencyShown.value ? (
+          <LatencyOfTools />
+        ) : all.length ? (
+          <CallTable selectedId={id} />
+        ) : (
+          <Empty title="No calls yet.">
+            Call a tool in <a href="#/tools">Tools</a>, or connect a client in <a href="#/install">Install</a>.
+          </Empty>
+        )}
         <p class="foot muted">
-          {formatCount(shownCalls.value.length, "call")} shown{runningCount.value > 0 && `, ${runningCount.value} running`}{frozen.value && ", paused"}
+          {formatCount(shownCalls.value.length, "call")} shown
+          {runningCount.value > 0 && `, ${runningCount.value} running`}
+          {frozen.value && ", paused"}
           {dropped.value > 0 && `; ${formatCount(dropped.value, "event")} left out under load`}
         </p>
       </section>
@@ -77,7 +120,9 @@ function CallTable({ selectedId }) {
   const first = Math.max(0, Math.floor(view.top / ROW) - MARGIN);
   const last = Math.min(list.length, Math.ceil((view.top + view.height) / ROW) + MARGIN);
   useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setView((before) => ({ ...before, height: entry.contentRect.height })));
+    const observer = new ResizeObserver(([entry]) =>
+      setView((before) => ({ ...before, height: entry.contentRect.height })),
+    );
     observer.observe(frame.current);
     return () => observer.disconnect();
   }, []);
@@ -92,7 +137,14 @@ function CallTable({ selectedId }) {
   const pressKey = (event) => {
     const page = Math.max(1, Math.floor(view.height / ROW) - 2);
     const index = list.findIndex(({ id }) => id === focusedId);
-    const steps = { ArrowDown: index + 1, ArrowUp: index - 1, PageDown: index + page, PageUp: index - page, Home: 0, End: list.length - 1 };
+    const steps = {
+      ArrowDown: index + 1,
+      ArrowUp: index - 1,
+      PageDown: index + page,
+      PageUp: index - page,
+      Home: 0,
+      End: list.length - 1,
+    };
     if (event.key in steps) {
       event.preventDefault();
       focusRow(steps[event.key]);
@@ -100,18 +152,46 @@ function CallTable({ selectedId }) {
   };
   const isFocusVisible = list.slice(first, last).some(({ id }) => id === focusedId);
   return (
-    <div class="grid-frame" ref={frame} onScroll={(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}>
-      <table class="grid" role="grid" aria-label="Calls, newest first" aria-rowcount={list.length + 1} onKeyDown={pressKey}>
+    <div
+      class="grid-frame"
+      ref={frame}
+      onScroll={(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
+    >
+      <table
+        class="grid"
+        role="grid"
+        aria-label="Calls, newest first"
+        aria-rowcount={list.length + 1}
+        onKeyDown={pressKey}
+      >
         <thead>
           <tr aria-rowindex={1}>
-            <th scope="col" class="col-time">Time</th><th scope="col">Tool</th><th scope="col" class="col-client">Client</th>
-            <th scope="col" class="col-state">State</th><th scope="col" class="number col-duration">Duration</th>
+            <th scope="col" class="col-time">
+              Time
+            </th>
+            <th scope="col">Tool</th>
+            <th scope="col" class="col-client">
+              Client
+            </th>
+            <th scope="col" class="col-state">
+              State
+            </th>
+            <th scope="col" class="number col-duration">
+              Duration
+            </th>
           </tr>
         </thead>
         <tbody>
           {first > 0 && <tr aria-hidden="true" style={{ height: `${first * ROW}px` }} />}
           {list.slice(first, last).map((call, offset) => (
-            <CallRow key={call.id} call={call} index={first + offset + 2} isSelected={String(call.id) === selectedId} isTabStop={isFocusVisible ? call.id === focusedId : offset === 0} onFocus={() => setFocusedId(call.id)} />
+            <CallRow
+              key={call.id}
+              call={call}
+              index={first + offset + 2}
+              isSelected={String(call.id) === selectedId}
+              isTabStop={isFocusVisible ? call.id === focusedId : offset === 0}
+              onFocus={() => setFocusedId(call.id)}
+            />
           ))}
           {last < list.length && <tr aria-hidden="true" style={{ height: `${(list.length - last) * ROW}px` }} />}
         </tbody>
@@ -122,11 +202,27 @@ function CallTable({ selectedId }) {
 
 function CallRow({ call, index, isSelected, isTabStop, onFocus }) {
   return (
-    <tr data-id={call.id} tabindex={isTabStop ? 0 : -1} aria-rowindex={index} aria-selected={isSelected} onFocus={onFocus} onClick={() => navigate("calls", call.id)}>
+    <tr
+      data-id={call.id}
+      tabindex={isTabStop ? 0 : -1}
+      aria-rowindex={index}
+      aria-selected={isSelected}
+      onFocus={onFocus}
+      onClick={() => navigate("calls", call.id)}
+    >
       <td class="mono muted col-time">{formatTime(call.started)}</td>
       <td class="mono clip">{call.tool}</td>
-      <td class="clip col-client">{getClientName(call)}{call.principal && <span class="muted"> {call.principal}</span>}</td>
-      <td class="col-state">{call.state === "running" && call.progress ? <Progress progress={{ ...call.progress, message: "" }} label={`Progress of ${call.tool}`} /> : <State state={call.state} />}</td>
+      <td class="clip col-client">
+        {getClientName(call)}
+        {call.principal && <span class="muted"> {call.principal}</span>}
+      </td>
+      <td class="col-state">
+        {call.state === "running" && call.progress ? (
+          <Progress progress={{ ...call.progress, message: "" }} label={`Progress of ${call.tool}`} />
+        ) : (
+          <State state={call.state} />
+        )}
+      </td>
       <td class="mono number col-duration">{formatDuration(call.duration_ms)}</td>
     </tr>
   );
@@ -160,14 +256,49 @@ function LatencyOfTools() {
   if (!shown) return <Empty title="No call has ended yet." />;
   return (
     <div class="pad scroll" tabindex="0" role="region" aria-label="Latency of the tools">
-      <label class="row">Tool <select value={shown} onChange={(event) => setTool(event.target.value)}>{names.map((name) => <option key={name}>{name}</option>)}</select></label>
+      <label class="row">
+        Tool{" "}
+        <select value={shown} onChange={(event) => setTool(event.target.value)}>
+          {names.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
       <Latency tool={shown} />
       <table class="table">
-        <thead><tr><th scope="col">Tool</th><th scope="col" class="number">Calls</th><th scope="col" class="number">Errors</th><th scope="col" class="number">Median</th><th scope="col" class="number">95 %</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Tool</th>
+            <th scope="col" class="number">
+              Calls
+            </th>
+            <th scope="col" class="number">
+              Errors
+            </th>
+            <th scope="col" class="number">
+              Median
+            </th>
+            <th scope="col" class="number">
+              95 %
+            </th>
+          </tr>
+        </thead>
         <tbody>
           {names.map((name) => {
             const { count, errors, p50, p95 } = getLatency(name);
-            return <tr key={name}><td><button type="button" class="link mono" onClick={() => setTool(name)}>{name}</button></td><td class="number">{count}</td><td class="number">{errors}</td><td class="number">{formatDuration(p50)}</td><td class="number">{formatDuration(p95)}</td></tr>;
+            return (
+              <tr key={name}>
+                <td>
+                  <button type="button" class="link mono" onClick={() => setTool(name)}>
+                    {name}
+                  </button>
+                </td>
+                <td class="number">{count}</td>
+                <td class="number">{errors}</td>
+                <td class="number">{formatDuration(p50)}</td>
+                <td class="number">{formatDuration(p95)}</td>
+              </tr>
+            );
           })}
         </tbody>
       </table>
@@ -179,21 +310,41 @@ function Call({ call }) {
   const slowest = Math.max(...(call.layers ?? []).map(({ ms }) => ms ?? 0), 0.001);
   return (
     <>
-      <div class="row spread"><a class="close" href="#/calls" aria-label="Close the call">Close</a><a href={formatAddress("tools", call.tool)}>Open the tool</a></div>
-      <header class="item-head"><h2 class="mono">{call.tool}</h2><State state={call.state} />{call.code && <code class="tag">{call.code}</code>}</header>
+      <div class="row spread">
+        <a class="close" href="#/calls" aria-label="Close the call">
+          Close
+        </a>
+        <a href={formatAddress("tools", call.tool)}>Open the tool</a>
+      </div>
+      <header class="item-head">
+        <h2 class="mono">{call.tool}</h2>
+        <State state={call.state} />
+        {call.code && <code class="tag">{call.code}</code>}
+      </header>
       <dl class="facts">
         <Fact title="Started">{formatTime(call.started, { fractionalSecondDigits: 3 })}</Fact>
         <Fact title="Duration">{formatDuration(call.duration_ms)}</Fact>
         <Fact title="Client">{getClientName(call)}</Fact>
         <Fact title="Principal">{call.principal}</Fact>
         <Fact title="Kind">{call.kind}</Fact>
-        <Fact title="Id"><code>{call.id}</code></Fact>
+        <Fact title="Id">
+          <code>{call.id}</code>
+        </Fact>
       </dl>
       {call.state === "running" && <Progress progress={call.progress} label={`Progress of ${call.tool}`} />}
-      <div class="row spread above"><h3>Arguments</h3><CopyButton text={JSON.stringify(call.arguments, null, 2) ?? ""} /></div>
+      <div class="row spread above">
+        <h3>Arguments</h3>
+        <CopyButton text={JSON.stringify(call.arguments, null, 2) ?? ""} />
+      </div>
       <Code value={call.arguments ?? {}} label="Arguments" />
       {call.result !== null && call.result !== undefined && <h3>Result</h3>}
-      {call.result !== null && call.result !== undefined && (typeof call.result === "string" ? <Code text={call.result} label="Result" /> : <Code value={call.result} label="Result" />)}
+      {call.result !== null &&
+        call.result !== undefined &&
+        (typeof call.result === "string" ? (
+          <Code text={call.result} label="Result" />
+        ) : (
+          <Code value={call.result} label="Result" />
+        ))}
       {call.layers?.length > 0 && (
         <>
           <h3>Layers</h3>
@@ -201,7 +352,9 @@ function Call({ call }) {
             {call.layers.map(({ name, ms }, index) => (
               <li key={index}>
                 <span>{name}</span>
-                <span class="layer-bar" aria-hidden="true"><span style={{ width: `${((ms ?? 0) / slowest) * 100}%` }} /></span>
+                <span class="layer-bar" aria-hidden="true">
+                  <span style={{ width: `${((ms ?? 0) / slowest) * 100}%` }} />
+                </span>
                 <span class="mono number muted">{formatDuration(ms)}</span>
               </li>
             ))}
@@ -213,5 +366,10 @@ function Call({ call }) {
 }
 
 function Fact({ title, children }) {
-  return children ? <div><dt>{title}</dt><dd>{children}</dd></div> : null;
+  return children ? (
+    <div>
+      <dt>{title}</dt>
+      <dd>{children}</dd>
+    </div>
+  ) : null;
 }

@@ -14,7 +14,10 @@ const TITLES = { once: "Allow once", session: "Allow for this session", always: 
 export function InboxPanel() {
   const own = askingRuns.value;
   const others = otherQuestions.value;
-  if (!others.length && !own.length) return <Empty title="Nothing waits for you.">Approvals and questions of calls appear here while the call waits.</Empty>;
+  if (!others.length && !own.length)
+    return (
+      <Empty title="Nothing waits for you.">Approvals and questions of calls appear here while the call waits.</Empty>
+    );
   return (
     <ul class="cards">
       {own.map((run) => (
@@ -25,7 +28,12 @@ export function InboxPanel() {
       ))}
       {others.map((question) => (
         <li key={question.id} class="card">
-          <CardHead tool={question.tool} client={question.client} principal={question.principal} since={question.since} />
+          <CardHead
+            tool={question.tool}
+            client={question.client}
+            principal={question.principal}
+            since={question.since}
+          />
           {question.kind === "approval" ? <Approval question={question} /> : <Question question={question} />}
         </li>
       ))}
@@ -36,8 +44,14 @@ export function InboxPanel() {
 function CardHead({ tool, client, principal, since }) {
   return (
     <header class="item-head">
-      <h2><a class="mono" href={formatAddress("tools", tool)}>{tool}</a></h2>
-      <span class="muted">{[client && `called by ${client}`, principal && `as ${principal}`].filter(Boolean).join(" ")}</span>
+      <h2>
+        <a class="mono" href={formatAddress("tools", tool)}>
+          {tool}
+        </a>
+      </h2>
+      <span class="muted">
+        {[client && `called by ${client}`, principal && `as ${principal}`].filter(Boolean).join(" ")}
+      </span>
       <span class="muted mono push">{formatTime(since)}</span>
     </header>
   );
@@ -51,7 +65,15 @@ function Approval({ question }) {
       <Arguments question={question} />
       {can.value.approve ? (
         <div class="row">
-          {choices.map((choice) => <ActionButton key={choice} class={choice === "deny" ? "danger" : ""} action={() => answer(id, { choice }, choice === "deny" ? "Denied" : "Allowed")}>{labels[choice] ?? TITLES[choice] ?? choice}</ActionButton>)}
+          {choices.map((choice) => (
+            <ActionButton
+              key={choice}
+              class={choice === "deny" ? "danger" : ""}
+              action={() => answer(id, { choice }, choice === "deny" ? "Denied" : "Allowed")}
+            >
+              {labels[choice] ?? TITLES[choice] ?? choice}
+            </ActionButton>
+          ))}
         </div>
       ) : (
         <p class="muted">{FORBIDDEN}</p>
@@ -64,13 +86,29 @@ function Question({ question }) {
   return (
     <>
       <Arguments question={question} />
-      {can.value.answer ? <QuestionForm question={question} onAnswer={(response) => answer(question.id, response, "Answered")} /> : <><p class="question-text">{question.message}</p><p class="muted">{FORBIDDEN}</p></>}
+      {can.value.answer ? (
+        <QuestionForm question={question} onAnswer={(response) => answer(question.id, response, "Answered")} />
+      ) : (
+        <>
+          <p class="question-text">{question.message}</p>
+          <p class="muted">{FORBIDDEN}</p>
+        </>
+      )}
     </>
   );
 }
 
 function Arguments({ question: { arguments: given } }) {
-  return given !== null && given !== undefined && <Code value={typeof given === "string" ? undefined : given} text={typeof given === "string" ? given : undefined} label="Arguments of the call" />;
+  return (
+    given !== null &&
+    given !== undefined && (
+      <Code
+        value={typeof given === "string" ? undefined : given}
+        text={typeof given === "string" ? given : undefined}
+        label="Arguments of the call"
+      />
+    )
+  );
 }
 
 async function answer(id, body, text) {

@@ -12,16 +12,34 @@ export function countPending() {
   return otherQuestions.value.length + askingRuns.value.length;
 }
 
-const countFailed = () => sources.value.filter(({ state, reason, problems }) => state === "failed" || (reason && state !== "ready") || problems?.length).length;
+const countFailed = () =>
+  sources.value.filter(
+    ({ state, reason, problems }) => state === "failed" || (reason && state !== "ready") || problems?.length,
+  ).length;
 
 export const PANELS = [
   { id: "tools", title: "Tools", key: "t", view: ToolsPanel, isSplit: true, count: () => tools.value?.length },
   { id: "calls", title: "Calls", key: "c", view: CallsPanel, isSplit: true, count: () => runningCount.value },
   { id: "inbox", title: "Inbox", key: "i", view: InboxPanel, count: countPending, isUrgent: true },
   { id: "decisions", title: "Decisions", key: "d", view: DecisionsPanel, startsGroup: true },
-  { id: "quarantine", title: "Quarantine", key: "q", view: QuarantinePanel, count: () => quarantine.value.length, isUrgent: true },
+  {
+    id: "quarantine",
+    title: "Quarantine",
+    key: "q",
+    view: QuarantinePanel,
+    count: () => quarantine.value.length,
+    isUrgent: true,
+  },
   { id: "audit", title: "Audit", key: "a", view: AuditPanel, isShown: () => hasAudit.value },
-  { id: "sources", title: "Sources", key: "s", view: SourcesPanel, count: countFailed, isUrgent: true, startsGroup: true },
+  {
+    id: "sources",
+    title: "Sources",
+    key: "s",
+    view: SourcesPanel,
+    count: countFailed,
+    isUrgent: true,
+    startsGroup: true,
+  },
   { id: "clients", title: "Clients", key: "l", view: ClientsPanel },
   { id: "install", title: "Install", key: "n", view: InstallPanel },
   { id: "lint", title: "Lint", key: "r", view: LintPanel },
