@@ -77,7 +77,7 @@ def test_the_tab_key_reaches_everything_and_leaves_again(page: Page, others: Oth
     for _ in range(60):
         press(page, "Tab")
         seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
-        if seen[-1].startswith("<body") or len(seen) > 1 and seen[-1] == seen[0]:
+        if seen[-1].startswith("<body") or (len(seen) > 1 and seen[-1] == seen[0]):
             break
     assert any("<tr" in one for one in seen)
     assert any("Pause" in one for one in seen)
@@ -99,7 +99,9 @@ def test_rows_of_calls_are_reached_with_arrow_keys(page: Page, others: OtherClie
     expect(page.get_by_role("region", name="Call", exact=True)).to_have_count(0)
 
 
-@pytest.mark.parametrize("panel", ["tools/order", "calls", "inbox", "sources", "clients", "install", "lint", "settings"])
+@pytest.mark.parametrize(
+    "panel", ["tools/order", "calls", "inbox", "sources", "clients", "install", "lint", "settings"]
+)
 def test_no_panel_is_wider_than_a_narrow_screen(browser: Browser, server: PageServer, panel: str) -> None:
     with open_page(browser, server, viewport={"width": 360, "height": 700}) as page:
         expect(page.get_by_role("link", name="take")).to_be_visible()

@@ -67,7 +67,9 @@ def test_problems_of_the_server_are_shown_at_their_fields(page: Page) -> None:
     problems = tool.get_by_role("list", name="Problems of the arguments")
     expect(problems.get_by_role("listitem")).to_have_count(2)
     expect(tool.get_by_label("amount")).to_have_accessible_description("How many. expected type integer, got string")
-    expect(tool.get_by_label("item")).to_have_accessible_description("What to take, such as apples. required field missing")
+    expect(tool.get_by_label("item")).to_have_accessible_description(
+        "What to take, such as apples. required field missing"
+    )
     problems.get_by_role("button", name="$.item").click()
     expect(tool.get_by_label("item")).to_be_focused()
 

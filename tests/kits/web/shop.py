@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import io
 import struct
 import wave
@@ -162,7 +161,9 @@ def _make_picture() -> bytes:
     """A PNG of 64 x 32 pixels."""
     rows = b"".join(b"\0" + bytes((4 * x, 8 * y, 160)[c] for x in range(64) for c in range(3)) for y in range(32))
     parts = [(b"IHDR", struct.pack(">IIBBBBB", 64, 32, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    chunks = [struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts]
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
