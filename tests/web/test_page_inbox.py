@@ -75,9 +75,8 @@ def test_a_question_of_a_call_whose_client_cannot_ask_is_a_form(
 def test_an_answer_in_another_tab_removes_the_question(page: Page, inbox: Locator, others: OtherClients) -> None:
     other_tab = page.context.new_page()
     other_tab.goto(page.url)
-    other_tab.evaluate(
-        "([key, value]) => sessionStorage.setItem(key, value)", page.evaluate("Object.entries(sessionStorage)[0]")
-    )
+    token = page.evaluate("Object.entries(sessionStorage)[0]")
+    other_tab.evaluate("([key, value]) => sessionStorage.setItem(key, value)", token)
     other_tab.reload()
     taking = others.call("take", {"item": "apples", "amount": 9}, LEGACY)
     expect(inbox.get_by_text("Take 9 items?")).to_be_visible()

@@ -74,11 +74,9 @@ def test_the_tab_key_reaches_everything_and_leaves_again(page: Page, others: Oth
     expect(page.get_by_role("grid").get_by_role("row")).not_to_have_count(1)
     page.get_by_role("link", name="Skip to the content").focus()
     seen: list[str] = []
-    for _ in range(60):
+    while len(seen) < 60 and not (seen and seen[-1].startswith("<body")):
         press(page, "Tab")
         seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
-        if seen[-1].startswith("<body") or (len(seen) > 1 and seen[-1] == seen[0]):
-            break
     assert any("<tr" in one for one in seen)
     assert any("Pause" in one for one in seen)
     assert len(seen) < 60, "the focus does not leave the page"

@@ -58,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
 async def wait_for_tool(client) -> None:
     """Wait until the warehouse is connected."""
-    while not any("find" in tool.name for tool in (await client.list_tools()).tools):
+    while not any("find" in tool.name for tool in (await client.list_tools()).tools):  # noqa: ASYNC110 - a process
         await anyio.sleep(0.05)
 
 

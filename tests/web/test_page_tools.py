@@ -1,4 +1,4 @@
-"""The Tools panel: tools are found, called by a form or by JSON, asked about, cancelled, and their results are shown."""
+"""The Tools panel: tools are found and called, by a form or by JSON, and their questions and results are shown."""
 
 from __future__ import annotations
 
