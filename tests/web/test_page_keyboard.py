@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.kits.web.browser import open_page
@@ -97,16 +96,14 @@ def test_rows_of_calls_are_reached_with_arrow_keys(page: Page, others: OtherClie
     expect(page.get_by_role("region", name="Call", exact=True)).to_have_count(0)
 
 
-@pytest.mark.parametrize(
-    "panel", ["tools/order", "calls", "inbox", "sources", "clients", "install", "lint", "settings"]
-)
-def test_no_panel_is_wider_than_a_narrow_screen(browser: Browser, server: PageServer, panel: str) -> None:
+def test_no_panel_is_wider_than_a_narrow_screen(browser: Browser, server: PageServer) -> None:
     with open_page(browser, server, viewport={"width": 360, "height": 700}) as page:
         expect(page.get_by_role("link", name="take")).to_be_visible()
-        page.goto(f"{server.base}/#/{panel}")
-        expect(page.get_by_role("main").get_by_role("heading").first).to_be_attached()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert page.get_by_role("main").evaluate("main => main.scrollWidth <= main.clientWidth")
+        for panel in ("tools/order", "calls", "inbox", "sources", "clients", "install", "lint", "settings"):
+            page.goto(f"{server.base}/#/{panel}")
+            expect(page.get_by_role("main").get_by_role("heading").first).to_be_attached()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, panel
+            assert page.get_by_role("main").evaluate("main => main.scrollWidth <= main.clientWidth"), panel
 
 
 def test_a_narrow_screen_shows_the_list_or_the_tool(browser: Browser, server: PageServer) -> None:

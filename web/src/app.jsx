@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, tokenProblem } from "./api.js";
 import { countPending, listPanels } from "./panels/index.js";
-import { announcement } from "./parts.jsx";
+import { announce, announcement } from "./parts.jsx";
 import { formatAddress, navigate, route } from "./route.js";
 import { server } from "./store.js";
 import { connection, followEvents } from "./stream.js";
@@ -21,8 +21,12 @@ effect(() => {
   localStorage.setItem(THEME_KEY, theme.value);
 });
 
+let lastPending = 0;
+
 effect(() => {
   const pending = countPending();
+  if (pending > lastPending) announce("A call waits for your answer in the Inbox");
+  lastPending = pending;
   const name = server.value?.title ?? server.value?.name ?? "mcp-bridge";
   document.title = pending ? `(${pending}) ${name}` : name;
 });

@@ -19,7 +19,7 @@ export function TryIt({ tool }) {
   const form = useRef(null);
   const list = runs.value[tool.name] ?? [];
   const run = list.find(({ id }) => id === selected) ?? list[0];
-  const isRunning = list.some(({ state }) => state === "running" || state === "asking");
+  const running = run?.ended ? list.find(({ ended }) => !ended) : run;
   const setValue = (next) => {
     drafts.set(tool.name, next);
     setOwnValue(next);
@@ -52,15 +52,8 @@ export function TryIt({ tool }) {
           <button type="submit" class="primary" disabled={!isJsonValid}>
             Call tool
           </button>
-          {isRunning && run && (
-            <button
-              type="button"
-              onClick={() =>
-                cancelRun(
-                  (list.find(({ id, ended }) => id === run.id && !ended) ?? list.find(({ ended }) => !ended)).id,
-                )
-              }
-            >
+          {running && (
+            <button type="button" onClick={() => cancelRun(running.id)}>
               Cancel call
             </button>
           )}

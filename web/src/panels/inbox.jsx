@@ -8,7 +8,7 @@ import { formatTime } from "../format.js";
 import { QuestionForm } from "../question_form.jsx";
 import { Questions } from "../try_it.jsx";
 
-const FORBIDDEN = "You cannot answer on this page: the server has no token, or yours does not allow it.";
+const FORBIDDEN = "You cannot answer on this page. A server without a token allows it to nobody: set http.token_env in its settings.";
 const TITLES = { once: "Allow once", session: "Allow for this session", always: "Allow always", deny: "Deny" };
 
 export function InboxPanel() {
