@@ -34,7 +34,9 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
+    "dev": Command(options.DevOptions, "dev:serve_page", attribute="obj"),
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
+    "top": Command(options.TopOptions, "top:show_calls"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
     "read": Command(options.ReadOptions, "reading:read_resource"),
@@ -76,7 +78,7 @@ SHARED_COMMANDS: Mapping[str, Command] = {
 }
 
 
-_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list", "dev": "doctor"}
+_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
 """Commands of FastMCP, and the ones that do the same here."""
 
 
@@ -84,7 +86,7 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Serve": ("init", "import", "serve", "worker", "shared", "approvals", "approve", "login"),
+        "Serve": ("init", "import", "dev", "serve", "top", "worker", "shared", "approvals", "approve", "login"),
         "Try": ("list", "call", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

@@ -93,10 +93,12 @@ class CallHistory:
     """Observes the calls of a pipeline (see `CallObserver`).
 
     While `listener` is set, it is called with each record that changes, and the times of layers are measured.
+    `client_listener` is called with each new client.
     """
 
     def __init__(self) -> None:
         self.listener: Callable[[CallRecord], None] | None = None
+        self.client_listener: Callable[[ClientRow], None] = lambda _: None
         self.tools: dict[str, ToolCounts] = {}
         self.clients: OrderedDict[tuple[ClientInfo, str | None], ClientRow] = OrderedDict()
         self._running: dict[int, CallRecord] = {}
@@ -158,6 +160,7 @@ class CallHistory:
             row = self.clients[key] = ClientRow(self._rows, info, principal, now)
             if len(self.clients) > MAX_CLIENTS:
                 self.clients.popitem(last=False)
+            self.client_listener(row)
         else:
             self.clients.move_to_end(key)
         return row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from mcp_bridge.transports.http.event_stream import EventStream
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest
 from mcp_bridge.web.call_rows import render_call, render_client
 from mcp_bridge.web.feed import MAX_BACKLOG, EventFeed, OpenPage
-from mcp_bridge.web.history import CallHistory
+from mcp_bridge.web.history import CallHistory, ClientRow
 from mcp_bridge.web.inbox import Inbox
 from mcp_bridge.web.installs import Installations, PlanChanged
 from mcp_bridge.web.monitor import ChangeMonitor
@@ -29,6 +30,9 @@ NO_STORE = ((b"cache-control", b"no-store"), *SECURITY_HEADERS)
 PREFIX = "/page/"
 MAX_BODY = 256 * 1024
 """The most bytes in the body of a request."""
+
+OBSERVER = b"role=observer"
+"""The query of a stream whose users cannot answer questions, so that no question waits for them."""
 
 Action = Callable[[Viewer, list[str], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Does what a POST asks for. The list has the rest of the path. Raises HttpRejection."""
@@ -50,6 +54,7 @@ class WebPage:
             "quarantine": self._accept_definition,
             "installs": self._install,
         }
+        history.client_listener = self._report_client
         subject.endpoint.registry.pipeline.observer = history
         subject.endpoint.watch_sessions(self._add_session)
         subject.endpoint.use_desk(subject.desk)
@@ -111,8 +116,10 @@ class WebPage:
         request.check_method("GET")
         events = EventStream(request, NO_STORE, backlog=MAX_BACKLOG)
         page = OpenPage(events, viewer)
+        is_observer = request.scope["query_string"] == OBSERVER
+        answering = nullcontext() if is_observer else self._inbox.connect_viewer(viewer)
         async with self.feed.connect_page(page, request.get_header(b"last-event-id")):
-            with self._inbox.connect_viewer(viewer):
+            with answering:
                 await events.begin()
                 await events.attend()
 
@@ -182,10 +189,13 @@ class WebPage:
         self.history.listener = self.feed.report_call if is_watched else None
         self._monitor.set_running(is_watched)
 
+    def _report_client(self, row: ClientRow) -> None:
+        data = self._subject.redactor.redact_value(render_client(row))
+        self.feed.send("client", data, principal=row.principal, is_public=False)
+
     def _add_session(self, session: Session) -> None:
         """Show a handshake client until it disconnects."""
-        row = self.history.find_client(session.client, session.principal, time.time())
-        self.feed.send("client", render_client(row), principal=session.principal, is_public=False)
+        self.history.find_client(session.client, session.principal, time.time())
         session.on_end(partial(self._remove_session, session))
 
     def _remove_session(self, session: Session) -> None:

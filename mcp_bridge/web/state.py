@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from io import StringIO
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.extension import PinningSource, ReportingSource
@@ -72,9 +71,10 @@ class ServerState:
         return redacted
 
     def list_calls(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the latest calls, the latest first."""
-        visible = (record for record in self._history.list_records() if viewer.can_see(record.principal))
-        return [render_call(record, self._subject.redactor) for record in islice(visible, SHOWN_CALLS)]
+        """List the latest calls and all that run, the latest first."""
+        visible = [record for record in self._history.list_records() if viewer.can_see(record.principal)]
+        running = [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
+        return [render_call(record, self._subject.redactor) for record in [*visible[:SHOWN_CALLS], *running]]
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
         """Return the counts and durations of each tool."""
