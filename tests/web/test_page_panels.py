@@ -105,7 +105,7 @@ def test_a_change_of_a_client_s_file_is_shown_before_it_is_written(page: Page, s
     file = server.folder / ".cursor" / "mcp.json"
     panel = open_panel(page, "Install")
     panel.get_by_role("button", name="Show the change for Cursor").click()
-    change = panel.get_by_label("Change for Cursor")
+    change = panel.get_by_role("region", name="Change for Cursor", exact=True)
     expect(change).to_contain_text('"shop"')
     assert json.loads(file.read_text()) == {"mcpServers": {}}
     panel.get_by_role("button", name="Write this change").click()
@@ -119,7 +119,7 @@ def test_a_file_that_has_changed_meanwhile_is_not_written(page: Page, server: Pa
     file.write_text('{"mcpServers": {}}\n')
     panel = open_panel(page, "Install")
     panel.get_by_role("button", name="Show the change for Cursor").click()
-    expect(panel.get_by_label("Change for Cursor")).to_be_visible()
+    expect(panel.get_by_role("region", name="Change for Cursor", exact=True)).to_be_visible()
     file.write_text('{"mcpServers": {"other": {"command": "other"}}}\n')
     panel.get_by_role("button", name="Write this change").click()
     expect(panel.get_by_role("alert")).to_contain_text("has changed")

@@ -1,7 +1,7 @@
 /** Audit: the recorded calls, filtered and paged by the server. */
 import { useEffect, useState } from "preact/hooks";
 import { requestJson } from "../api.js";
-import { Code, Empty, Table } from "../parts.jsx";
+import { Code, Empty, State, Table } from "../parts.jsx";
 import { formatDuration, formatTime } from "../format.js";
 
 const FILTERS = [
@@ -10,18 +10,7 @@ const FILTERS = [
   ["outcome", "Outcome"],
   ["text", "Text"],
 ];
-const KNOWN = new Set([
-  "id",
-  "time",
-  "started",
-  "tool",
-  "principal",
-  "client",
-  "outcome",
-  "state",
-  "code",
-  "duration_ms",
-]);
+const KNOWN = new Set(["time", "name", "principal", "client", "outcome", "code", "duration_ms"]);
 
 export function AuditPanel() {
   const [filter, setFilter] = useState({});
@@ -43,9 +32,9 @@ export function AuditPanel() {
     read(null, []);
   };
   const columns = [
-    ["Time", (row) => formatTime(row.time ?? row.started), "mono nowrap"],
-    ["Tool", (row) => row.tool, "mono"],
-    ["Outcome", (row) => row.outcome ?? row.state],
+    ["Time", ({ time }) => formatTime(typeof time === "string" ? Date.parse(time) / 1000 : time), "mono nowrap"],
+    ["Name", (row) => row.name ?? row.kind, "mono"],
+    ["Outcome", (row) => <State state={row.outcome} />],
     ["Code", (row) => row.code, "mono"],
     ["Principal", (row) => row.principal],
     ["Client", (row) => row.client],

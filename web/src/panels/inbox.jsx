@@ -8,7 +8,8 @@ import { formatTime } from "../format.js";
 import { QuestionForm } from "../question_form.jsx";
 import { Questions } from "../try_it.jsx";
 
-const FORBIDDEN = "You cannot answer on this page. A server without a token allows it to nobody: set http.token_env in its settings.";
+const FORBIDDEN =
+  "You cannot answer on this page. A server without a token allows it to nobody: set http.token_env in its settings.";
 const TITLES = { once: "Allow once", session: "Allow for this session", always: "Allow always", deny: "Deny" };
 
 export function InboxPanel() {
