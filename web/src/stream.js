@@ -53,12 +53,11 @@ export async function readState() {
 }
 
 async function rereadState() {
+  rereading = null; // an event that arrives during the reading causes another one
   try {
     await readState();
   } catch {
     // The stream breaks too, and its next connection reads the state.
-  } finally {
-    rereading = null;
   }
 }
 
