@@ -115,7 +115,7 @@ async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path
         await call_add(base, token)
         controller, terminal = pty.openpty()
         env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220 - it needs a terminal
             [*COMMAND, "top", url], cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal, env=env
         )
         os.close(terminal)

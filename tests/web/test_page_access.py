@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_bridge.web.static_files import FILES, StaticFiles
-from tests.kits.http.http_hosting import entry, hosted, registry_of
+from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
 from tests.kits.web.web_kit import TOKEN, served_page
 
 API = ("state", "events")
@@ -131,9 +131,8 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
         await alice.call_tool("echo")
         await alice.wait_for("call", lambda call: call["id"] == 2)
         await carol.wait_for("call", lambda call: call["id"] == 2)
-        states = {
-            name: await page.read_state() for name, page in (("alice", alice), ("carol", carol), ("owner", owner))
-        }
+        pages = {"alice": alice, "carol": carol, "owner": owner}
+        states = {name: await page.read_state() for name, page in pages.items()}
         assert (await alice.post("installs/cursor")).status_code == 403
         assert (await alice.post("quarantine/a/b", action="accept", fingerprint="x")).status_code == 403
     assert {data["principal"] for _, name, data in alice.events if name in ("call", "client")} == {"alice"}
@@ -148,10 +147,13 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
 
 
 async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
-    async with served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as served:
-        async with served.read("token-of-alice") as alice, alice.http.stream("GET", "/page/events") as stream:
-            assert stream.status_code == 200
-            served.tokens.replace_named({})
-            with anyio.fail_after(60):
-                async for _ in stream.aiter_raw():
-                    pass
+    async with (
+        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as served,
+        served.read("token-of-alice") as alice,
+        alice.http.stream("GET", "/page/events") as stream,
+    ):
+        assert stream.status_code == 200
+        served.tokens.replace_named({})
+        with anyio.fail_after(PATIENCE):
+            async for _ in stream.aiter_raw():
+                pass

@@ -24,15 +24,19 @@ async def test_a_call_is_sent_at_its_start_with_progress_and_at_its_end() -> Non
         return "done"
 
     gate = Gate()
-    async with served_page(registry_of(entry("work", work))) as served, served.read() as page:
-        async with page.follow(), anyio.create_task_group() as tasks:
-            tasks.start_soon(page.call_tool, "work")
-            started = await page.wait_for("call")
-            assert (started["state"], started["progress"]) == ("running", None)
-            step.set()
-            await page.wait_for("call", lambda call: call["progress"] is not None and call["state"] == "running")
-            gate.release.set()
-            ended = await page.wait_for("call", lambda call: call["state"] == "ok")
+    async with (
+        served_page(registry_of(entry("work", work))) as served,
+        served.read() as page,
+        page.follow(),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(page.call_tool, "work")
+        started = await page.wait_for("call")
+        assert (started["state"], started["progress"]) == ("running", None)
+        step.set()
+        await page.wait_for("call", lambda call: call["progress"] is not None and call["state"] == "running")
+        gate.release.set()
+        ended = await page.wait_for("call", lambda call: call["state"] == "ok")
     assert (ended["id"], ended["result"]) == (started["id"], "done")
     assert ended["progress"] == {"progress": 1, "total": 2, "message": "halfway"}
 
@@ -59,14 +63,18 @@ async def test_an_event_that_is_not_known_resets_the_page(last: str) -> None:
 
 async def test_events_that_are_no_longer_kept_reset_the_page(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_EVENTS", 2)
-    async with served_page(registry_of(entry("echo"))) as served, served.read() as page, served.read() as other:
-        async with page.follow():
-            for number in range(1, 5):
-                await page.call_tool("echo")
-                await page.wait_for("call", lambda call, number=number: call["id"] == number)
-            first = page.events[1][0]
-            async with other.follow(first):
-                await other.wait_for("reset")
+    async with (
+        served_page(registry_of(entry("echo"))) as served,
+        served.read() as page,
+        served.read() as other,
+        page.follow(),
+    ):
+        for number in range(1, 5):
+            await page.call_tool("echo")
+            await page.wait_for("call", lambda call, number=number: call["id"] == number)
+        first = page.events[1][0]
+        async with other.follow(first):
+            await other.wait_for("reset")
 
 
 async def test_many_calls_are_counted_instead_of_sent(monkeypatch: Any) -> None:
@@ -105,9 +113,13 @@ async def test_changed_tools_and_sources_are_reported() -> None:
 
 async def test_only_so_many_pages_are_open_at_once(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 1)
-    async with served_page(registry_of(entry("echo"))) as served, served.read() as page, page.follow():
-        async with page.http.stream("GET", "/page/events") as response:
-            assert response.status_code == 503
+    async with (
+        served_page(registry_of(entry("echo"))) as served,
+        served.read() as page,
+        page.follow(),
+        page.http.stream("GET", "/page/events") as response,
+    ):
+        assert response.status_code == 503
 
 
 async def test_nothing_is_rendered_once_no_page_is_open(monkeypatch: Any) -> None:

@@ -143,14 +143,17 @@ async def test_what_is_allowed_always_at_the_page_is_remembered() -> None:
 
 async def test_an_answer_that_was_not_offered_leaves_the_question_open() -> None:
     results: list[Any] = []
-    async with governed_page() as (_, served, page), calling(served, "legacy") as client:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call_add, client, results)
-            question = await page.wait_for("question")
-            for body in ({"choice": "forever"}, {"choice": None}, {}, {"choice": ["once"]}):
-                assert (await page.post(f"questions/{question['id']}", **body)).status_code == 400
-            assert (await page.post(f"questions/{question['id']}0", choice="once")).status_code == 404
-            await page.post(f"questions/{question['id']}", choice="once")
+    async with (
+        governed_page() as (_, served, page),
+        calling(served, "legacy") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(call_add, client, results)
+        question = await page.wait_for("question")
+        for body in ({"choice": "forever"}, {"choice": None}, {}, {"choice": ["once"]}):
+            assert (await page.post(f"questions/{question['id']}", **body)).status_code == 400
+        assert (await page.post(f"questions/{question['id']}0", choice="once")).status_code == 404
+        await page.post(f"questions/{question['id']}", choice="once")
     assert not results[0].is_error
 
 
@@ -189,17 +192,21 @@ async def greet(page: PageReader, results: list[Any]) -> None:
 
 async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page() -> None:
     results: list[str] = []
-    async with served_page(Profile().registry) as served, served.read() as page, page.follow():
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(greet, page, results)
-            question = await page.wait_for("question")
-            assert (question["kind"], question["tool"], question["message"]) == ("form", "greet", "What is your name?")
-            assert question["schema"]["properties"] == {"name": {"type": "string"}}
-            path = f"questions/{question['id']}"
-            invalid = await page.post(path, action="accept", content={"name": 1})
-            assert invalid.status_code == 400
-            assert "name" in invalid.json()["error"]["message"]
-            assert (await page.post(path, action="accept", content={"name": "Ada"})).status_code == 200
+    async with (
+        served_page(Profile().registry) as served,
+        served.read() as page,
+        page.follow(),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(greet, page, results)
+        question = await page.wait_for("question")
+        assert (question["kind"], question["tool"], question["message"]) == ("form", "greet", "What is your name?")
+        assert question["schema"]["properties"] == {"name": {"type": "string"}}
+        path = f"questions/{question['id']}"
+        invalid = await page.post(path, action="accept", content={"name": 1})
+        assert invalid.status_code == 400
+        assert "name" in invalid.json()["error"]["message"]
+        assert (await page.post(path, action="accept", content={"name": "Ada"})).status_code == 200
     assert results == ["accept {'name': 'Ada'}"]
 
 

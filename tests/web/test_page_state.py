@@ -82,15 +82,16 @@ async def test_secrets_are_redacted_everywhere() -> None:
 
 
 async def test_large_values_are_truncated() -> None:
-    async with served_page(registry_of(entry("big", lambda data: ["x" * 100_000] * 300))) as served:
-        async with served.read() as page:
-            await page.call_tool("big", text="y" * 10_000)
-            (call,) = (await page.read_state())["calls"]
+    async with (
+        served_page(registry_of(entry("big", lambda data: ["x" * 100_000] * 300))) as served,
+        served.read() as page,
+    ):
+        await page.call_tool("big", text="y" * 10_000)
+        (call,) = (await page.read_state())["calls"]
     assert call["arguments"] == "(no longer kept)"  # together they have more than a call may keep
-    async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as served:
-        async with served.read() as page:
-            await page.call_tool("big", text="y" * 10_000)
-            (call,) = (await page.read_state())["calls"]
+    async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as served, served.read() as page:
+        await page.call_tool("big", text="y" * 10_000)
+        (call,) = (await page.read_state())["calls"]
     assert call["arguments"]["text"].endswith("… (10000 characters)")
     assert call["result"][0].endswith("… (4500 characters)")
     assert call["result"][-1] == "… 4 more"
