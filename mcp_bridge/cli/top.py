@@ -32,7 +32,7 @@ MAX_CALLS = 500
 REFRESH = 0.5
 """Seconds between two updates of the screen, at least."""
 _STYLES = {"running": "yellow", "error": "red", "cancelled": "dim"}
-_COLUMNS = {"time": 8, "state": 9, "ms": 9, "tool": 20, "client": 14}
+_COLUMNS = {"time": 8, "state": 9, "ms": 8, "tool": 18, "client": 10}
 """The widths of the columns; the last one, with progress or arguments, has the rest."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, zip_longest
@@ -30,18 +31,18 @@ _DROPPED = "(no longer kept)"
 
 
 class ValueTruncator:
-    """Truncates the values of one call. `most` is the most characters of a text."""
+    """Truncates the values of one call: texts of more than `most` characters and, unless it is done, their number."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, is_counted: bool = False) -> None:
         self._most = most
-        self._left = MAX_VALUES
+        self._items, self._left = (sys.maxsize, sys.maxsize) if is_counted else (MAX_ITEMS, MAX_VALUES)
 
     def truncate_value(self, value: Any, level: int = 0) -> Any:
         """Return JSON data with less of everything that is too long."""
         self._left -= 1
         if isinstance(value, str):
             return value if len(value) <= self._most else f"{value[: self._most]}… ({len(value)} characters)"
-        if isinstance(value, Mapping | list | tuple) and value and (level >= MAX_LEVELS or self._left <= 0):
+        if isinstance(value, Mapping | list | tuple) and value and (level > MAX_LEVELS or self._left <= 0):
             return "…"
         if isinstance(value, Mapping):
             items = self._take(value.items())
@@ -55,7 +56,7 @@ class ValueTruncator:
         return value
 
     def _take(self, values: Any) -> Iterator[Any]:
-        for value in islice(values, MAX_ITEMS):
+        for value in islice(values, self._items):
             if self._left <= 0:
                 return
             yield value
@@ -147,7 +148,7 @@ def _render_value(value: Any, *redactors: Redactor) -> Any:
     """Return a value as JSON data without secrets. Whatever is wrong with it is the value's fault, not the page's."""
     try:
         plain = to_plain(ValueTruncator(MAX_READ).truncate_value(value))
-        return ValueTruncator(MAX_TEXT).truncate_value(redact_values(plain, *redactors))
+        return ValueTruncator(MAX_TEXT, is_counted=True).truncate_value(redact_values(plain, *redactors))
     except (ValueError, TypeError, RecursionError, RuntimeError) as error:
         return f"(cannot be shown: {type(error).__name__})"
 

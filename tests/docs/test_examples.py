@@ -29,6 +29,7 @@ EXPECTED = {
     "isolation.yaml": ["count", "shout", "temperature"],
     "limits.yaml": ["count", "shout", "temperature"],
     "names.yaml": ["first__count", "first__shout", "how_warm"],
+    "page.yaml": ["count", "shout", "temperature"],
     "python.yaml": ["count", "shout", "temperature"],
     "skills.yaml": ["count", "shout", "temperature"],
     "state.yaml": ["count", "shout", "temperature"],
