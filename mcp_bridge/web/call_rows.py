@@ -72,6 +72,7 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
         "tool": redactor.redact_text(record.name)[:MAX_TEXT],
         "kind": record.kind,
         "client": record.client.id,
+        "client_name": _format_client_name(record.client, redactor),
         "principal": record.principal,
         "started": record.started,
         "duration_ms": round(record.seconds * 1000, 3) if record.seconds is not None else None,
@@ -88,6 +89,11 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     if result is not None:
         row["result"] = _DROPPED if record.is_dropped else _render_value(_describe_result(result), own, redactor)
     return row
+
+
+def _format_client_name(row: ClientRow, redactor: Redactor) -> str:
+    name, version = row.info.name or "unknown", row.info.version
+    return redactor.redact_text(f"{name} {version}" if version else name)[:MAX_TEXT]
 
 
 def render_client(row: ClientRow) -> dict[str, Any]:

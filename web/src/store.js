@@ -9,8 +9,6 @@ const FLUSH_EVERY = 100; // ms; each flush renders the visible rows once
 export const server = signal(null);
 export const sources = signal([]);
 export const clients = signal([]);
-/** The names of all clients seen, by id, because calls outlive them. */
-export const clientNames = signal({});
 export const questions = signal([]);
 export const decisions = signal([]);
 export const quarantine = signal([]);
@@ -43,7 +41,6 @@ export function applyState(state) {
     else forgetEndedCalls(state.calls ?? []);
     server.value = state.server;
     for (const [name, list] of Object.entries(LISTS)) list.value = state[name] ?? [];
-    clients.value.forEach(nameClient);
     settings.value = state.settings ?? null;
     latency.value = state.latency ?? {};
     can.value = state.can ?? {};
@@ -59,7 +56,6 @@ export function applyEvent(name, data) {
   else if (name === "question") questions.value = [...questions.value.filter(({ id }) => id !== data.id), data];
   else if (name === "answered") questions.value = questions.value.filter(({ id }) => id !== data.id);
   else if (name === "decision") decisions.value = [data, ...decisions.value].slice(0, 200);
-  else if (name === "client") nameClient(data);
   else if (name === "source") sources.value = replaceBy("name", sources.value, data);
   else if (name === "dropped") dropped.value += data.n ?? 0;
   else if (name === "tools") loadTools();
@@ -81,10 +77,6 @@ function replaceBy(key, list, item) {
   return index < 0 ? [...list, item] : list.with(index, { ...list[index], ...item });
 }
 
-function nameClient({ id, name, version }) {
-  if (name) clientNames.value = { ...clientNames.value, [id]: version ? `${name} ${version}` : name };
-}
-
 /** A snapshot lists all running calls. The end of any other one was left out of the events under load. */
 function forgetEndedCalls(list) {
   const listed = new Set(list.map(({ id }) => id));
@@ -97,13 +89,11 @@ function forgetCall(id) {
   records.delete(id);
 }
 
-/** Add a call soon. Returns whether its client is new, so that only a snapshot has its name. */
+/** Add a call soon. Returns whether its client is new, so that only a snapshot describes it. */
 function queueCall(record) {
   changed.set(record.id, record);
   timer ??= setTimeout(flushCalls, FLUSH_EVERY);
-  if (!record.client || record.client in clientNames.value) return false;
-  clientNames.value = { ...clientNames.value, [record.client]: record.client };
-  return true;
+  return !clients.value.some(({ id }) => id === record.client);
 }
 
 function flushCalls() {
@@ -130,5 +120,4 @@ function clearCalls() {
   sizes.clear();
   changed.clear();
   characters = 0;
-  clientNames.value = {};
 }

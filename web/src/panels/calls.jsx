@@ -1,7 +1,7 @@
 /** Calls: those of all clients, live, in a table that renders only the visible rows. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { calls, clientNames, dropped, runningCount } from "../store.js";
+import { calls, dropped, runningCount } from "../store.js";
 import { formatCount, formatDuration, formatTime } from "../format.js";
 import { formatAddress, navigate, route } from "../route.js";
 import { Code, CopyButton, Empty, State } from "../parts.jsx";
@@ -30,24 +30,12 @@ const shownCalls = computed(() => {
 function getSearchText(call) {
   let found = searchTexts.get(call);
   if (found === undefined) {
-    found = [
-      call.id,
-      call.tool,
-      getClientName(call),
-      call.principal,
-      call.code,
-      call.kind,
-      JSON.stringify(call.arguments),
-    ]
+    found = [call.id, call.tool, call.client_name, call.principal, call.code, call.kind, JSON.stringify(call.arguments)]
       .join(" ")
       .toLowerCase();
     searchTexts.set(call, found);
   }
   return found;
-}
-
-function getClientName({ client }) {
-  return clientNames.value[client] ?? client ?? "";
 }
 
 export function CallsPanel() {
@@ -213,7 +201,7 @@ function CallRow({ call, index, isSelected, isTabStop, onFocus }) {
       <td class="mono muted col-time">{formatTime(call.started)}</td>
       <td class="mono clip">{call.tool}</td>
       <td class="clip col-client">
-        {getClientName(call)}
+        {call.client_name}
         {call.principal && <span class="muted"> {call.principal}</span>}
       </td>
       <td class="col-state">
@@ -324,7 +312,7 @@ function Call({ call }) {
       <dl class="facts">
         <Fact title="Started">{formatTime(call.started, { fractionalSecondDigits: 3 })}</Fact>
         <Fact title="Duration">{formatDuration(call.duration_ms)}</Fact>
-        <Fact title="Client">{getClientName(call)}</Fact>
+        <Fact title="Client">{call.client_name}</Fact>
         <Fact title="Principal">{call.principal}</Fact>
         <Fact title="Kind">{call.kind}</Fact>
         <Fact title="Id">
