@@ -92,6 +92,7 @@ async def measure(*, calls, rounds):
         opened = asyncio.Event()
         reader = asyncio.create_task(follow_events(apps["open page"], opened))
         await opened.wait()
+        gc.freeze()  # as `serve` does
         for number in range(rounds + 1):
             for name, app in apps.items():
                 gc.collect()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from itertools import islice, zip_longest
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.pipeline.call_log import redact_values
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secret_names import find_secret_values
-from mcp_bridge.web.history import CallHistory, CallRecord, ClientRow, format_state
+from mcp_bridge.web.history import CallRecord, ClientRow, format_state
 from mcp_bridge.wire.values import to_plain
 
 MAX_TEXT = 4000
@@ -71,7 +73,7 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
         "id": record.id,
         "tool": redactor.redact_text(record.name)[:MAX_TEXT],
         "kind": record.kind,
-        "client": record.client.id,
+        "client": identify_client(record.client, record.principal),
         "client_name": _format_client_name(record.client, redactor),
         "principal": record.principal,
         "started": record.started,
@@ -91,16 +93,21 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     return row
 
 
-def _format_client_name(row: ClientRow, redactor: Redactor) -> str:
-    name, version = row.info.name or "unknown", row.info.version
-    return redactor.redact_text(f"{name} {version}" if version else name)[:MAX_TEXT]
+def _format_client_name(info: ClientInfo, redactor: Redactor) -> str:
+    name = info.name or "unknown"
+    return redactor.redact_text(f"{name} {info.version}" if info.version else name)[:MAX_TEXT]
+
+
+def identify_client(info: ClientInfo, principal: str | None) -> str:
+    """Return an id of a client for pages, which discloses nothing, such as the key of its session."""
+    return sha256(repr((info, principal)).encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def render_client(row: ClientRow) -> dict[str, Any]:
     """Return a client as JSON."""
     info = row.info
     return {
-        "id": row.id,
+        "id": identify_client(info, row.principal),
         "name": info.name or "unknown",
         "version": info.version,
         "protocol": info.protocol,
@@ -111,24 +118,24 @@ def render_client(row: ClientRow) -> dict[str, Any]:
     }
 
 
-def describe_latency(history: CallHistory, is_visible: Callable[[CallRecord], bool]) -> dict[str, Any]:
-    """Return for each tool how often it was called, and the durations of its latest calls."""
-    series: dict[str, deque[list[float]]] = defaultdict(lambda: deque(maxlen=SERIES))
-    for record in history.list_ended():
-        if record.kind == "tool" and record.seconds is not None and is_visible(record):
-            series[record.name].append([record.started, round(record.seconds * 1000, 3)])
-    return {name: _summarize_tool(history, name, list(calls)) for name, calls in series.items()}
+def describe_latency(records: Iterable[CallRecord]) -> dict[str, Any]:
+    """Return for each tool how many of these calls have ended, how many failed, and their durations."""
+    calls: dict[str, list[CallRecord]] = defaultdict(list)
+    for record in records:
+        if record.kind == "tool" and record.seconds is not None:
+            calls[record.name].append(record)
+    return {name: _summarize_tool(of_tool) for name, of_tool in calls.items()}
 
 
-def _summarize_tool(history: CallHistory, name: str, calls: list[list[float]]) -> dict[str, Any]:
-    durations = sorted(duration for _, duration in calls)
-    counts = history.tools.get(name)
+def _summarize_tool(records: list[CallRecord]) -> dict[str, Any]:
+    series = [[record.started, round((record.seconds or 0.0) * 1000, 3)] for record in records]
+    durations = sorted(duration for _, duration in series)
     return {
-        "count": counts.calls if counts is not None else len(calls),
-        "errors": counts.errors if counts is not None else 0,
+        "count": len(records),
+        "errors": sum(format_state(record) == "error" for record in records),
         "p50_ms": durations[len(durations) // 2],
-        "p95_ms": durations[min(len(durations) - 1, len(durations) * 95 // 100)],
-        "series": calls,
+        "p95_ms": durations[len(durations) * 95 // 100],
+        "series": series[-SERIES:],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from functools import cached_property, partial
@@ -12,12 +11,13 @@ import orjson
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.server.requests import Session
 from mcp_bridge.transports.http.event_stream import EventStream
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest
-from mcp_bridge.web.call_rows import render_call, render_client
+from mcp_bridge.web.call_rows import identify_client, render_call, render_client
 from mcp_bridge.web.feed import MAX_BACKLOG, EventFeed, OpenPage
-from mcp_bridge.web.history import CallHistory, ClientRow
+from mcp_bridge.web.history import CallHistory, CallRecord, ClientRow
 from mcp_bridge.web.inbox import Inbox
 from mcp_bridge.web.installs import Installations, PlanChanged
 from mcp_bridge.web.monitor import ChangeMonitor
@@ -49,12 +49,12 @@ class WebPage:
         self.feed = EventFeed(partial(render_call, redactor=subject.redactor), self._set_watched)
         self._inbox = Inbox(subject.desk, self.feed, subject.redactor)
         self._monitor = ChangeMonitor(self._state, self.feed)
+        self._reported_clients: set[tuple[ClientInfo, str | None]] = set()
         self._actions: dict[str, Action] = {
             "questions": self._answer_question,
             "quarantine": self._accept_definition,
             "installs": self._install,
         }
-        history.client_listener = self._report_client
         subject.endpoint.registry.pipeline.observer = history
         subject.endpoint.watch_sessions(self._add_session)
         subject.endpoint.use_desk(subject.desk)
@@ -186,23 +186,32 @@ class WebPage:
         return Installations(build) if build is not None else None
 
     def _set_watched(self, is_watched: bool) -> None:
-        self.history.listener = self.feed.report_call if is_watched else None
+        self.history.listener = self._report_call if is_watched else None
+        self._reported_clients = {(row.info, row.principal) for row in self.history.list_clients()}
         self._monitor.set_running(is_watched)
 
-    def _report_client(self, row: ClientRow) -> None:
-        data = self._subject.redactor.redact_value(render_client(row))
-        self.feed.send("client", data, principal=row.principal, is_public=False)
+    def _report_call(self, record: CallRecord) -> None:
+        """Send a call soon, and before it a client that the pages do not know."""
+        if (key := (record.client, record.principal)) not in self._reported_clients:
+            self._reported_clients.add(key)
+            self._send_client(render_client(ClientRow(*key, record.started)), record.principal)
+        self.feed.report_call(record)
 
     def _add_session(self, session: Session) -> None:
         """Show a handshake client until it disconnects."""
-        self.history.find_client(session.client, session.principal, time.time())
+        client, principal = session.client, session.principal
+        self._reported_clients.add((client, principal))
+        self._send_client(render_client(self.history.add_client(client, principal)), principal)
         session.on_end(partial(self._remove_session, session))
 
     def _remove_session(self, session: Session) -> None:
-        row = self.history.remove_client(session.client, session.principal)
-        if row is not None:
-            data = {"id": row.id, "is_connected": False}
-            self.feed.send("client", data, principal=session.principal, is_public=False)
+        client, principal = session.client, session.principal
+        self.history.remove_client(client, principal)
+        self._reported_clients.discard((client, principal))
+        self._send_client({"id": identify_client(client, principal), "is_connected": False}, principal)
+
+    def _send_client(self, row: dict[str, Any], principal: str | None) -> None:
+        self.feed.send("client", self._subject.redactor.redact_value(row), principal=principal, is_public=False)
 
 
 def _check_manager(viewer: Viewer) -> None:

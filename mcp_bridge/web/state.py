@@ -65,8 +65,8 @@ class ServerState:
         return redacted
 
     def list_clients(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the clients that are connected or have called, the latest last."""
-        rows = [render_client(row) for row in self._history.clients.values() if viewer.can_see(row.principal)]
+        """List the clients that are connected or have called."""
+        rows = [render_client(row) for row in self._history.list_clients() if viewer.can_see(row.principal)]
         redacted: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
         return redacted
 
@@ -78,7 +78,7 @@ class ServerState:
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
         """Return the counts and durations of each tool."""
-        return describe_latency(self._history, lambda record: viewer.can_see(record.principal))
+        return describe_latency(one for one in self._history.list_ended() if viewer.can_see(one.principal))
 
     def list_pending(self) -> list[dict[str, Any]]:
         """List the definitions of tools that wait until an operator accepts them."""
