@@ -63,12 +63,13 @@ function Properties({ schema, value, onChange, path }) {
 }
 
 function OtherProperties({ schema, value, onChange, path }) {
+  const { root } = useContext(Form);
   const [name, setName] = useState("");
   const others = Object.keys(value).filter((key) => !(key in (schema.properties ?? {})));
   const canAdd = name !== "" && !(name in value);
   const add = () => {
     if (!canAdd) return;
-    onChange({ ...value, [name]: createValue(schema.additionalProperties, schema) ?? "" });
+    onChange({ ...value, [name]: createValue(schema.additionalProperties, root) ?? "" });
     setName("");
   };
   return (
@@ -142,7 +143,7 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
   const kind = getKind(current);
   const isGroup = value !== null && (kind === "object" || kind === "array");
   const description = schema.description ?? current.description;
-  const label = schema.title && schema.title !== name ? schema.title : name;
+  const label = schema.title && !path.endsWith("]") ? schema.title : name;
   const describedBy =
     [description && `${id}-text`, own.length && `${id}-problem`].filter(Boolean).join(" ") || undefined;
   const control = {
@@ -169,6 +170,7 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
             </>
           )}
         </Label>
+        {label !== name && <code class="type">{name}</code>}
         {alternatives.length > 1 ? (
           <select aria-label={`Type of ${label}`} value={index} onChange={choose}>
             {alternatives.map((part, number) => (
