@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ToolError
@@ -40,8 +40,8 @@ class CallServices:
         raise NotImplementedError
 
     @property
-    def client_info(self) -> ClientInfo:
-        """What the client has declared about itself; empty if the call has no client."""
+    def client_source(self) -> ClientInfo | Mapping[str, Any]:
+        """What the client has declared about itself, or the `_meta` of a request that contains it."""
         return ClientInfo()
 
     def on_session_end(self, callback: Callable[[], None]) -> None:

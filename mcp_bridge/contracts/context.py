@@ -347,8 +347,8 @@ class NestedContext(CallContext):
         return self._outer.capabilities
 
     @property
-    def client_info(self) -> ClientInfo:
-        return self._outer.client_info
+    def client_source(self) -> ClientInfo | Mapping[str, Any]:
+        return self._outer.client_source
 
     @property
     def deadline(self) -> float | None:

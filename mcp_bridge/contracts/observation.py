@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.context import CallContext
@@ -40,18 +40,17 @@ class ObservedCall(Protocol):
     """One call, as its observer sees it.
 
     Attributes:
-        name: What is called.
         layers: The pipeline adds the times of its layers to this list, unless it is None.
     """
 
-    name: str
     layers: list[LayerTime] | None
+
+    @property
+    def name(self) -> str:
+        """What is called."""
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """The call has reported progress."""
-
-    def end(self, result: ToolResult | None) -> None:
-        """The call has ended with this result, or was cancelled (None)."""
 
 
 class CallObserver(Protocol):
@@ -59,3 +58,6 @@ class CallObserver(Protocol):
 
     def begin_call(self, call: ToolCall, ctx: CallContext) -> ObservedCall:
         """A call begins."""
+
+    def end_call(self, observed: Any, result: ToolResult | None, /) -> None:
+        """A call, as `begin_call` has returned it, has ended with this result, or was cancelled (None)."""

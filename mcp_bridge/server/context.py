@@ -17,8 +17,8 @@ from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.requests import Request, read_client_info
-from mcp_bridge.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
+from mcp_bridge.server.requests import Request
+from mcp_bridge.wire.meta_keys import LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
 if TYPE_CHECKING:
@@ -102,11 +102,9 @@ class ServedContext(CallContext):
         return self._state_key
 
     @property
-    def client_info(self) -> ClientInfo:
-        session = self._request.session if self._request is not None else None
-        if session is not None:
-            return session.client
-        return read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version)
+    def client_source(self) -> ClientInfo | Mapping[str, Any]:
+        request = self._request
+        return self.meta if request is None or request.session is None else request.session.client
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""

@@ -66,13 +66,13 @@ class ValueTruncator:
 
 def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     """Return a call as JSON (docs/page-api.md, "A call")."""
-    own = Redactor(_find_secrets(record.arguments))
+    own = Redactor(_find_secrets(record.call.arguments))
     result = record.result
     progress = record.progress
     row: dict[str, Any] = {
         "id": record.id,
         "tool": redactor.redact_text(record.name)[:MAX_TEXT],
-        "kind": record.kind,
+        "kind": record.call.kind,
         "client": identify_client(record.client, record.principal),
         "client_name": _format_client_name(record.client, redactor),
         "principal": record.principal,
@@ -81,7 +81,7 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
         "state": format_state(record),
         "code": result.code if result is not None else None,
         "progress": None,
-        "arguments": _DROPPED if record.is_dropped else _render_value(record.arguments, own, redactor),
+        "arguments": _DROPPED if record.is_dropped else _render_value(record.call.arguments, own, redactor),
         "result": None,
         "layers": list(_list_layers(record)),
     }
@@ -122,7 +122,7 @@ def describe_latency(records: Iterable[CallRecord]) -> dict[str, Any]:
     """Return for each tool how many of these calls have ended, how many failed, and their durations."""
     calls: dict[str, list[CallRecord]] = defaultdict(list)
     for record in records:
-        if record.kind == "tool" and record.seconds is not None:
+        if record.call.kind == "tool" and record.seconds is not None:
             calls[record.name].append(record)
     return {name: _summarize_tool(of_tool) for name, of_tool in calls.items()}
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from operator import attrgetter
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.observation import ClientInfo, LayerTime
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size
+from mcp_bridge.server.requests import read_client_info
+from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size, is_small_result
+from mcp_bridge.wire.meta_keys import CLIENT_INFO
 
 MAX_RECORDS = 1000
 """The most calls that are kept after their end."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how many bytes the kept arguments and results have at most; beyond that, those of the oldest calls go."""
-_DROPPED = ToolCall(id="", name="")
+BATCH = 64
+"""Calls whose sizes are estimated together: a loop costs half as much as a step in each call."""
 
 
 class ClientRow:
@@ -41,17 +45,16 @@ class CallRecord:
     """
 
     __slots__ = (
-        "_call", "_history", "client", "id", "is_dropped", "kind", "layers", "name", "principal", "progress", "result",
+        "_history", "_source", "_version", "call", "id", "is_dropped", "layers", "principal", "progress", "result",
         "seconds", "size", "started",
     )  # fmt: skip
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
-        self._call = call
+        self._source = ctx.client_source
+        self._version = ctx.protocol_version
+        self.call = call
         self.id = number
-        self.name = call.name
-        self.kind = call.kind
-        self.client = ctx.client_info
         self.principal = ctx.principal
         self.started = time.time()
         self.seconds: float | None = None
@@ -59,11 +62,20 @@ class CallRecord:
         self.progress: tuple[float, float | None, str | None] | None = None
         self.layers: list[LayerTime] | None = None
         self.is_dropped = False
+        self.size = 0
 
     @property
-    def arguments(self) -> object:
-        """The arguments; None once they are dropped."""
-        return self._call.arguments
+    def name(self) -> str:
+        """The name of the tool or prompt, or the URI of the resource."""
+        return self.call.name
+
+    @property
+    def client(self) -> ClientInfo:
+        """What the client has declared about itself."""
+        source = self._source
+        if not isinstance(source, ClientInfo):
+            source = self._source = read_client_info(source.get(CLIENT_INFO), self._version)
+        return source
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Note the progress of the call."""
@@ -71,17 +83,16 @@ class CallRecord:
         if (listener := self._history.listener) is not None:
             listener(self)
 
-    def end(self, result: ToolResult | None) -> None:
-        """Note the result of the call; None if it was cancelled."""
-        self.seconds, self.result = time.time() - self.started, result
-        self.size = estimate_size(self._call.arguments) + estimate_result_size(result)
+    def measure(self) -> None:
+        """Estimate the size of the arguments and the result, and drop them if they are too large to be kept."""
+        self._source = self.client  # the rest of the `_meta` is not kept
+        self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
         if self.size > MAX_SIZE:
             self.drop_values()
-        self._history.add_ended(self)
 
     def drop_values(self) -> None:
-        """Release the arguments and the result, which are too large to be kept."""
-        self._call, self.is_dropped, self.size = _DROPPED, True, 0
+        """Release the arguments and the result."""
+        self.call, self.is_dropped, self.size = replace(self.call, arguments=None), True, 0
         if (result := self.result) is not None:
             self.result = ToolResult(success=result.success, code=result.code)
 
@@ -96,6 +107,7 @@ class CallHistory:
         self.listener: Callable[[CallRecord], None] | None = None
         self._connected: dict[tuple[ClientInfo, str | None], float] = {}
         self._running: dict[int, CallRecord] = {}
+        self._fresh: list[CallRecord] = []
         self._ended: deque[CallRecord] = deque()
         self._bytes = self._calls = 0
 
@@ -108,24 +120,23 @@ class CallHistory:
             self.listener(record)
         return record
 
-    def add_ended(self, record: CallRecord) -> None:
-        """Keep a call that has ended."""
+    def end_call(self, record: CallRecord, result: ToolResult | None, /) -> None:
+        """Record the end of a call. Its size is estimated at once if it may be large, else together with others."""
+        record.seconds, record.result = time.time() - record.started, result
         del self._running[record.id]
-        self._ended.append(record)
-        self._bytes += record.size
-        if len(self._ended) > MAX_RECORDS:
-            self._bytes -= self._ended.popleft().size
-        if self._bytes > MAX_BYTES:
-            self._drop_oldest()
+        self._fresh.append(record)
+        if len(self._fresh) >= BATCH or not is_small_result(result):
+            self._measure_fresh()
         if self.listener is not None:
             self.listener(record)
 
     def list_records(self) -> list[CallRecord]:
         """List the calls, the latest first."""
-        return sorted([*self._running.values(), *self._ended], key=attrgetter("id"), reverse=True)
+        return sorted([*self._running.values(), *self.list_ended()], key=attrgetter("id"), reverse=True)
 
     def list_ended(self) -> Iterator[CallRecord]:
         """Yield the calls that have ended, in the order in which they did."""
+        self._measure_fresh()
         return iter(self._ended)
 
     def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:
@@ -147,6 +158,18 @@ class CallHistory:
             if key in rows:
                 rows[key].calls += 1
         return list(rows.values())
+
+    def _measure_fresh(self) -> None:
+        """Move the calls that have just ended to the others, and keep to the limits."""
+        for record in self._fresh:
+            record.measure()
+            self._ended.append(record)
+            self._bytes += record.size
+        self._fresh.clear()
+        while len(self._ended) > MAX_RECORDS:
+            self._bytes -= self._ended.popleft().size
+        if self._bytes > MAX_BYTES:
+            self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         for record in self._ended:

@@ -101,7 +101,7 @@ async def run_calls(history: CallHistory, count: int, output: Any) -> None:
     ctx = CallContext()
     for number in range(count):
         record = history.begin_call(ToolCall(id=str(number), name="tool", arguments={"number": number}), ctx)
-        record.end(ToolResult(success=True, output=output))
+        history.end_call(record, ToolResult(success=True, output=output))
 
 
 async def test_the_memory_of_past_calls_is_bounded(monkeypatch: Any) -> None:
