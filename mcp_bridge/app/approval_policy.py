@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_bridge.app.factory import open_store
 from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.approvals.grants import GrantStore
 from mcp_bridge.approvals.options import is_grant
 from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder
@@ -27,13 +28,14 @@ def build_approval_policy(settings: Settings) -> ApprovalPolicy:
         hint = "Include one of: Allow once, Allow for this session, Allow always"
         raise settings.add_location(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
-    server = ApprovalServer(
-        find_sockets_folder(settings), name=settings.name, wait=approvals.wait or 0.0, redactor=redactor
-    )
+    desk = QuestionDesk(redactor=redactor)
+    if approvals.local:
+        folder, wait = find_sockets_folder(settings), approvals.wait or 0.0
+        desk = ApprovalServer(folder, name=settings.name, wait=wait, redactor=redactor)
     return ApprovalPolicy(
         options=approvals.options,
         grants=open_approval_store(settings, log_failures=True),
-        server=server if approvals.local else None,
+        desk=desk,
         audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
         file=settings.path.name if settings.path.is_file() else "",
     )

@@ -39,6 +39,7 @@ from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.server.endpoint import Endpoint
 
 logger = logging.getLogger("mcp_bridge.bridge")
@@ -66,8 +67,9 @@ class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
-    clients. `background` are tasks that run while the bridge serves and never raise. `lifespan` is entered around
-    serving. `problems` lists for each source what could not be published, and `status` has the state of each.
+    clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users for approval
+    who are not at the client; None if nothing asks. `lifespan` is entered around serving. `problems` lists for each
+    source what could not be published, and `status` has the state of each.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Bridge:
         drain: float = 10.0,
         dialect: SchemaDialect = NO_DIALECT,
         background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        desk: QuestionDesk | None = None,
         lifespan: Lifespan | None = None,
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
@@ -88,6 +91,7 @@ class Bridge:
         self.drain = drain
         self.dialect = dialect
         self.lifespan = lifespan
+        self.desk = desk
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self._infos: dict[str, ServerInfo] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.registry.overrides import ToolOverride
     from mcp_bridge.runtime.sandbox import SandboxOptions
     from mcp_bridge.settings import Settings, SourceSettings
@@ -75,7 +76,8 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     middleware = _gather_middleware(settings, sources, redactor)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
     policies = [each for each in middleware if isinstance(each, Policy)]
-    approvals = _connect_approvals(settings, [*(attached.source for attached in sources), *policies])
+    desk = _connect_approvals(settings, [*(attached.source for attached in sources), *policies])
+    running = [desk, *(policy for policy in policies if isinstance(policy, RunningPolicy))]
     bridge = Bridge(
         registry,
         [*sources, *_attach_chains(settings, sources, registry)],
@@ -83,7 +85,8 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         state,
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
-        background=[*approvals, *(policy.run for policy in policies if isinstance(policy, RunningPolicy))],
+        background=[each.run for each in running if each is not None],
+        desk=desk,
     )
     bridge.hide_secrets(settings.hidden_from_clients)
     return bridge
@@ -208,23 +211,21 @@ def find_redis_url(settings: Settings) -> str | None:
     return settings.state.url or shared
 
 
-def _connect_approvals(
-    settings: Settings, asking_parts: Iterable[object]
-) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """Set the approval policy of every source and policy that asks for approval, and return its background tasks.
+def _connect_approvals(settings: Settings, asking_parts: Iterable[object]) -> QuestionDesk | None:
+    """Set the approval policy of every source and policy that asks for approval, and return its desk, if there are any.
 
     Raises ConfigError for a store that is unavailable.
     """
     asking = [part.asking for part in asking_parts if isinstance(part, ApprovalSource)]
     askers = [asker for asker in asking if asker is not None]
     if not askers:
-        return []
+        return None
     from mcp_bridge.app.approval_policy import build_approval_policy
 
     policy = build_approval_policy(settings)
     for asker in askers:
         asker.policy = policy
-    return [policy.server.run] if policy.server is not None else []
+    return policy.desk
 
 
 def _choose_ttl(changing: bool) -> int:

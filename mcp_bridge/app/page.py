@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.web.page import WebPage
 from mcp_bridge.web.subject import PageSubject
@@ -38,6 +39,7 @@ def build_page(
             sources=bridge.sources,
             types=types,
             dialect=bridge.dialect,
+            desk=bridge.desk or QuestionDesk(redactor=redactor),
             redactor=redactor,
             settings=settings,
             origins=frozenset(origin.lower().rstrip("/") for origin in origins),

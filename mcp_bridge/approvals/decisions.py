@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 Scope = Literal["once", "session", "always", "deny"]
 """Whether a call may run: once, whenever this session makes it, always, or never."""
-How = Literal["elicitation", "terminal", "remembered", "default", "timeout"]
-"""Who decided: the user at the client, a user at a terminal, an earlier decision, or the default."""
+How = Literal["elicitation", "terminal", "page", "remembered", "default", "timeout"]
+"""Who decided: the user at the client, at a terminal or at the page, an earlier decision, or the default."""
+USERS: frozenset[How] = frozenset({"elicitation", "terminal", "page"})
+"""Decisions of users."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
 MIN_READING_TIME = 0.5
 """Seconds in which no user can read a question: a faster decline may come from the client itself."""
@@ -38,8 +40,9 @@ class ApprovalDecision:
     @property
     def is_hurried(self) -> bool:
         """Whether a user declined faster than anyone can read."""
-        by_user = self.how in {"elicitation", "terminal"}
-        return by_user and not self.is_allowed and self.seconds is not None and self.seconds < MIN_READING_TIME
+        return (
+            self.how in USERS and not self.is_allowed and self.seconds is not None and self.seconds < MIN_READING_TIME
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Approvals of calls: a remembered decision, else the user's choice, else the default of the question.
 
-The client asks the user, in every protocol version. If it cannot, `mcp-bridge approvals` asks at a terminal.
+The client asks the user, in every protocol version. If it cannot, `mcp-bridge approvals` asks at a terminal. If there
+is a page, it and the terminals ask at the same time as the client.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
+from mcp_bridge.approvals.decisions import USERS, ApprovalDecision, ApprovalSubject, Scope
+from mcp_bridge.approvals.desk import DeskAnswer, OpenQuestion, QuestionDesk
 from mcp_bridge.approvals.options import DEFAULT_OPTIONS, is_grant, parse_option_scope
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.contracts.context import CallContext
@@ -89,7 +92,9 @@ class ApprovalGate:
         ctx.record_decision(PolicyDecision("approval", verdict, decision.how))
         if decision.is_repeated:
             return decision
-        if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:
+        if self.policy.desk is not None:
+            self.policy.desk.record_decision(subject, decision)
+        if decision.how in USERS and decision.scope in {"session", "always"}:
             decision = await self._store_decision(subject, decision)
         if self.policy.audit is not None:
             await self.policy.audit.append_decision(subject, decision)
@@ -133,24 +138,53 @@ class ApprovalGate:
         return f"No user could be asked: {why.rstrip('.')}. {self.policy.describe_alternatives()}"
 
     async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
-        """Raises the errors of `ctx.ask` if no terminal can ask either."""
+        """Raises the errors of `ctx.ask` if no user elsewhere can be asked either."""
+        desk = self.policy.desk
+        if desk is not None and desk.is_beside_clients:
+            return await self._ask_everyone(desk, case, options, ctx)
         try:
-            decision = await _read_decision(case, ctx.ask(case.prompt, Literal[options]))
-            assert decision is not None
-            return decision
+            return await _ask_client(case, options, ctx)
         except (MissingCapability, ToolUnavailable):
-            scope = await self._ask_terminal(case, options, ctx)
-            if scope is None:
+            if desk is None:
                 raise
-            logger.info("tool %r: a user at a terminal chose %s", case.tool, scope)
-            return ApprovalDecision(scope=scope, how="terminal")
+            with ctx.release_holds(), _ask_desk(desk, case, options, ctx) as question:
+                answer = await desk.wait_for_answer(question)
+            if answer is None:
+                raise
+            return _read_desk_answer(case, answer)
 
-    async def _ask_terminal(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> Scope | None:
-        if self.policy.server is None:
-            return None
-        scopes = [scope for scope in dict.fromkeys(map(parse_option_scope, options)) if scope != "deny"]
-        with ctx.release_holds():
-            return await self.policy.server.ask_users(case.tool, case.arguments, case.prompt, scopes)
+    async def _ask_everyone(
+        self, desk: QuestionDesk, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext
+    ) -> ApprovalDecision:
+        """Ask the user at the client and those at the desk at the same time. The first answer counts."""
+        decisions: list[ApprovalDecision] = []
+        errors: list[CallError] = []
+
+        async def ask_client() -> None:
+            try:
+                decision = await _ask_client(case, options, ctx)
+                if question.answer is None:
+                    decisions.append(decision)
+                    question.outcome = "client"
+                tasks.cancel_scope.cancel()
+            except (MissingCapability, ToolUnavailable) as error:
+                errors.append(error)
+                desk.leave_to_users(question)
+            except CallError as error:
+                errors.append(error)
+                tasks.cancel_scope.cancel()
+
+        with ctx.release_holds(), _ask_desk(desk, case, options, ctx, is_beside=True) as question:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask_client)
+                await desk.wait_for_answer(question)
+                tasks.cancel_scope.cancel()
+        if question.answer is not None:
+            await ctx.wait_until_owned()
+            return _read_desk_answer(case, question.answer)
+        if not decisions:
+            raise errors[0]
+        return decisions[0]
 
     async def _store_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> ApprovalDecision:
         """Return the decision with its effective scope: `once` if it cannot be remembered."""
@@ -166,6 +200,32 @@ class ApprovalGate:
             unavailable |= {"session", "always"}
         options = tuple(option for option in self.policy.options if parse_option_scope(option) not in unavailable)
         return options if any(map(is_grant, options)) else DEFAULT_OPTIONS
+
+
+async def _ask_client(case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
+    """Return the decision of the user at the client. Raises as `CallContext.ask` does."""
+    from mcp_bridge.contracts.question import ApprovalForm
+
+    async def ask() -> Any:
+        return (await ctx.put({"": ApprovalForm(case.prompt, Literal[options])}))[""]
+
+    decision = await _read_decision(case, ask())
+    assert decision is not None
+    return decision
+
+
+def _ask_desk(
+    desk: QuestionDesk, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext, *, is_beside: bool = False
+) -> AbstractContextManager[OpenQuestion]:
+    scopes = [scope for scope in dict.fromkeys(map(parse_option_scope, options)) if scope != "deny"]
+    return desk.ask_approval(
+        case.tool, case.arguments, case.prompt, scopes, principal=ctx.principal, is_beside=is_beside
+    )
+
+
+def _read_desk_answer(case: ApprovalQuestion, answer: DeskAnswer) -> ApprovalDecision:
+    logger.info("tool %r: a user at a %s chose %s", case.tool, answer.channel, answer.value)
+    return ApprovalDecision(scope=answer.value, how=answer.channel)
 
 
 def _describe_subject(case: ApprovalQuestion, ctx: CallContext) -> ApprovalSubject:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.approvals.grants import GrantStore
-from mcp_bridge.approvals.server import ApprovalServer
 from mcp_bridge.runtime.state_folder import get_state_folder, hash_path
 
 RUNTIME_FOLDER = Path("/run/user")
@@ -25,16 +25,16 @@ class ApprovalPolicy:
 
     options: Sequence[str] = ("Allow", "Deny")
     grants: GrantStore | None = None
-    server: ApprovalServer | None = None
+    desk: QuestionDesk | None = None
     audit: AuditLog | None = None
     file: str = ""
 
     def describe_alternatives(self) -> str:
         """Describe how a user can be asked if the client cannot ask."""
         client, command = "a client that supports elicitation", f"`mcp-bridge approvals {self.file}`"
-        if self.file and self.server is None:
+        if self.file and (self.desk is None or not self.desk.serves_terminals):
             return f"Use {client}, or set `approvals.local: true` and run {command}; then retry the call."
-        if self.file and self.server is not None and self.server.is_open:
+        if self.file and self.desk is not None and self.desk.is_open:
             return f"The user can run {command} where the server runs, or use {client}; then retry the call."
         return f"Use {client}, and retry the call."
 

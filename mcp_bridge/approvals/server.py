@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import logging
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -18,7 +15,7 @@ import anyio
 from anyio.abc import SocketListener, SocketStream
 
 from mcp_bridge.approvals import connection
-from mcp_bridge.approvals.decisions import Scope
+from mcp_bridge.approvals.desk import Approver, Channel, OpenQuestion, QuestionDesk
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.unix_sockets import create_private_folder, has_unix_sockets
 
@@ -31,23 +28,12 @@ MAX_UNREAD = 256
 CONNECT_TIME = 1.0
 """Seconds after the start that a question waits for the first connection, because clients search twice a second."""
 MAX_TRIES = 5
-MAX_TEXT = 8_000
-"""The most characters of a prompt, or of arguments, that are sent; the number of further ones is appended."""
-
-
-@dataclass(eq=False)
-class OpenQuestion:
-    """A question that is not answered yet."""
-
-    number: int
-    card: dict[str, Any]
-    scopes: Sequence[Scope]
-    choice: Scope | None = None
-    settled: anyio.Event = field(default_factory=anyio.Event)
 
 
 class ApproverConnection:
     """A connected user. One who does not read is disconnected, and does not delay the others."""
+
+    channel: Channel = "terminal"
 
     def __init__(self, line: connection.JsonConnection) -> None:
         self.line = line
@@ -63,6 +49,23 @@ class ApproverConnection:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # is being disconnected
             pass
 
+    def can_answer(self, question: OpenQuestion) -> bool:
+        """Whether this is a question for approval, not a form."""
+        return bool(question.scopes)
+
+    def show_question(self, question: OpenQuestion) -> None:
+        """Send a question."""
+        card = {"tool": question.tool, "prompt": question.message, "arguments": question.arguments}
+        self.send_soon({"question": question.number, **card, "scopes": list(question.scopes)})
+
+    def report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
+        """Send who has answered a question, or that it was withdrawn."""
+        if question.answer is None:
+            self.send_soon({"settled": question.number, "how": "withdrawn"})
+        else:
+            how = "yours" if answerer is self else "another"
+            self.send_soon({"settled": question.number, "how": how, "choice": question.answer.value})
+
     async def send_all(self) -> None:
         """Send the waiting messages until the connection ends."""
         with self._sender, self._receiver:
@@ -72,8 +75,8 @@ class ApproverConnection:
             self.scope.cancel()
 
 
-class ApprovalServer:
-    """Asks all users that are connected to the socket of this server in `folder`. The first answer counts.
+class ApprovalServer(QuestionDesk):
+    """A desk to whose socket in `folder` users at terminals connect.
 
     Args:
         name: The name of the server, which users see.
@@ -81,17 +84,15 @@ class ApprovalServer:
         redactor: Removes secrets from what users see.
     """
 
+    serves_terminals = True
+
     def __init__(
         self, folder: Path, *, name: str = "mcp-bridge", wait: float = 0.0, redactor: Redactor | None = None
     ) -> None:
+        super().__init__(wait=wait, redactor=redactor)
         self._folder = folder
         self._name = name
-        self._wait = wait
-        self._redactor = redactor or Redactor()
-        self._numbers = itertools.count(1)
-        self._approvers: set[ApproverConnection] = set()
-        self._waiting: dict[int, OpenQuestion] = {}
-        self._arrived = anyio.Event()
+        self._connections = 0
         self._opened: float | None = None
 
     @property
@@ -134,58 +135,25 @@ class ApprovalServer:
                         await listener.serve(self._serve_connection, tasks)
                     await anyio.sleep(1)
 
-    async def ask_users(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> Scope | None:
-        """Return the choice of the first user who answers, None if no user is connected or all have left."""
-        waiting = self._add_question(tool, arguments, prompt, scopes)
-        try:
-            while waiting.choice is None and await self._wait_for_user():
-                await waiting.settled.wait()
-            return waiting.choice
-        finally:
-            del self._waiting[waiting.number]
-            if waiting.choice is None:
-                self._send_to_all({"settled": waiting.number, "how": "withdrawn"})
-
-    def _add_question(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> OpenQuestion:
-        number, redactor = next(self._numbers), self._redactor
-        shown = json.dumps(redactor.redact_value(arguments), ensure_ascii=False, default=repr)
-        card = {
-            "question": number,
-            "tool": redactor.redact_text(tool),
-            "prompt": _truncate(redactor.redact_text(prompt)),
-            "arguments": _truncate(redactor.redact_text(shown)),
-            "scopes": list(scopes),
-        }
-        waiting = self._waiting[number] = OpenQuestion(number, card, scopes)
-        self._send_to_all(card)
-        return waiting
-
-    async def _wait_for_user(self) -> bool:
-        """Wait until a user is connected, but no longer than a question may wait. Return whether one is."""
+    def _compute_wait(self, question: OpenQuestion) -> float:
+        if not question.scopes:  # a form, which no terminal can show
+            return 0.0
         starting = self._opened + CONNECT_TIME - anyio.current_time() if self._opened is not None else 0.0
-        if not self._approvers and (seconds := max(starting, self._wait or 0.0)) > 0:
-            with anyio.move_on_after(seconds):
-                while not self._approvers:
-                    await self._arrived.wait()
-        return bool(self._approvers)
+        return max(starting, self._wait)
 
     async def _serve_connection(self, stream: SocketStream) -> None:
         async with connection.JsonConnection(stream) as line:
             if not line.is_same_user:
                 logger.warning("rejected a connection from another user to the approvals socket")
-            elif len(self._approvers) >= MAX_CONNECTIONS:
+            elif self._connections >= MAX_CONNECTIONS:
                 logger.warning("rejected a connection to the approvals socket: %d are open", MAX_CONNECTIONS)
             else:
                 await self._serve_approver(ApproverConnection(line))
 
     async def _serve_approver(self, approver: ApproverConnection) -> None:
         approver.send_soon({"bridge": self._name, "pid": os.getpid()})
-        for waiting in self._waiting.values():
-            if waiting.choice is None:
-                approver.send_soon(waiting.card)
-        self._approvers.add(approver)
-        self._arrived.set()
-        self._arrived = anyio.Event()
+        self._connections += 1
+        self.add_approver(approver)
         try:
             with approver.scope:
                 async with anyio.create_task_group() as tasks:
@@ -193,7 +161,8 @@ class ApprovalServer:
                     await self._receive_all(approver)
                     tasks.cancel_scope.cancel()
         finally:
-            self._disconnect(approver)
+            self._connections -= 1
+            self.remove_approver(approver)
 
     async def _receive_all(self, approver: ApproverConnection) -> None:
         try:
@@ -205,34 +174,16 @@ class ApprovalServer:
             logger.warning("closed a connection to the approvals socket: invalid message (%s)", type(error).__name__)
 
     def _apply_answer(self, approver: ApproverConnection, message: Mapping[str, Any]) -> None:
-        """Settle a question with the first valid answer, and report that to all users."""
-        number, choice = message.get("answer"), message.get("choice")
-        waiting = self._waiting.get(number) if type(number) is int else None
-        if waiting is None or waiting.choice is not None:
+        """Settle a question with the first valid answer."""
+        number = message.get("answer")
+        question = self.find_question(number) if type(number) is int else None
+        if question is None or not approver.can_answer(question):
             approver.send_soon({"late": number if type(number) is int else None})
-        elif choice != "deny" and choice not in waiting.scopes:
-            approver.send_soon({"unfit": waiting.number, "scopes": list(waiting.scopes)})
-        else:
-            waiting.choice = choice
-            waiting.settled.set()
-            for other in self._approvers:
-                how = "yours" if other is approver else "another"
-                other.send_soon({"settled": waiting.number, "how": how, "choice": choice})
-
-    def _disconnect(self, approver: ApproverConnection) -> None:
-        self._approvers.discard(approver)
-        if not self._approvers:
-            for waiting in self._waiting.values():
-                settled, waiting.settled = waiting.settled, anyio.Event()
-                settled.set()
-
-    def _send_to_all(self, message: connection.Json) -> None:
-        for approver in self._approvers:
-            approver.send_soon(message)
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} … and {len(text) - MAX_TEXT} more characters"
+            return
+        try:
+            self.answer_question(question, message.get("choice"), approver)
+        except ValueError:
+            approver.send_soon({"unfit": question.number, "scopes": list(question.scopes)})
 
 
 def _open_socket(path: Path) -> socket.socket:

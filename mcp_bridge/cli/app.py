@@ -36,7 +36,9 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
+    "dev": Command(options.DevOptions, "dev:serve_page", attribute="obj"),
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
+    "top": Command(options.TopOptions, "top:show_calls"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
     "explain": Command(policy_options.ExplainOptions, "explain:explain_tool_call"),
@@ -82,7 +84,7 @@ SHARED_COMMANDS: Mapping[str, Command] = {
 }
 
 
-_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list", "dev": "doctor"}
+_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
 """Commands of FastMCP, and the ones that do the same here."""
 
 
@@ -90,8 +92,8 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Start": ("init", "import", "import-openapi", "import-command", "login"),
-        "Serve": ("serve", "worker", "shared", "approvals", "approve", "audit"),
+        "Start": ("init", "import", "import-openapi", "import-command", "dev", "login"),
+        "Serve": ("serve", "top", "worker", "shared", "approvals", "approve", "audit"),
         "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -23,10 +21,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.sources.upstream.source import UpstreamSource
 from mcp_bridge.trust.definition_lock import DefinitionLock
-from mcp_bridge.trust.guard import PendingDefinition
-
-_CONTEXT = 2
-"""Unchanged lines that are shown around a change."""
+from mcp_bridge.trust.guard import OMITTED, PendingDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,21 +83,10 @@ def _describe_change(pending: PendingDefinition) -> Iterator[str]:
     """Yield the lines of a change: each part that differs, old lines with `-` and new ones with `+`."""
     state = "is new" if pending.accepted is None else "has changed"
     yield f"{pending.server}/{pending.tool} {state}"
-    accepted = pending.accepted or {}
-    for part in pending.list_changed_parts():
+    for part, lines in pending.list_differences():
         yield f"  {part}"
-        old, new = _split_lines(accepted.get(part)), _split_lines(pending.current.get(part))
-        for line in list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[3:]:
-            yield "    ..." if line.startswith("@@") else f"    {line[0]} {line[1:]}"
+        yield from (f"    {line[0]} {line[1:]}" if line != OMITTED else f"    {line}" for line in lines)
     yield ""
-
-
-def _split_lines(value: Any) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return value.splitlines()
-    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True).splitlines()
 
 
 def _ask_user(pending: PendingDefinition) -> bool:

@@ -26,7 +26,7 @@ from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Mach
 from mcp_bridge.clients.entries import build_entry_value, can_reference_variables, format_reference
 from mcp_bridge.clients.entry_display import render_entry_diff
 from mcp_bridge.clients.installation import InstallationPlan, InstallationResult
-from mcp_bridge.clients.journal import InstallationJournal
+from mcp_bridge.clients.journal import InstallationJournal, open_journal
 from mcp_bridge.clients.locations import (
     detect_machine,
     find_place,
@@ -200,12 +200,6 @@ def _check_combination(options: InstallOptions) -> None:
     used = [name for name, is_used in switches.items() if is_used]
     if len(used) > 1:
         raise ConfigError(f"cannot be used with {' and '.join(used[1:])}", where=used[0], hint="Choose one.")
-
-
-def open_journal() -> InstallationJournal:
-    from platformdirs import user_state_path
-
-    return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
 
 
 def retry_if_changed(attempt: Callable[[], T]) -> T:

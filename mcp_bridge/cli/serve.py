@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
 from mcp_bridge.cli import enable_collections, logs
@@ -23,8 +23,10 @@ from mcp_bridge.transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
     from mcp_bridge.app.http_access import TokenReloader
+    from mcp_bridge.clients.client import ServerEntry
     from mcp_bridge.settings import Settings
-    from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.access import Access
+    from mcp_bridge.transports.http.app import HttpOptions, MetricsRenderer
     from mcp_bridge.transports.http.sessions import SessionOptions
     from mcp_bridge.web.page import WebPage
 
@@ -85,12 +87,10 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
     from mcp_bridge.app.http_access import build_authenticator
     from mcp_bridge.app.metrics import build_metrics
     from mcp_bridge.transports.http.access import Access
-    from mcp_bridge.transports.http.app import HttpOptions
-    from mcp_bridge.transports.http.connection import ClientTimeouts
 
     if target.settings is None:
         host, port = DEFAULT_ADDRESS if http == SETTINGS_ADDRESS else _parse_address(http)
-        return host, port, HttpOptions(access=Access.for_host(host, token=_read_token(token_env)))
+        return host, port, build_http_options(None, Access.for_host(host, token=_read_token(token_env)))
     settings = target.settings.http
     host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _parse_address(http)
     reloader = _read_named_tokens(target)
@@ -103,24 +103,64 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
         host, hosts=settings.allowed_hosts, origins=settings.allowed_origins, authenticator=authenticator
     )
     background = [reloader.run] if reloader is not None else []
-    http_options = HttpOptions(
+    page = _build_page(target, host) if settings.page is not None else None
+    metrics = build_metrics(target.bridge) if settings.metrics else None
+    return host, port, build_http_options(target.settings, access, page=page, metrics=metrics, background=background)
+
+
+def build_http_options(
+    settings: Settings | None,
+    access: Access,
+    *,
+    page: WebPage | None = None,
+    metrics: MetricsRenderer | None = None,
+    background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+) -> HttpOptions:
+    """Build the options with the limits of the settings, if there are any."""
+    from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.connection import ClientTimeouts
+
+    if settings is None:
+        return HttpOptions(access=access, page=page)
+    http = settings.http
+    return HttpOptions(
         access=access,
-        body=settings.body,
-        sessions=_build_session_options(target.settings),
-        timeouts=ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout),
-        shutdown_delay=settings.shutdown_delay,
+        body=http.body,
+        sessions=_build_session_options(settings),
+        timeouts=ClientTimeouts(receive=http.receive_timeout, send=http.send_timeout),
+        shutdown_delay=http.shutdown_delay,
         background=background,
-        page=_build_page(target, settings.page.operators) if settings.page is not None else None,
-        metrics=build_metrics(target.bridge) if settings.metrics else None,
+        page=page,
+        metrics=metrics,
     )
-    return host, port, http_options
 
 
-def _build_page(target: BridgeTarget, operators: Sequence[str] = ()) -> WebPage:
+def _build_page(target: BridgeTarget, host: str) -> WebPage:
+    """Build the page of a served file. It can install the server only if it is on the machine of its users."""
     from mcp_bridge.app.page import build_page
+    from mcp_bridge.transports.http.access import is_loopback
 
-    origins = target.settings.http.allowed_origins if target.settings is not None else ()
-    return build_page(target.bridge, target.settings, origins=origins, operators=operators)
+    assert target.settings is not None
+    http = target.settings.http
+    return build_page(
+        target.bridge,
+        target.settings,
+        origins=http.allowed_origins,
+        operators=http.page.operators if http.page is not None else (),
+        build_entry=make_entry_builder(target) if is_loopback(host) else None,
+    )
+
+
+def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:
+    """Return what builds the entry of a served file for clients, as `install` does, and the path of the file."""
+
+    def build() -> tuple[ServerEntry, str]:
+        from mcp_bridge.cli.install import build_entry
+
+        entry, served = build_entry(target.path, None)
+        return entry, str(served.path)
+
+    return build
 
 
 def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:

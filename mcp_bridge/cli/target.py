@@ -68,8 +68,13 @@ def check_servable(path: Path) -> None:
         raise ConfigError("this file cannot be served", path=str(path), hint=_HINT)
 
 
-def load_target(path: Path | None, *, watch: bool = False, token_env: str | None = None) -> BridgeTarget:
-    """Make the bridge of a file. Raises ConfigError for settings that cannot be used."""
+def load_target(
+    path: Path | None, *, watch: bool = False, token_env: str | None = None, private: bool = False
+) -> BridgeTarget:
+    """Make the bridge of a file. `private` is whether clients need a token although the file requires none.
+
+    Raises ConfigError for settings that cannot be used.
+    """
     from mcp_bridge.app.factory import build_from_file, build_from_settings
 
     path, settings = find_file(path), None
@@ -79,7 +84,7 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
         settings = load(path, os.environ)
         logs.hide_secrets(settings.secrets)
         token_env = token_env or settings.http.token_env
-        needs_token = token_env is not None or bool(settings.http.tokens) or settings.http.jwt is not None
+        needs_token = private or token_env is not None or bool(settings.http.tokens) or settings.http.jwt is not None
         bridge = build_from_settings(settings, watch=watch, private=needs_token)
         bridge.add_secret_listener(logs.hide_secrets)
         logs.add_substitutions(bridge.registry.pipeline.redactor.substitutions)
@@ -89,7 +94,7 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
             hide_secrets(bridge, list_known_tokens(settings.directory, settings.http.tokens.values(), os.environ))
     else:
         check_servable(path)
-        bridge = build_from_file(path, watch=watch, private=token_env is not None)
+        bridge = build_from_file(path, watch=watch, private=private or token_env is not None)
     if token_env is not None and (token := os.environ.get(token_env)):
         hide_secrets(bridge, [token])  # the token is a secret over stdio too
     loop_factory = _choose_loop_factory(settings) if settings is not None else None

@@ -11,13 +11,13 @@ from typing import Any
 
 from mcp_bridge.cli.clients import find_client
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.install import open_journal, retry_if_changed
+from mcp_bridge.cli.install import retry_if_changed
 from mcp_bridge.cli.options import UninstallOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.clients import removal
 from mcp_bridge.clients.client import Client, InstalledServer, Machine
 from mcp_bridge.clients.entry_display import render_entry_diff
-from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord, open_journal
 from mcp_bridge.clients.locations import detect_machine, resolve_server_keys
 from mcp_bridge.clients.removal import RemovalPlan
 from mcp_bridge.clients.servers import get_entry_url, get_served_settings

@@ -110,6 +110,13 @@ class InstallationJournal:
             yield from sorted(path for path in self._folder.iterdir() if path.suffix == ".json")
 
 
+def open_journal() -> InstallationJournal:
+    """Open the journal of this user."""
+    from platformdirs import user_state_path
+
+    return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
+
+
 def keep_replaced_record(undo: Mapping[str, Any], replaced: InstallationRecord) -> Mapping[str, Any]:
     """Add the record of the entry that was replaced to the undo of the one that replaces it."""
     inner = dict(replaced.undo)

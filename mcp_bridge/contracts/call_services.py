@@ -98,6 +98,20 @@ class CallServices:
         return ClientInfo()
 
     @property
+    def client_source(self) -> ClientInfo | Mapping[str, Any]:
+        """What the client has declared about itself, or the `_meta` of a request that contains it."""
+        return ClientInfo()
+
+    def on_session_end(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in the event loop when this session ends, if the server can detect that."""
+
+    async def close_stream(self) -> None:
+        """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
+
+    async def wait_until_owned(self) -> None:
+        """Wait until no other instance of the server can continue this call: only this one knows a decision."""
+
+    @property
     def idempotency_key(self) -> str | None:
         """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
 

@@ -221,12 +221,6 @@ class CallContext(CallServices):
         """
         return None
 
-    def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Run `callback` in the event loop when this session ends, if the server can detect that."""
-
-    async def close_stream(self) -> None:
-        """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
-
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
         """Call another published tool through the same pipeline.
 
@@ -354,6 +348,10 @@ class NestedContext(CallContext):
         return self._outer.client_info
 
     @property
+    def client_source(self) -> ClientInfo | Mapping[str, Any]:
+        return self._outer.client_source
+
+    @property
     def deadline(self) -> float | None:
         """The nearest deadline of this call and its outer calls."""
         nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
@@ -381,6 +379,9 @@ class NestedContext(CallContext):
         """Wait as the outer call does. The deadlines of the outer calls pause."""
         with self.release_holds():
             return await self._outer.wait_for_late_answer(message, schema)
+
+    async def wait_until_owned(self) -> None:
+        await self._outer.wait_until_owned()
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:

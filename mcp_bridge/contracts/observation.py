@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.context import CallContext
@@ -45,11 +45,12 @@ class ObservedCall(Protocol):
 
     layers: list[LayerTime] | None
 
+    @property
+    def name(self) -> str:
+        """What is called."""
+
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """The call has reported progress."""
-
-    def end(self, result: ToolResult | None) -> None:
-        """The call has ended with this result, or was cancelled (None)."""
 
 
 class CallObserver(Protocol):
@@ -57,3 +58,6 @@ class CallObserver(Protocol):
 
     def begin_call(self, call: ToolCall, ctx: CallContext) -> ObservedCall:
         """A call begins."""
+
+    def end_call(self, observed: Any, result: ToolResult | None, /) -> None:
+        """A call, as `begin_call` has returned it, has ended with this result, or was cancelled (None)."""

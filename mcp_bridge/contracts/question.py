@@ -39,6 +39,11 @@ class Form(Question):
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalForm(Form):
+    """A form that asks whether a call may run. Who shows it asks other users too, not only those at the client."""
+
+
+@dataclass(frozen=True, slots=True)
 class Link(Question):
     """A web page for the user to open, for what the client must not see: sign-in, payment, secrets."""
 

@@ -15,20 +15,22 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
 
 
-async def observe_call(
-    observer: CallObserver, layers: Sequence[Layer], call_next: CallNext, call: ToolCall, ctx: CallContext
-) -> ToolResult:
-    """Run a call through `call_next`, which is composed of `layers`, and report it to the observer."""
-    ctx.observation = observed = observer.begin_call(call, ctx)
-    if observed.layers is not None:
-        call_next = _compose_timed(layers, observed.layers)
-    try:
-        result = await call_next(call, ctx)
-    except BaseException:
-        observed.end(None)
-        raise
-    observed.end(result)
-    return result
+def observe_calls(observer: CallObserver, layers: Sequence[Layer], composed: CallNext) -> CallNext:
+    """Return a function that runs calls through `composed`, which consists of `layers`, and reports them."""
+    begin_call, end_call = observer.begin_call, observer.end_call
+
+    async def run_observed(call: ToolCall, ctx: CallContext) -> ToolResult:
+        ctx.observation = observed = begin_call(call, ctx)
+        call_next = composed if observed.layers is None else _compose_timed(layers, observed.layers)
+        try:
+            result = await call_next(call, ctx)
+        except BaseException:
+            end_call(observed, None)
+            raise
+        end_call(observed, result)
+        return result
+
+    return run_observed
 
 
 def _compose_timed(layers: Sequence[Layer], times: list[LayerTime]) -> CallNext:

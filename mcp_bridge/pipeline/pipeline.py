@@ -158,9 +158,9 @@ class Pipeline:
             for layer in reversed(layers):
                 composed = _compose_layer(layer, composed)
             if self.observer is not None:
-                from mcp_bridge.pipeline.observation import observe_call  # most servers do not need it
+                from mcp_bridge.pipeline.observation import observe_calls  # most servers do not need it
 
-                composed = partial(observe_call, self.observer, layers, composed)
+                composed = observe_calls(self.observer, layers, composed)
             tool.composed[self] = composed
         return composed
 

@@ -83,7 +83,7 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
     The process that calls this does not return from it: it ends as the server ends, by exit code or signal.
 
     Args:
-        arguments: those of the command line. Only `serve` and `worker` without `--no-guard` have a supervisor.
+        arguments: those of the command line. Only `serve`, `worker` and `dev` without `--no-guard` have a supervisor.
 
     Returns:
         None where there is no supervisor: the arguments do not ask for one, or the system does not support it.
@@ -111,13 +111,13 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
 
 
 def _is_wanted(arguments: Sequence[str]) -> bool:
-    """Whether the arguments are those of `serve` or `worker` with a guard: nothing that parses options is imported yet.
+    """Whether the arguments are those of a command with a guard: nothing that parses options is imported yet.
 
     A process with threads has none, because it cannot fork safely. With `--shared`, the server is another process.
     """
     if (
         sys.platform != "linux"
-        or arguments[:1] not in (["serve"], ["worker"])
+        or arguments[:1] not in (["serve"], ["worker"], ["dev"])
         or "--shared" in arguments
         or len(os.listdir("/proc/self/task")) > 1
     ):

@@ -20,17 +20,22 @@ from mcp_bridge.server.requests import Request
 from mcp_bridge.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.server.rounds import CallRounds
 
 
 class CallRunner:
-    """Runs tools/call, resources/read and prompts/get. `run` owns the calls that wait for answers."""
+    """Runs tools/call, resources/read and prompts/get. `run` owns the calls that wait for answers.
+
+    `desk` asks users if the client of a call cannot; None if it asks only for approvals.
+    """
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
         self._state = state
         self._audience = audience
         self._timeouts = QuestionTimeouts(state.ttl)
+        self.desk: QuestionDesk | None = None
         self._running: set[Request] = set()
         self._watchdog = Watchdog(self._running)
         self._tasks: TaskGroup | None = None
@@ -101,7 +106,7 @@ class CallRunner:
 
         Raises RpcError for an invalid request state.
         """
-        context = ServedContext(request, self._registry, self.get_session_store)
+        context = ServedContext(request, self._registry, self.get_session_store, self.desk)
         channel: HandshakeChannel | None = None
         self._running.add(request)
         try:

@@ -22,6 +22,7 @@ from mcp_bridge.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.contracts.question import Answer, Question
     from mcp_bridge.runtime.token_bucket import TokenBucket
     from mcp_bridge.server.questions import QuestionRequest
@@ -52,17 +53,29 @@ class QuestionChannel(Protocol):
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
         """See `CallContext.wait_for_late_answer`."""
 
+    async def wait_until_owned(self) -> None:
+        """See `CallContext.wait_until_owned`."""
+
 
 class ServedContext(CallContext):
     """A running call that has a client.
 
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
-    `get_store` returns the store of the state of sessions.
+    `get_store` returns the store of the state of sessions. `desk` asks users if the client cannot.
     """
 
-    __slots__ = ("_channel", "_get_store", "_log_throttle", "_progress", "_progress_throttle", "_request", "_state_key")
+    __slots__ = (
+        *("_channel", "_desk", "_get_store", "_log_throttle", "_progress", "_progress_throttle", "_request"),
+        "_state_key",
+    )
 
-    def __init__(self, request: Request, registry: ToolRegistry, get_store: Callable[[], Store] | None = None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        registry: ToolRegistry,
+        get_store: Callable[[], Store] | None = None,
+        desk: QuestionDesk | None = None,
+    ) -> None:
         super().__init__(
             caller=registry,
             principal=request.incoming.principal,
@@ -80,6 +93,7 @@ class ServedContext(CallContext):
         self._log_throttle: TokenBucket | None = None
         self._channel: QuestionChannel | None = None
         self._get_store = get_store
+        self._desk = desk
 
     @property
     def state_key(self) -> str:
@@ -94,6 +108,11 @@ class ServedContext(CallContext):
             return request.session.client
         transport = request.incoming.transport if request is not None else ""
         return read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
+
+    @property
+    def client_source(self) -> ClientInfo | Mapping[str, Any]:
+        request = self._request
+        return self.meta if request is None or request.session is None else request.session.client
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""
@@ -153,6 +172,8 @@ class ServedContext(CallContext):
         required = [request.required for request in requests.values()]
         missing = [each for each in required if is_capability_missing(self.capabilities, each)]
         if missing or self._channel is None:
+            if self._desk is not None and (answers := await self._ask_desk(questions, requests)) is not None:
+                return answers
             raise MissingCapability(merge_capabilities(missing or required))
         if current_token() != self._channel.loop:
             raise RuntimeError(
@@ -171,6 +192,29 @@ class ServedContext(CallContext):
         request = to_request(Form(message, schema), self.protocol_version)
         answer: Answer | None = await self._channel.wait_for_late_answer(request)
         return answer
+
+    async def wait_until_owned(self) -> None:
+        if self._channel is not None:
+            await self._channel.wait_until_owned()
+
+    async def _ask_desk(
+        self, questions: Mapping[str, Question], requests: Mapping[str, QuestionRequest]
+    ) -> Mapping[str, Any] | None:
+        """Ask users at pages, because the client cannot ask. Returns None if no such user can answer all questions."""
+        from mcp_bridge.contracts.question import ApprovalForm, Form, Link
+
+        desk, forms = self._desk, (Form, Link)
+        if desk is None or any(type(one) is ApprovalForm or not isinstance(one, forms) for one in questions.values()):
+            return None
+        tool = self.observation.name if self.observation is not None else ""
+        answers: dict[str, Any] = {}
+        with self.release_holds():
+            for key, request in requests.items():
+                answer = await desk.ask_form(tool, request.params, request.read, principal=self.principal)
+                if answer is None:
+                    return None
+                answers[key] = request.read(answer.value)
+        return answers
 
     def open_session_state(self) -> StateValues:
         """Return the values of this session; those of the call for a client that neither has a session nor a name."""

@@ -45,6 +45,7 @@ from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge.wire.protocol_versions import HANDSHAKE
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.server.completions import CompletionMethod
     from mcp_bridge.server.skills import SkillMethods
     from mcp_bridge.server.task_methods import TaskMethods
@@ -193,6 +194,10 @@ class Endpoint:
     ) -> ClientConnection:
         """Return a connection for a client that sends its messages over one connection, in either era."""
         return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
+
+    def use_desk(self, desk: QuestionDesk) -> None:
+        """Ask users at this desk the questions of calls whose clients cannot ask."""
+        self._runner.desk = desk
 
     def watch_sessions(self, listener: Callable[[Session], None]) -> None:
         """Call `listener` with the session of each handshake client that connects."""

@@ -107,6 +107,9 @@ class HandshakeChannel:
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
         """Return None at once: the server has cancelled its request to the client, so no answer can arrive."""
 
+    async def wait_until_owned(self) -> None:
+        """Do nothing: the call belongs to the session, and so to this process."""
+
     async def _ask(self, question: QuestionRequest) -> Any:
         from mcp_bridge.server.questions import TRIES, AnswerMismatch
 

@@ -143,7 +143,7 @@ class Request:
 
 def read_client_info(declared: Any, version: str, transport: str = "", session: str = "") -> ClientInfo:
     """Return what a client has declared in `clientInfo`, which may be anything; texts are truncated."""
-    name, number = (declared.get("name"), declared.get("version")) if isinstance(declared, Mapping) else ("", "")
+    name, number = (declared.get("name"), declared.get("version")) if isinstance(declared, dict) else ("", "")
     return ClientInfo(
         name[:MAX_CLIENT_TEXT] if isinstance(name, str) else "",
         number[:MAX_CLIENT_TEXT] if isinstance(number, str) else "",

@@ -112,6 +112,11 @@ class SuspendedCall:
                 return await pending.wait()
         return None
 
+    async def wait_until_owned(self) -> None:
+        """Wait for the client's next request, unless only this instance can receive it."""
+        if self._calls.is_shared:
+            await self._calls.wait_until_resumed(self)
+
     async def wait(self) -> ToolResult | None:
         """Wait until the call has ended, or asks: then return None (see `pending`). Raises errors of the server."""
         while not self._has_ended:
@@ -174,10 +179,12 @@ class SuspendedCalls:
 
     One of several clients has at most three quarters of these places. If it asks more, or all places are taken, the
     oldest unanswered question ends: that of a call that can restart, else that of the client with the most. If the
-    server has only one client, the new question is rejected instead.
+    server has only one client, the new question is rejected instead. If they are shared, other instances can continue
+    them.
     """
 
-    def __init__(self, *, size: int, ttl: float) -> None:
+    def __init__(self, *, size: int, ttl: float, is_shared: bool) -> None:
+        self.is_shared = is_shared
         self._size = size
         self._share = -(-size * 3 // 4)
         self._ttl = ttl

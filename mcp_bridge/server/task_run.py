@@ -180,6 +180,9 @@ class TaskRun:
         """Return None: questions of tasks are withdrawn for good."""
         return None
 
+    async def wait_until_owned(self) -> None:
+        """Do nothing: a task runs on one instance at a time, and answers reach it there."""
+
     def deliver(self, responses: Mapping[str, Any]) -> None:
         """Accept answers. Those to questions that are not open are ignored, invalid ones are asked again."""
         for name in [name for name in self._pending if name in responses]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import anyio
 import orjson
+from anyio import to_thread
 
 from mcp_bridge.contracts.errors import DefinitionChanged
 from mcp_bridge.contracts.offer import Offer
@@ -29,6 +32,11 @@ MAX_EXPANDED = 20_000
 CHECK_INTERVAL = 1.0
 """Seconds between checks whether the user has accepted definitions, while some wait for it."""
 
+OMITTED = "..."
+"""The line of a difference that stands for unchanged lines."""
+_CONTEXT = 2
+"""Unchanged lines that are shown around a change."""
+
 ChangePolicy = Literal["quarantine", "warn", "ignore"]
 NewToolPolicy = Literal["publish", "quarantine"]
 
@@ -47,6 +55,15 @@ class PendingDefinition:
         accepted = self.accepted or {}
         keys = [*self.current, *(key for key in accepted if key not in self.current)]
         return [key for key in keys if accepted.get(key) != self.current.get(key)]
+
+    def list_differences(self) -> list[tuple[str, list[str]]]:
+        """List the parts that differ, each with its lines: old ones begin with `-`, new ones with `+`."""
+        accepted, parts = self.accepted or {}, []
+        for part in self.list_changed_parts():
+            old, new = _split_lines(accepted.get(part)), _split_lines(self.current.get(part))
+            lines = list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[3:]
+            parts.append((part, [OMITTED if line.startswith("@@") else line for line in lines]))
+        return parts
 
 
 class DefinitionGuard:
@@ -77,6 +94,7 @@ class DefinitionGuard:
         self._reviewed = 0
         self._is_readable = True
         self._waiting = anyio.Event()
+        self._is_stale = False
 
     def use_lock(self, lock: DefinitionLock) -> None:
         """Keep accepted definitions in this file from now on."""
@@ -120,12 +138,28 @@ class DefinitionGuard:
         found = ((tool.name, describe_definition(tool)) for tool in tools if tool.name in known)
         return frozenset(name for name, current in found if not _is_same(known[name], current))
 
+    async def accept_definition(self, tool: str, fingerprint: str) -> bool:
+        """Accept the pending definition of a tool if it has this fingerprint, and return whether it has.
+
+        The source publishes it within a second. Raises DefinitionLockError.
+        """
+        pending = next((one for one in self.pending if one.tool == tool), None)
+        if pending is None or compute_fingerprint(pending.current) != fingerprint:
+            return False
+        accepted = {tool: pending.current}
+        if self._lock is not None and self.records:
+            await to_thread.run_sync(self._lock.accept_definitions, self._server, accepted)
+        self._remembered = {**(self._remembered or {}), **accepted}
+        self._is_stale = True
+        return True
+
     async def follow_lock(self, republish: Callable[[], None]) -> None:
-        """Call `republish` whenever the lock file changes while definitions wait for the user."""
+        """Call `republish` whenever definitions were accepted, here or in the lock file, while some wait for that."""
         while True:
             await self._waiting.wait()
             await anyio.sleep(CHECK_INTERVAL)
-            if self._lock is not None and self._lock.modified != self._reviewed:
+            if self._is_stale or (self._lock is not None and self._lock.modified != self._reviewed):
+                self._is_stale = False
                 republish()
 
     def _hold_back(self, tools: Sequence[ToolEntry], problems: list[str], *, is_stored: bool) -> list[ToolEntry]:
@@ -203,6 +237,14 @@ class DefinitionGuard:
     @property
     def _command(self) -> str:
         return self._lock.command if self._lock is not None else "mcp-bridge approve"
+
+
+def _split_lines(value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.splitlines()
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True).splitlines()
 
 
 def _describe_unknown(name: str) -> str:

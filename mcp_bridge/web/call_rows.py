@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from itertools import islice, zip_longest
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secret_names import find_secret_values
-from mcp_bridge.web.history import CallHistory, CallRecord, ClientRow, format_state
+from mcp_bridge.web.history import CallRecord, ClientRow, format_state
 from mcp_bridge.wire.redacted_values import redact_values
 from mcp_bridge.wire.values import to_plain
 
@@ -30,30 +33,32 @@ _DROPPED = "(no longer kept)"
 
 
 class ValueTruncator:
-    """Truncates the values of one call. `most` is the most characters of a text."""
+    """Truncates the values of one call: texts of more than `most` characters and, unless it is done, their number."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, is_counted: bool = False) -> None:
         self._most = most
-        self._left = MAX_VALUES
+        self._items, self._left = (sys.maxsize, sys.maxsize) if is_counted else (MAX_ITEMS, MAX_VALUES)
 
-    def truncate(self, value: Any, level: int = 0) -> Any:
+    def truncate_value(self, value: Any, level: int = 0) -> Any:
         """Return JSON data with less of everything that is too long."""
         self._left -= 1
         if isinstance(value, str):
             return value if len(value) <= self._most else f"{value[: self._most]}… ({len(value)} characters)"
-        if isinstance(value, Mapping | list | tuple) and value and (level >= MAX_LEVELS or self._left <= 0):
+        if isinstance(value, Mapping | list | tuple) and value and (level > MAX_LEVELS or self._left <= 0):
             return "…"
         if isinstance(value, Mapping):
             items = self._take(value.items())
-            shown = {self.truncate(str(key), level + 1): self.truncate(item, level + 1) for key, item in items}
+            shown = {
+                self.truncate_value(str(key), level + 1): self.truncate_value(item, level + 1) for key, item in items
+            }
             return shown | ({"…": f"{len(value) - len(shown)} more"} if len(shown) < len(value) else {})
         if isinstance(value, list | tuple):
-            rows = [self.truncate(item, level + 1) for item in self._take(value)]
+            rows = [self.truncate_value(item, level + 1) for item in self._take(value)]
             return rows + ([f"… {len(value) - len(rows)} more"] if len(rows) < len(value) else [])
         return value
 
     def _take(self, values: Any) -> Iterator[Any]:
-        for value in islice(values, MAX_ITEMS):
+        for value in islice(values, self._items):
             if self._left <= 0:
                 return
             yield value
@@ -61,21 +66,22 @@ class ValueTruncator:
 
 def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     """Return a call as JSON (docs/page-api.md, "A call")."""
-    own = Redactor(_find_secrets(record.arguments))
+    own = Redactor(_find_secrets(record.call.arguments))
     result = record.result
     progress = record.progress
     row: dict[str, Any] = {
         "id": record.id,
         "tool": redactor.redact_text(record.name)[:MAX_TEXT],
-        "kind": record.kind,
-        "client": record.client.id,
+        "kind": record.call.kind,
+        "client": identify_client(record.client, record.principal),
+        "client_name": _format_client_name(record.client, redactor),
         "principal": record.principal,
         "started": record.started,
         "duration_ms": round(record.seconds * 1000, 3) if record.seconds is not None else None,
         "state": format_state(record),
         "code": result.code if result is not None else None,
         "progress": None,
-        "arguments": _DROPPED if record.is_dropped else _render_value(record.arguments, own, redactor),
+        "arguments": _DROPPED if record.is_dropped else _render_value(record.call.arguments, own, redactor),
         "result": None,
         "layers": list(_list_layers(record)),
     }
@@ -87,11 +93,21 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     return row
 
 
+def _format_client_name(info: ClientInfo, redactor: Redactor) -> str:
+    name = info.name or "unknown"
+    return redactor.redact_text(f"{name} {info.version}" if info.version else name)[:MAX_TEXT]
+
+
+def identify_client(info: ClientInfo, principal: str | None) -> str:
+    """Return an id of a client for pages, which discloses nothing, such as the key of its session."""
+    return sha256(repr((info, principal)).encode(errors="surrogatepass")).hexdigest()[:12]
+
+
 def render_client(row: ClientRow) -> dict[str, Any]:
     """Return a client as JSON."""
     info = row.info
     return {
-        "id": row.id,
+        "id": identify_client(info, row.principal),
         "name": info.name or "unknown",
         "version": info.version,
         "protocol": info.protocol,
@@ -102,24 +118,24 @@ def render_client(row: ClientRow) -> dict[str, Any]:
     }
 
 
-def describe_latency(history: CallHistory, is_visible: Callable[[CallRecord], bool]) -> dict[str, Any]:
-    """Return for each tool how often it was called, and the durations of its latest calls."""
-    series: dict[str, deque[list[float]]] = defaultdict(lambda: deque(maxlen=SERIES))
-    for record in history.list_ended():
-        if record.kind == "tool" and record.seconds is not None and is_visible(record):
-            series[record.name].append([record.started, round(record.seconds * 1000, 3)])
-    return {name: _summarize_tool(history, name, list(calls)) for name, calls in series.items()}
+def describe_latency(records: Iterable[CallRecord]) -> dict[str, Any]:
+    """Return for each tool how many of these calls have ended, how many failed, and their durations."""
+    calls: dict[str, list[CallRecord]] = defaultdict(list)
+    for record in records:
+        if record.call.kind == "tool" and record.seconds is not None:
+            calls[record.name].append(record)
+    return {name: _summarize_tool(of_tool) for name, of_tool in calls.items()}
 
 
-def _summarize_tool(history: CallHistory, name: str, calls: list[list[float]]) -> dict[str, Any]:
-    durations = sorted(duration for _, duration in calls)
-    counts = history.tools.get(name)
+def _summarize_tool(records: list[CallRecord]) -> dict[str, Any]:
+    series = [[record.started, round((record.seconds or 0.0) * 1000, 3)] for record in records]
+    durations = sorted(duration for _, duration in series)
     return {
-        "count": counts.calls if counts is not None else len(calls),
-        "errors": counts.errors if counts is not None else 0,
+        "count": len(records),
+        "errors": sum(format_state(record) == "error" for record in records),
         "p50_ms": durations[len(durations) // 2],
-        "p95_ms": durations[min(len(durations) - 1, len(durations) * 95 // 100)],
-        "series": calls,
+        "p95_ms": durations[len(durations) * 95 // 100],
+        "series": series[-SERIES:],
     }
 
 
@@ -144,8 +160,8 @@ def _find_secrets(arguments: Any) -> list[str]:
 def _render_value(value: Any, *redactors: Redactor) -> Any:
     """Return a value as JSON data without secrets. Whatever is wrong with it is the value's fault, not the page's."""
     try:
-        plain = to_plain(ValueTruncator(MAX_READ).truncate(value))
-        return ValueTruncator(MAX_TEXT).truncate(redact_values(plain, *redactors))
+        plain = to_plain(ValueTruncator(MAX_READ).truncate_value(value))
+        return ValueTruncator(MAX_TEXT, is_counted=True).truncate_value(redact_values(plain, *redactors))
     except (ValueError, TypeError, RecursionError, RuntimeError) as error:
         return f"(cannot be shown: {type(error).__name__})"
 

@@ -86,7 +86,7 @@ class EventFeed:
         """Send events to a page during the block, first those after its last one. Raises HttpRejection."""
         if len(self._pages) >= MAX_PAGES:
             raise make_rejection(503, f"{MAX_PAGES} pages are open. Close one.")
-        self._watch()
+        self._begin_watching()
         self._resume(page, last_event)
         self._pages.add(page)
         try:
@@ -148,7 +148,7 @@ class EventFeed:
             if event.number > int(number):
                 _put(page, event)
 
-    def _watch(self) -> None:
+    def _begin_watching(self) -> None:
         if self._end_timer is not None:
             self._end_timer.cancel()
             self._end_timer = None

@@ -1,179 +1,175 @@
-"""The latest calls and clients of a server, in bounded memory. A call adds references; JSON is made for pages only."""
+"""The latest calls and clients of a server, in bounded memory.
+
+A call adds a record that refers to its arguments and its result. Everything else is computed when a page asks.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import attrgetter
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.observation import ClientInfo, LayerTime
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size
+from mcp_bridge.server.requests import read_client_info
+from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size, is_small_result
+from mcp_bridge.wire.meta_keys import CLIENT_INFO
 
 MAX_RECORDS = 1000
 """The most calls that are kept after their end."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how many bytes the kept arguments and results have at most; beyond that, those of the oldest calls go."""
-MAX_CLIENTS = 256
-MAX_TOOLS = 2000
-"""The most names of tools that are counted."""
+BATCH = 64
+"""Calls whose sizes are estimated together: a loop costs half as much as a step in each call."""
 
 
 class ClientRow:
-    """One client: what it has declared, and its calls. Times are seconds since 1970."""
+    """A client: what it has declared, and how many of the kept calls it has made. `since` is in seconds since 1970."""
 
-    __slots__ = ("calls", "id", "info", "latest", "principal", "since")
+    __slots__ = ("calls", "info", "principal", "since")
 
-    def __init__(self, number: int, info: ClientInfo, principal: str | None, now: float) -> None:
-        self.id = f"c{number}"
+    def __init__(self, info: ClientInfo, principal: str | None, since: float) -> None:
         self.info = info
         self.principal = principal
-        self.since = self.latest = now
+        self.since = since
         self.calls = 0
 
 
-class ToolCounts:
-    """How often a tool was called, and how often that failed."""
-
-    __slots__ = ("calls", "errors")
-
-    def __init__(self) -> None:
-        self.calls = self.errors = 0
-
-
 class CallRecord:
-    """One call. `arguments` and `result` are those of the call itself, not copies, until they are dropped.
+    """One call. Its arguments and `result` are those of the call itself, not copies, until they are dropped.
 
     `seconds` is None while the call runs; `result` is also None if it was cancelled.
     """
 
     __slots__ = (
-        "_history", "arguments", "client", "id", "is_dropped", "kind", "layers", "name", "progress", "result",
+        "_history", "_source", "_version", "call", "id", "is_dropped", "layers", "principal", "progress", "result",
         "seconds", "size", "started",
     )  # fmt: skip
 
-    def __init__(self, history: CallHistory, number: int, call: ToolCall, client: ClientRow, started: float) -> None:
+    def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
+        self._source = ctx.client_source
+        self._version = ctx.protocol_version
+        self.call = call
         self.id = number
-        self.name = call.name
-        self.kind = call.kind
-        self.arguments = call.arguments
-        self.client = client
-        self.started = started
+        self.principal = ctx.principal
+        self.started = time.time()
         self.seconds: float | None = None
         self.result: ToolResult | None = None
         self.progress: tuple[float, float | None, str | None] | None = None
         self.layers: list[LayerTime] | None = None
-        self.size = 0
         self.is_dropped = False
+        self.size = 0
 
     @property
-    def principal(self) -> str | None:
-        return self.client.principal
+    def name(self) -> str:
+        """The name of the tool or prompt, or the URI of the resource."""
+        return self.call.name
+
+    @property
+    def client(self) -> ClientInfo:
+        """What the client has declared about itself."""
+        source = self._source
+        if not isinstance(source, ClientInfo):
+            source = self._source = read_client_info(source.get(CLIENT_INFO), self._version)
+        return source
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Note the progress of the call."""
         self.progress = (progress, total, message)
-        self._history.report_change(self)
+        if (listener := self._history.listener) is not None:
+            listener(self)
 
-    def end(self, result: ToolResult | None) -> None:
-        """Note the result of the call; None if it was cancelled."""
-        self._history.end_call(self, result)
+    def measure(self) -> None:
+        """Estimate the size of the arguments and the result, and drop them if they are too large to be kept."""
+        self._source = self.client  # the rest of the `_meta` is not kept
+        self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
+        if self.size > MAX_SIZE:
+            self.drop_values()
 
     def drop_values(self) -> None:
-        """Release the arguments and the result, which are too large to be kept."""
-        self.arguments, self.is_dropped, self.size = None, True, 0
-        if self.result is not None:
-            result = self.result
-            self.result = ToolResult(success=result.success, error=None, code=result.code)
+        """Release the arguments and the result."""
+        self.call, self.is_dropped, self.size = replace(self.call, arguments=None), True, 0
+        if (result := self.result) is not None:
+            self.result = ToolResult(success=result.success, code=result.code)
 
 
 class CallHistory:
-    """Observes the calls of a pipeline (see `CallObserver`).
+    """Observes the calls of a pipeline (see `CallObserver`), and knows the handshake clients that are connected.
 
     While `listener` is set, it is called with each record that changes, and the times of layers are measured.
     """
 
     def __init__(self) -> None:
         self.listener: Callable[[CallRecord], None] | None = None
-        self.tools: dict[str, ToolCounts] = {}
-        self.clients: OrderedDict[tuple[ClientInfo, str | None], ClientRow] = OrderedDict()
+        self._connected: dict[tuple[ClientInfo, str | None], float] = {}
         self._running: dict[int, CallRecord] = {}
+        self._fresh: list[CallRecord] = []
         self._ended: deque[CallRecord] = deque()
-        self._bytes = 0
-        self._calls = self._rows = 0
+        self._bytes = self._calls = 0
 
     def begin_call(self, call: ToolCall, ctx: CallContext) -> CallRecord:
         """Record a call that begins."""
-        now = time.time()
-        self._calls += 1
-        client = self.find_client(ctx.client_info, ctx.principal, now)
-        client.calls += 1
-        client.latest = now
-        record = self._running[self._calls] = CallRecord(self, self._calls, call, client, now)
-        record.size = ctx.message_size or 0
+        self._calls = number = self._calls + 1
+        record = self._running[number] = CallRecord(self, number, call, ctx)
         if self.listener is not None:
             record.layers = []
             self.listener(record)
         return record
 
-    def end_call(self, record: CallRecord, result: ToolResult | None) -> None:
-        """Record the end of a call."""
-        del self._running[record.id]
+    def end_call(self, record: CallRecord, result: ToolResult | None, /) -> None:
+        """Record the end of a call. Its size is estimated at once if it may be large, else together with others."""
         record.seconds, record.result = time.time() - record.started, result
-        if record.kind == "tool":
-            self._count_call(record.name, is_error=result is not None and bool(result.is_error))
-        record.size = (record.size or estimate_size(record.arguments)) + estimate_result_size(result)
-        if record.size > MAX_SIZE:
-            record.drop_values()
-        self._ended.append(record)
-        self._bytes += record.size
-        if len(self._ended) > MAX_RECORDS:
-            self._bytes -= self._ended.popleft().size
-        if self._bytes > MAX_BYTES:
-            self._drop_oldest()
-        if self.listener is not None:
-            self.listener(record)
-
-    def report_change(self, record: CallRecord) -> None:
-        """Report that a running call has changed."""
+        del self._running[record.id]
+        self._fresh.append(record)
+        if len(self._fresh) >= BATCH or not is_small_result(result):
+            self._measure_fresh()
         if self.listener is not None:
             self.listener(record)
 
     def list_records(self) -> list[CallRecord]:
         """List the calls, the latest first."""
-        return sorted([*self._running.values(), *self._ended], key=lambda record: -record.id)
+        return sorted([*self._running.values(), *self.list_ended()], key=attrgetter("id"), reverse=True)
 
     def list_ended(self) -> Iterator[CallRecord]:
         """Yield the calls that have ended, in the order in which they did."""
+        self._measure_fresh()
         return iter(self._ended)
 
-    def find_client(self, info: ClientInfo, principal: str | None, now: float) -> ClientRow:
-        """Return the row of a client, which is added if it is new. The one without calls for the longest time goes."""
-        key = (info, principal)
-        row = self.clients.get(key)
-        if row is None:
-            self._rows += 1
-            row = self.clients[key] = ClientRow(self._rows, info, principal, now)
-            if len(self.clients) > MAX_CLIENTS:
-                self.clients.popitem(last=False)
-        else:
-            self.clients.move_to_end(key)
-        return row
+    def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:
+        """Add a client that has connected, and return its row."""
+        now = self._connected[info, principal] = time.time()
+        return ClientRow(info, principal, now)
 
-    def remove_client(self, info: ClientInfo, principal: str | None) -> ClientRow | None:
-        """Remove a client that has disconnected, and return its row."""
-        return self.clients.pop((info, principal), None)
+    def remove_client(self, info: ClientInfo, principal: str | None) -> None:
+        """Remove a client that has disconnected."""
+        self._connected.pop((info, principal), None)
 
-    def _count_call(self, name: str, *, is_error: bool) -> None:
-        counts = self.tools.get(name)
-        if counts is None:
-            if len(self.tools) >= MAX_TOOLS:
-                return
-            counts = self.tools[name] = ToolCounts()
-        counts.calls += 1
-        counts.errors += is_error
+    def list_clients(self) -> list[ClientRow]:
+        """List the clients that are connected, and those without a session that have made one of the kept calls."""
+        rows = {key: ClientRow(*key, since) for key, since in self._connected.items()}
+        for record in reversed(self.list_records()):
+            key = record.client, record.principal
+            if key not in rows and not record.client.session:
+                rows[key] = ClientRow(*key, record.started)
+            if key in rows:
+                rows[key].calls += 1
+        return list(rows.values())
+
+    def _measure_fresh(self) -> None:
+        """Move the calls that have just ended to the others, and keep to the limits."""
+        for record in self._fresh:
+            record.measure()
+            self._ended.append(record)
+            self._bytes += record.size
+        self._fresh.clear()
+        while len(self._ended) > MAX_RECORDS:
+            self._bytes -= self._ended.popleft().size
+        if self._bytes > MAX_BYTES:
+            self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         for record in self._ended:

@@ -1,4 +1,4 @@
-"""Notices what changes without a call, while a page is open: tools and sources."""
+"""Notices what changes without a call, while a page is open: tools, sources and definitions that wait."""
 
 from __future__ import annotations
 
@@ -39,9 +39,12 @@ class ChangeMonitor:
         rows = self._read_rows()
         for key, row in rows.items():
             if row != self._rows.get(key):
-                self._feed.send(key[0], row)
+                is_public = key[0] == "source"  # what waits is for operators
+                self._feed.send(key[0], row if is_public else {}, is_public=is_public)
         self._rows = rows
 
     def _read_rows(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Return what is compared: the name of its event and its own name, and the row."""
-        return {("source", row["name"]): row for row in self._state.list_sources()}
+        rows = {("source", row["name"]): row for row in self._state.list_sources()}
+        pending = {row["source"] + "/" + row["tool"]: row["fingerprint"] for row in self._state.list_pending()}
+        return {**rows, ("quarantine", ""): {"pending": pending}}

@@ -1,21 +1,25 @@
-"""The page of a server: its paths, who may use them, and the streams of those who look at it."""
+"""The page of a server: its paths, and what those who look at it may see and do."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from functools import cached_property, partial
 from typing import Any
 
 import orjson
 from anyio import to_thread
 
+from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.server.requests import Session
 from mcp_bridge.transports.http.event_stream import EventStream
-from mcp_bridge.transports.http.request import HttpRequest
-from mcp_bridge.web.call_rows import render_call, render_client
+from mcp_bridge.transports.http.request import HttpRejection, HttpRequest
+from mcp_bridge.web.call_rows import identify_client, render_call, render_client
 from mcp_bridge.web.feed import MAX_BACKLOG, EventFeed, OpenPage
-from mcp_bridge.web.history import CallHistory
+from mcp_bridge.web.history import CallHistory, CallRecord, ClientRow
+from mcp_bridge.web.inbox import Inbox
+from mcp_bridge.web.installs import Installations, PlanChanged
 from mcp_bridge.web.monitor import ChangeMonitor
 from mcp_bridge.web.state import ServerState
 from mcp_bridge.web.static_files import FILES, SECURITY_HEADERS, StaticFiles
@@ -24,29 +28,49 @@ from mcp_bridge.web.viewer import Viewer, check_origin, identify_viewer
 
 NO_STORE = ((b"cache-control", b"no-store"), *SECURITY_HEADERS)
 PREFIX = "/page/"
+MAX_BODY = 256 * 1024
+"""The most bytes in the body of a request."""
+
+OBSERVER = b"role=observer"
+"""The query of a stream whose users cannot answer questions, so that no question waits for them."""
+
+Action = Callable[[Viewer, list[str], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Does what a POST asks for. The list has the rest of the path. Raises HttpRejection."""
 
 
 class WebPage:
-    """The page of a server, as the HTTP app serves it. Every call passes its history from now on."""
+    """The page of a server, as the HTTP app serves it. It observes every call of the server from now on."""
 
     def __init__(self, subject: PageSubject, *, files: StaticFiles | None = None) -> None:
         self._subject = subject
         self._files = files or StaticFiles()
         self.history = history = CallHistory()
-        self.state = ServerState(subject, history)
+        self._state = ServerState(subject, history)
         self.feed = EventFeed(partial(render_call, redactor=subject.redactor), self._set_watched)
-        self._monitor = ChangeMonitor(self.state, self.feed)
+        self._inbox = Inbox(subject.desk, self.feed, subject.redactor)
+        self._monitor = ChangeMonitor(self._state, self.feed)
+        self._reported_clients: set[tuple[ClientInfo, str | None]] = set()
+        self._actions: dict[str, Action] = {
+            "questions": self._answer_question,
+            "quarantine": self._accept_definition,
+            "installs": self._install,
+        }
         subject.endpoint.registry.pipeline.observer = history
         subject.endpoint.watch_sessions(self._add_session)
+        subject.endpoint.use_desk(subject.desk)
 
     def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
         """Return what serves a path below the root of the app, or None if the page has no such path."""
         if path in FILES:
             return partial(self._files.serve, path=path)
-        routes = {"state": self._serve_state, "events": self._serve_events}
-        if not path.startswith(PREFIX) or (serve := routes.get(path.removeprefix(PREFIX))) is None:
+        if not path.startswith(PREFIX):
             return None
-        return partial(self._serve_api, serve)
+        name, _, rest = path.removeprefix(PREFIX).partition("/")
+        if name in self._actions and rest:
+            return partial(self._serve_api, partial(self._serve_action, self._actions[name], rest))
+        if not rest and name in ("state", "events"):
+            return partial(self._serve_api, self._serve_state if name == "state" else self._serve_events)
+        return None
 
     def is_open(self, path: str) -> bool:
         """Whether a path needs no token: the files of the page."""
@@ -62,40 +86,139 @@ class WebPage:
 
     async def _serve_state(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
-        state = self.state
+        state, inbox = self._state, self._inbox
+        can_install = viewer.can_manage and self._installations is not None
         body: dict[str, Any] = {
-            "server": state.describe_server(),
+            "server": state.summarize_server(),
             "sources": state.list_sources(),
             "clients": state.list_clients(viewer),
             "calls": state.list_calls(viewer),
             "latency": state.describe_latency(viewer),
+            "questions": inbox.list_questions(viewer),
+            "decisions": inbox.list_decisions(viewer),
+            "quarantine": state.list_pending() if viewer.is_operator else [],
             "settings": state.describe_settings() if viewer.is_operator else None,
             "lint": await to_thread.run_sync(state.list_findings),
+            "installs": [],
             "audit": False,
+            "can": {
+                "answer": viewer.can_answer,
+                "approve": viewer.can_answer,
+                "quarantine": viewer.can_manage,
+                "install": can_install,
+            },
         }
+        if can_install and self._installations is not None:
+            body["installs"] = await to_thread.run_sync(self._installations.list_clients)
         await request.respond(200, orjson.dumps(body), NO_STORE)
 
     async def _serve_events(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
         events = EventStream(request, NO_STORE, backlog=MAX_BACKLOG)
         page = OpenPage(events, viewer)
+        is_observer = request.scope["query_string"] == OBSERVER
+        answering = nullcontext() if is_observer else self._inbox.connect_viewer(viewer)
         async with self.feed.connect_page(page, request.get_header(b"last-event-id")):
-            await events.begin()
-            await events.attend()
+            with answering:
+                await events.begin()
+                await events.attend()
+
+    async def _serve_action(self, act: Action, rest: str, request: HttpRequest, viewer: Viewer) -> None:
+        request.check_method("POST")
+        request.check_content_type()
+        if not viewer.is_authenticated:
+            message = "Nothing can be done at a page without a token. Set http.token_env in the settings."
+            raise _make_error(403, "forbidden", message)
+        data = await request.read_body(MAX_BODY)
+        try:
+            body = orjson.loads(data)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            raise _make_error(400, "invalid", "The body must be a JSON object.")
+        await request.respond(200, orjson.dumps(await act(viewer, rest.split("/", 1), body)), NO_STORE)
+
+    async def _answer_question(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+        number = int(rest[0]) if rest[0].isdecimal() and len(rest[0]) < 16 else -1
+        try:
+            self._inbox.answer_question(viewer, number, body)
+        except LookupError as error:
+            raise _make_error(404, "not_found", str(error)) from None
+        except ValueError as error:
+            raise _make_error(400, "invalid", f"This answer is not valid: {error}") from None
+        return {"answered": True}
+
+    async def _accept_definition(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+        _check_manager(viewer)
+        fingerprint = body.get("fingerprint")
+        if body.get("action") != "accept" or not isinstance(fingerprint, str) or len(rest) != 2:
+            raise _make_error(400, "invalid", "Send {action: accept, fingerprint} to /page/quarantine/SOURCE/TOOL.")
+        from mcp_bridge.web.quarantine import accept_definition
+
+        try:
+            await accept_definition(self._subject.sources, rest[0], rest[1], fingerprint)
+        except LookupError as error:
+            raise _make_error(409, "conflict", str(error)) from None
+        except BridgeError as error:
+            raise _make_error(500, "failed", self._subject.redactor.redact_text(str(error))) from None
+        return {"accepted": True}
+
+    async def _install(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+        _check_manager(viewer)
+        installs, digest = self._installations, body.get("digest")
+        if installs is None:
+            raise _make_error(403, "forbidden", "This server cannot be installed from its page.")
+        try:
+            if body.get("apply") is not True:
+                return await to_thread.run_sync(installs.show_change, rest[0])
+            return await to_thread.run_sync(installs.apply_change, rest[0], str(digest))
+        except LookupError as error:
+            raise _make_error(404, "not_found", str(error)) from None
+        except PlanChanged:
+            message = "The file of the client has changed since the change was shown. Read it again."
+            raise _make_error(409, "conflict", message) from None
+        except (BridgeError, OSError) as error:
+            raise _make_error(409, "conflict", self._subject.redactor.redact_text(str(error))) from None
+
+    @cached_property
+    def _installations(self) -> Installations | None:
+        build = self._subject.build_entry
+        return Installations(build) if build is not None else None
 
     def _set_watched(self, is_watched: bool) -> None:
-        self.history.listener = self.feed.report_call if is_watched else None
+        self.history.listener = self._report_call if is_watched else None
+        self._reported_clients = {(row.info, row.principal) for row in self.history.list_clients()}
         self._monitor.set_running(is_watched)
+
+    def _report_call(self, record: CallRecord) -> None:
+        """Send a call soon, and before it a client that the pages do not know."""
+        if (key := (record.client, record.principal)) not in self._reported_clients:
+            self._reported_clients.add(key)
+            self._send_client(render_client(ClientRow(*key, record.started)), record.principal)
+        self.feed.report_call(record)
 
     def _add_session(self, session: Session) -> None:
         """Show a handshake client until it disconnects."""
-        info, principal = session.client, session.principal
-        row = self.history.find_client(info, principal, time.time())
-        self.feed.send("client", render_client(row), principal=principal, is_public=False)
+        client, principal = session.client, session.principal
+        self._reported_clients.add((client, principal))
+        self._send_client(render_client(self.history.add_client(client, principal)), principal)
         session.on_end(partial(self._remove_session, session))
 
     def _remove_session(self, session: Session) -> None:
-        row = self.history.remove_client(session.client, session.principal)
-        if row is not None:
-            data = {"id": row.id, "is_connected": False}
-            self.feed.send("client", data, principal=session.principal, is_public=False)
+        client, principal = session.client, session.principal
+        self.history.remove_client(client, principal)
+        self._reported_clients.discard((client, principal))
+        self._send_client({"id": identify_client(client, principal), "is_connected": False}, principal)
+
+    def _send_client(self, row: dict[str, Any], principal: str | None) -> None:
+        self.feed.send("client", self._subject.redactor.redact_value(row), principal=principal, is_public=False)
+
+
+def _check_manager(viewer: Viewer) -> None:
+    if not viewer.can_manage:
+        message = "Only operators may do this. The settings list them in http.page.operators."
+        raise _make_error(403, "forbidden", message)
+
+
+def _make_error(status: int, code: str, message: str) -> HttpRejection:
+    return HttpRejection(status, orjson.dumps({"error": {"code": code, "message": message}}), NO_STORE)

@@ -6,10 +6,9 @@ import os
 import time
 from collections.abc import Iterator
 from io import StringIO
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.contracts.extension import ReportingSource
+from mcp_bridge.contracts.extension import PinningSource, ReportingSource
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.web.call_rows import describe_latency, render_call, render_client
 from mcp_bridge.web.history import CallHistory
@@ -38,7 +37,7 @@ class ServerState:
         """Increases with every change of the tools."""
         return self._subject.endpoint.registry.version
 
-    def describe_server(self) -> dict[str, Any]:
+    def summarize_server(self) -> dict[str, Any]:
         """Return how the server presents itself, and since when it runs."""
         identity = self._subject.get_identity()
         return {
@@ -66,19 +65,28 @@ class ServerState:
         return redacted
 
     def list_clients(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the clients that are connected or have called, the latest last."""
-        rows = [render_client(row) for row in self._history.clients.values() if viewer.can_see(row.principal)]
+        """List the clients that are connected or have called."""
+        rows = [render_client(row) for row in self._history.list_clients() if viewer.can_see(row.principal)]
         redacted: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
         return redacted
 
     def list_calls(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the latest calls, the latest first."""
-        visible = (record for record in self._history.list_records() if viewer.can_see(record.principal))
-        return [render_call(record, self._subject.redactor) for record in islice(visible, SHOWN_CALLS)]
+        """List the latest calls and all that run, the latest first."""
+        visible = [record for record in self._history.list_records() if viewer.can_see(record.principal)]
+        running = [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
+        return [render_call(record, self._subject.redactor) for record in [*visible[:SHOWN_CALLS], *running]]
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
         """Return the counts and durations of each tool."""
-        return describe_latency(self._history, lambda record: viewer.can_see(record.principal))
+        return describe_latency(one for one in self._history.list_ended() if viewer.can_see(one.principal))
+
+    def list_pending(self) -> list[dict[str, Any]]:
+        """List the definitions of tools that wait until an operator accepts them."""
+        if not any(isinstance(source, PinningSource) for source in self._subject.sources):
+            return []
+        from mcp_bridge.web.quarantine import list_pending  # only servers of third parties need it
+
+        return list_pending(self._subject.sources, self._subject.redactor)
 
     def describe_settings(self) -> dict[str, Any] | None:
         """Return the settings as they were loaded, without defaults and secrets; None if the server has none."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
@@ -25,6 +26,7 @@ class PageSubject:
         get_identity: Returns how the server presents itself now.
         describe_sources: Returns the state of each source, as `bridge://status` does.
         types: The type of each source, by name.
+        desk: Where the users at the page are asked.
         redactor: Redacts everything that pages receive.
         origins: Origins of other sites that may use the API.
         operators: The principals that see everything, besides callers without a principal.
@@ -38,6 +40,7 @@ class PageSubject:
     sources: Sequence[ToolSource] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     dialect: SchemaDialect = NO_DIALECT
+    desk: QuestionDesk = field(default_factory=QuestionDesk)
     redactor: Redactor = field(default_factory=Redactor)
     settings: Settings | None = None
     origins: Set[str] = frozenset()

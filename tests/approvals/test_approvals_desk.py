@@ -16,7 +16,8 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge.approvals import connection
 from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
-from mcp_bridge.approvals.server import MAX_CONNECTIONS, MAX_TEXT, MAX_UNREAD, ApprovalServer
+from mcp_bridge.approvals.desk import MAX_TEXT
+from mcp_bridge.approvals.server import MAX_CONNECTIONS, MAX_UNREAD, ApprovalServer
 from mcp_bridge.authoring import tool
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.memory import MemoryStore
@@ -142,7 +143,7 @@ async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
     mode: str, choice: Any, folder: Path, tmp_path: Path
 ) -> None:
     desk, results = ApprovalServer(folder, name="shop"), []
-    house = house_with(server=desk, audit=tmp_path / "audit")
+    house = house_with(desk=desk, audit=tmp_path / "audit")
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, mode, results)
         asked = await person.question()
@@ -156,7 +157,7 @@ async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
 
 async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, folder: Path) -> None:
     desk, results = ApprovalServer(folder), []
-    house = house_with(MemoryStore(), server=desk)
+    house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, mode, results)
         assert set((await person.question()).scopes) == {"once", "session", "always"}
@@ -171,7 +172,7 @@ async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, fol
 
 async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> None:
     desk, asked = ApprovalServer(folder), Someone(ALWAYS)
-    house = house_with(MemoryStore(), server=desk)
+    house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, visited(house, mode, asked) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
         assert (len(asked.asked), person.heard) == (1, [])
@@ -181,7 +182,7 @@ async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> Non
 async def test_the_first_answer_counts_and_the_others_are_told(folder: Path) -> None:
     desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder, 2) as (one, other), anyio.create_task_group() as tasks:
-        tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+        tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await one.question()
         await other.question()
         await other.visits.answer_question(1, "deny")
@@ -194,7 +195,7 @@ async def test_the_first_answer_counts_and_the_others_are_told(folder: Path) -> 
 @BOTH_LOOPS
 async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: Path) -> None:
     desk, results = ApprovalServer(folder), []
-    house = house_with(server=desk, audit=tmp_path / "audit", hooks=False)
+    house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_default="allow"))
     async with open_desk(desk, folder), anyio.create_task_group() as tasks, approving(folder) as person:
         tasks.start_soon(calls, house, "legacy", results)
@@ -206,7 +207,7 @@ async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: 
 async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(folder: Path) -> None:
     desk, results = ApprovalServer(folder, wait=PATIENCE), []
     async with open_desk(desk, folder), anyio.create_task_group() as tasks:
-        tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+        tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         with anyio.fail_after(PATIENCE):
             while not desk._waiting:  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
@@ -222,14 +223,14 @@ async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(f
 async def test_nobody_waits_for_longer_than_that(folder: Path) -> None:
     desk, results = ApprovalServer(folder, wait=0.05), []
     async with open_desk(desk, folder):
-        await calls(house_with(server=desk), "legacy", results)
+        await calls(house_with(desk=desk), "legacy", results)
     assert code_of(results[0]) == "approval_declined"
 
 
 @BOTH_LOOPS
 async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_path: Path) -> None:
     desk, results = ApprovalServer(folder), []
-    house = house_with(server=desk, audit=tmp_path / "audit", hooks=False)
+    house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_timeout=1.0))
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, "legacy", results)
@@ -241,7 +242,7 @@ async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_p
 @EVERY_ERA
 async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> None:
     desk = ApprovalServer(folder)
-    house = house_with(server=desk)
+    house = house_with(desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, visited(house, mode) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 1})
@@ -254,7 +255,7 @@ async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> 
 @EVERY_ERA
 async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, folder: Path) -> None:
     desk = ApprovalServer(folder)
-    house = house_with(server=desk, hooks=False)
+    house = house_with(desk=desk, hooks=False)
     house.registry.pipeline.timeout = 4.0
     house.on("tool:pre", lambda data: ask() if data["tool_name"] == "add" else None)
 
@@ -280,7 +281,7 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
 
 async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> None:
     desk, results = ApprovalServer(folder, redactor=Redactor(["hunter22"])), []
-    house = house_with(server=desk, hooks=False)
+    house = house_with(desk=desk, hooks=False)
     house.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
 
     async def says() -> None:
@@ -320,7 +321,7 @@ async def test_who_says_what_is_no_message_is_let_go_and_nobody_else(said: bytes
                 while True:
                     await stream.receive()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+            tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
             await person.question()
             await person.visits.answer_question(1, "once")
     assert not results[0].is_error
@@ -330,7 +331,7 @@ async def test_who_says_what_is_no_message_is_let_go_and_nobody_else(said: bytes
 async def test_an_answer_to_nothing_settles_nothing(answer: dict[str, Any], folder: Path) -> None:
     desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
-        tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+        tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await person.question()
         async with await talk(folder) as stream:
             line = connection.JsonConnection(stream)
@@ -346,7 +347,7 @@ async def test_an_answer_to_nothing_settles_nothing(answer: dict[str, Any], fold
 async def test_only_what_is_offered_can_be_chosen(choice: Any, folder: Path) -> None:
     desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
-        tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+        tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await person.question()
         await person.visits.answer_question(1, choice)
         assert await person.news() == QuestionUpdate(1, "unfit", "")
@@ -461,9 +462,9 @@ async def test_questions_end_with_their_bridge(folder: Path) -> None:
     desk, results = ApprovalServer(folder), []
     async with approving_later(folder) as person:
         async with open_desk(desk, folder), anyio.create_task_group() as tasks:
-            tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+            tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
             await person.until(lambda: person.came)
-            tasks.start_soon(calls, house_with(server=desk), "legacy", results)
+            tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
             await person.question()
             tasks.cancel_scope.cancel()
         assert (await person.news()).how in {"withdrawn", "lost"}

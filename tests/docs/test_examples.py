@@ -34,6 +34,7 @@ EXPECTED = {
     "names.yaml": ["first__count", "first__shout", "how_warm"],
     "openapi.yaml": ["add_book", "count", "get_book", "list_books", "shout", "temperature"],
     "policies.yaml": ["count", "shout", "temperature"],
+    "page.yaml": ["count", "shout", "temperature"],
     "python.yaml": ["count", "shout", "temperature"],
     "skills.yaml": ["count", "shout", "temperature"],
     "state.yaml": ["count", "shout", "temperature"],

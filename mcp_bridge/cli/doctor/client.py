@@ -15,11 +15,10 @@ from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall, check_has_entries
 from mcp_bridge.cli.doctor.eras import EraOutcome, StartCommand, check_handshake, check_stateless, collect_others
 from mcp_bridge.cli.doctor.preflight import ExaminedServer, check_entry
 from mcp_bridge.cli.doctor.report import CheckResult, ServerReport, find_secret_values
-from mcp_bridge.cli.install import open_journal
 from mcp_bridge.clients import servers
 from mcp_bridge.clients.client import Client, InstalledServer, Machine
 from mcp_bridge.clients.entries import find_references, parse_entry_command, resolve_launch
-from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord, open_journal
 from mcp_bridge.clients.locations import (
     detect_machine,
     find_place,

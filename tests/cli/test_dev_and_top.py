@@ -1,0 +1,145 @@
+"""`dev` serves a file with its page, and `top` shows the calls of a server in a terminal or a pipe."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+
+from tests.kits.http.http_hosting import PATIENCE, Road
+from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, running_command
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """HTTP runs on asyncio."""
+    return "asyncio"
+
+
+async def call_add(base: str, token: str | None) -> str:
+    async with Road("http", "2026-07-28").to(base, token=token) as client:
+        result = await client.call_tool("add", {"a": 1, "b": 2})
+        return str(result.content[0].text)  # type: ignore[union-attr]
+
+
+async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new\nmv {opened}.new {opened}\n')
+    browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
+    async with running_command(tmp_path, "dev", "--port", "0", BROWSER=str(browser)) as dev:
+        url, base, token = (await dev.wait_for(PAGE)).groups()
+        with anyio.fail_after(PATIENCE):
+            while not opened.exists():  # noqa: ASYNC110 - the browser is a process
+                await anyio.sleep(0.05)
+        assert opened.read_text().strip() == url
+        async with httpx2.AsyncClient(base_url=base) as http:
+            assert (await http.get("/page/state")).status_code == 401
+            state = (await http.get("/page/state", headers={"Authorization": f"Bearer {token}"})).json()
+            assert state["can"] == {"answer": True, "approve": True, "quarantine": True, "install": True}
+        assert await call_add(base, token) == "3"
+        (tmp_path / "tools.py").write_text(TOOLS.replace("a + b", "a - b"))
+        with anyio.fail_after(PATIENCE):
+            while await call_add(base, token) != "-1":  # noqa: ASYNC110 - it is loaded again some time
+                await anyio.sleep(0.05)
+        assert await dev.end(signal.SIGINT) == 0
+    assert "Traceback" not in dev.errors
+
+
+async def test_dev_takes_another_port_if_its_own_is_in_use(tmp_path: Path) -> None:
+    try:
+        taken: socket.socket | None = socket.create_server(("127.0.0.1", 8808))
+    except OSError:  # by another program, which is as good
+        taken = None
+    try:
+        async with running_command(tmp_path, "dev", "--no-open") as dev:
+            _, base, _ = (await dev.wait_for(PAGE)).groups()
+            assert not base.endswith(":8808")
+            assert await dev.end(signal.SIGTERM) == 0
+    finally:
+        if taken is not None:
+            taken.close()
+
+
+async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None:
+    async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
+        url, base, token = (await dev.wait_for(PAGE)).groups()
+        await call_add(base, token)  # before `top` looks
+        async with running_command(tmp_path, "top", f"{base}/mcp", "--token-env", "KEY", KEY=token) as top:
+            async with anyio.create_task_group() as tasks:
+
+                async def call_until_shown() -> None:
+                    while True:
+                        await call_add(base, token)
+                        await anyio.sleep(0.1)
+
+                tasks.start_soon(call_until_shown)
+                line = await top.wait_for(r"(?m)^\d\d:\d\d:\d\d  ok  [\d.]+  add  mcp  \{\"a\": 1, \"b\": 2\}$")
+                tasks.cancel_scope.cancel()
+            assert line
+            assert await top.end(signal.SIGINT) == 0
+        assert "Traceback" not in top.errors
+        async with running_command(tmp_path, "top", url) as top:  # the URL that `dev` reports has the token
+            await dev.end(signal.SIGINT)
+            await top.wait_for("cannot be reached|disconnected")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["{base}"], 1, "needs a valid token"),
+        (["http://127.0.0.1:1"], 1, "cannot be reached"),
+        (["missing.yaml"], 2, "missing.yaml"),
+    ],
+)
+async def test_top_explains_why_it_shows_nothing(tmp_path: Path, arguments: list[str], code: int, problem: str) -> None:
+    async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
+        _, base, _ = (await dev.wait_for(PAGE)).groups()
+        async with running_command(tmp_path, "top", *(word.format(base=base) for word in arguments)) as top:
+            await top.wait_for(problem)
+            with anyio.fail_after(PATIENCE):
+                assert await top.process.wait() == code
+        assert "Traceback" not in top.errors
+
+
+async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path) -> None:
+    async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
+        url, base, token = (await dev.wait_for(PAGE)).groups()
+        await call_add(base, token)
+        controller, terminal = pty.openpty()
+        env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        process = subprocess.Popen(  # noqa: ASYNC220 - it needs a terminal
+            [*COMMAND, "top", url], cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal, env=env
+        )
+        os.close(terminal)
+        try:
+            shown = await read_until(controller, b"q: quit", b'{"a": 1, "b": 2}')
+            assert b"1 client" in shown
+            assert b"\x1b[?1049h" in shown  # the alternate screen, so that the terminal is as before afterwards
+            os.write(controller, b"q")
+            assert b"\x1b[?1049l" in await read_until(controller, b"\x1b[?1049l")
+            assert await anyio.to_thread.run_sync(process.wait, PATIENCE) == 0
+        finally:
+            process.kill()
+            process.wait()
+            os.close(controller)
+
+
+async def read_until(controller: int, *words: bytes) -> bytes:
+    """Read what a terminal shows until it has all of these words."""
+    shown = b""
+    with anyio.fail_after(PATIENCE):
+        while not all(word in shown for word in words):
+            await anyio.wait_readable(controller)
+            try:
+                shown += os.read(controller, 65536)
+            except OSError:  # the other end is closed
+                break
+    return shown

@@ -1,0 +1,1 @@
+"""Kits for the tests of the web page."""

@@ -1,0 +1,67 @@
+"""Chromium for tests, driven by playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from tests.kits.node.needed import say
+from tests.kits.web.page_server import PageServer
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PATIENCE = 30_000
+"""How long something may take to appear, in milliseconds."""
+
+
+def find_chromium(config: pytest.Config) -> str:
+    """The path of Chromium; without it, the tests are skipped aloud, and fail in CI."""
+    if found := shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"):
+        return found
+    reason = "the page was NOT TESTED in a browser: install chromium"
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    say(config, reason)
+    pytest.skip(reason)
+
+
+@contextmanager
+def launch(config: pytest.Config) -> Iterator[Browser]:
+    """Run a browser. Its driver has an event loop in this thread, so tests of the same time use other threads."""
+    path = find_chromium(config)
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def open_page(browser: Browser, server: PageServer, **options: object) -> Iterator[Page]:
+    """Open the page with its token. Errors in its console fail the test, except those of broken connections."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if is_error(message) else None)
+    page.goto(server.address)
+    try:
+        yield page
+    finally:
+        context.close()
+    assert not errors
+
+
+def is_error(message: ConsoleMessage) -> bool:
+    """Whether the page, not the network, has reported an error."""
+    return message.type == "error" and "Failed to load resource" not in message.text

@@ -1,0 +1,139 @@
+"""A bridge with its page on a real socket, and a reader of the page's API."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+import httpx2
+
+from mcp_bridge import ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.page import build_page
+from mcp_bridge.app.serve import to_bridge
+from mcp_bridge.transports.http.access import Access
+from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge.transports.http.server import format_address, listen, serve
+from mcp_bridge.web.page import WebPage
+from tests.kits.http.http_hosting import PATIENCE, Road, stateless_request
+
+TOKEN = "operator-token"
+MODERN, LEGACY = Road("http", "2026-07-28"), Road("http", "legacy")
+Json = dict[str, Any]
+
+
+class PageReader:
+    """One page: what it reads and posts, and the events that it has received."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+        self.events: list[tuple[str, str, Json]] = []
+        self._news = anyio.Event()
+
+    async def read_state(self) -> Json:
+        """Return the state."""
+        response = await self.http.get("/page/state")
+        assert response.status_code == 200, response.text
+        state: Json = response.json()
+        return state
+
+    async def post(self, path: str, **body: Any) -> httpx2.Response:
+        """Post an action."""
+        return await self.http.post(f"/page/{path}", json=body)
+
+    async def call_tool(self, name: str, **arguments: Any) -> Json:
+        """Call a tool as a stateless client that cannot be asked."""
+        request = stateless_request("tools/call", {"name": name, "arguments": arguments})
+        response = await self.http.post("/mcp", **request)
+        result: Json = response.json()["result"]
+        return result
+
+    @contextlib.asynccontextmanager
+    async def follow(self, last: str | None = None) -> AsyncIterator[PageReader]:
+        """Receive events during the block, from the first one on."""
+        headers = {"Last-Event-ID": last} if last is not None else {}
+        async with (
+            self.http.stream("GET", "/page/events", headers=headers) as response,
+            anyio.create_task_group() as tasks,
+        ):
+            assert response.status_code == 200
+            tasks.start_soon(self._receive, response)
+            if last is None:
+                await self.wait_for("reset")
+            yield self
+            tasks.cancel_scope.cancel()
+
+    async def wait_for(self, name: str, is_wanted: Callable[[Json], bool] = lambda data: True) -> Json:
+        """Wait for an event of this name; return its data."""
+        with anyio.fail_after(PATIENCE):
+            while True:
+                for _, event, data in self.events:
+                    if event == name and is_wanted(data):
+                        return data
+                self._news = anyio.Event()
+                await self._news.wait()
+
+    async def wait_for_state(self, is_wanted: Callable[[Json], bool]) -> Json:
+        """Read the state until it is as wanted."""
+        with anyio.fail_after(PATIENCE):
+            while not is_wanted(state := await self.read_state()):  # noqa: ASYNC110 - the state has no events
+                await anyio.sleep(0.01)
+        return state
+
+    async def _receive(self, response: httpx2.Response) -> None:
+        fields: dict[str, str] = {}
+        async for line in response.aiter_lines():
+            name, _, value = line.partition(":")
+            if line and name:
+                fields[name] = value.strip()
+            elif "data" in fields:
+                self.events.append((fields.get("id", ""), fields["event"], json.loads(fields["data"])))
+                self._news.set()
+                fields = {}
+
+
+class ServedPage:
+    """A served bridge: its URL, its page and its tokens, and readers of the page."""
+
+    def __init__(self, base: str, page: WebPage, tokens: StaticTokens) -> None:
+        self.base = base
+        self.page = page
+        self.tokens = tokens
+
+    @contextlib.asynccontextmanager
+    async def read(self, token: str | None = TOKEN, **headers: str) -> AsyncIterator[PageReader]:
+        """Yield a reader with a token."""
+        given = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        async with httpx2.AsyncClient(base_url=self.base, headers=given | headers, timeout=PATIENCE) as http:
+            yield PageReader(http)
+
+
+@contextlib.asynccontextmanager
+async def served_page(
+    tools: ToolRegistry | Bridge,
+    *,
+    token: str | None = TOKEN,
+    named: Mapping[str, str] | None = None,
+    origins: Iterable[str] = (),
+    **options: Any,
+) -> AsyncIterator[ServedPage]:
+    """A bridge with its page on a free port. `options` are those of `build_page`."""
+    bridge = to_bridge(tools)
+    tokens = StaticTokens(token, named or {})
+    authenticator = Authenticator(tokens) if token is not None or named else None
+    access = Access.for_host("127.0.0.1", origins=origins, authenticator=authenticator)
+    page = build_page(bridge, origins=origins, **options)
+    app = BridgeApp(bridge.endpoint, HttpOptions(access=access, page=page), around=bridge.run_sources)
+    bound = listen("127.0.0.1", 0, token=authenticator)
+    async with anyio.create_task_group() as tasks:
+        up = anyio.Event()
+        tasks.start_soon(partial(serve, app, bound, signals=False, started=up.set))
+        await up.wait()
+        await bridge.wait_until_started()
+        yield ServedPage(format_address(bound), page, tokens)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,134 @@
+"""The Calls panel: calls of all clients appear while they run, and thousands of them do not make the page slow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.kits.web.page_server import LEGACY, STATELESS, OtherClients, PageServer
+
+MANY = 10_000
+MOST_ROWS = 80
+"""The most rows that a table of 800 pixels needs, with those above and below the visible ones."""
+
+
+@pytest.fixture
+def grid(page: Page) -> Locator:
+    """The table of calls."""
+    page.get_by_role("link", name="Calls").click()
+    return page.get_by_role("grid", name="Calls, newest first")
+
+
+@pytest.mark.parametrize("mode", [LEGACY, STATELESS])
+def test_a_call_of_another_client_shows_arguments_result_client_and_layers(
+    page: Page, grid: Locator, others: OtherClients, mode: str
+) -> None:
+    others.call("take", {"item": "pears", "amount": 2}, mode).result()
+    row = grid.get_by_role("row").filter(has_text="take").first
+    expect(row).to_contain_text("ok")
+    row.click()
+    call = page.get_by_role("region", name="Call", exact=True)
+    assert json.loads(call.get_by_label("Arguments").inner_text()) == {"item": "pears", "amount": 2}
+    assert json.loads(call.get_by_label("Result").inner_text()) == {"apples": 12, "pears": 1}
+    expect(call).to_contain_text("mcp")  # the name of the official client
+    layers = call.get_by_role("listitem").all_inner_texts()
+    assert [name for name in ("validate input", "run handler") if any(name in layer for layer in layers)] == [
+        "validate input",
+        "run handler",
+    ]
+
+
+def test_a_running_call_shows_its_progress_and_then_its_duration(
+    page: Page, grid: Locator, others: OtherClients, server: PageServer
+) -> None:
+    counting = others.call("count", {"to": 4})
+    row = grid.get_by_role("row").filter(has_text="count").first
+    expect(row.get_by_role("progressbar")).to_have_js_property("value", 3)
+    expect(page.get_by_text("1 running")).to_be_visible()
+    (server.folder / "release").touch()
+    counting.result()
+    (server.folder / "release").unlink()
+    expect(row).to_contain_text("ok")
+    expect(row.get_by_role("progressbar")).to_have_count(0)
+    expect(row).to_contain_text("s")
+
+
+def test_calls_are_filtered_by_text_and_state(page: Page, grid: Locator, others: OtherClients) -> None:
+    others.call("take", {"item": "figs"}).result()
+    others.call("show").result()
+    page.get_by_role("searchbox", name="Filter calls").fill("figs")
+    expect(grid.get_by_role("row")).to_have_count(2)  # with the header
+    page.get_by_label("State", exact=True).select_option("ok")
+    expect(page.get_by_text("0 calls shown")).to_be_visible()
+    page.get_by_label("State", exact=True).select_option("error")
+    expect(page.get_by_text("1 call shown")).to_be_visible()
+
+
+def test_a_paused_list_does_not_move(page: Page, grid: Locator, others: OtherClients) -> None:
+    others.call("take", {"item": "apples"}).result()
+    expect(grid.get_by_role("row").filter(has_text="take").first).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    before = grid.inner_text()
+    others.call("show").result()
+    page.get_by_role("link", name="Sources").click()
+    page.get_by_role("link", name="Calls").click()
+    assert grid.inner_text() == before
+    page.get_by_role("button", name="Resume").click()
+    expect(grid.get_by_role("row").nth(1)).to_contain_text("show")
+
+
+def test_latencies_are_listed_for_all_tools(page: Page, grid: Locator, others: OtherClients) -> None:
+    others.call("take", {"item": "apples"}).result()
+    expect(grid.get_by_role("row").filter(has_text="take").first).to_contain_text("ok")
+    page.get_by_role("button", name="Latency").click()
+    latency = page.get_by_role("region", name="Latency of the tools")
+    latency.get_by_role("combobox").select_option("take")
+    expect(latency.get_by_role("img", name="of take")).to_be_visible()
+    expect(latency.get_by_role("row").filter(has_text="take").first).to_contain_text("ms")
+
+
+def test_the_page_keeps_up_with_ten_thousand_calls_of_a_server(page: Page, grid: Locator, others: OtherClients) -> None:
+    others.call("refill", {"times": MANY}).result()
+    foot = page.get_by_role("region", name="Calls", exact=True).get_by_role("paragraph")
+    expect(foot).to_contain_text("left out under load")
+    expect(foot).not_to_contain_text("running")  # what was left out does not seem to run for ever
+    assert grid.get_by_role("row").count() < MOST_ROWS
+
+
+def test_ten_thousand_calls_in_the_list_render_only_the_visible_rows(page: Page, grid: Locator) -> None:
+    def make_event(number: int) -> str:
+        call = {"id": f"old-{number}", "tool": f"tool-{number}", "kind": "tool", "client": "c1", "principal": None}
+        call |= {"started": number, "duration_ms": 1.0, "state": "ok", "code": None, "progress": None}
+        call |= {"arguments": {"number": number}, "result": "done", "layers": []}
+        return f"id: x-{number}\nevent: call\ndata: {json.dumps(call)}\n\n"
+
+    events = "".join(make_event(number) for number in range(1, MANY + 101))
+    page.route("**/page/events", lambda route: route.fulfill(body=events, content_type="text/event-stream"), times=1)
+    page.reload()
+    expect(page.get_by_text(f"{MANY:,} calls shown")).to_be_visible()  # older ones are forgotten
+    assert grid.get_by_role("row").count() < MOST_ROWS
+    newest = grid.get_by_role("row").nth(1)
+    newest.focus()
+    page.keyboard.press("End")
+    oldest = grid.get_by_role("row").filter(has_text="tool-101")
+    expect(oldest).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Call", exact=True).get_by_label("Arguments")).to_contain_text("101")
+    page.get_by_role("searchbox", name="Filter calls").fill("tool-9999")
+    expect(page.get_by_text("1 call shown")).to_be_visible()
+
+
+def test_rows_stay_in_place_while_new_calls_arrive(page: Page, grid: Locator, others: OtherClients) -> None:
+    others.call("refill", {"times": 90}).result()
+    page.wait_for_function("document.querySelector('[role=grid]').ariaRowCount > 90")
+    frame = page.locator(".grid-frame")
+    frame.evaluate("frame => { frame.scrollTop = 1500 }")
+    first = grid.locator("tr[data-id]").nth(12)
+    identity = first.get_attribute("data-id")
+    place = page.locator(f'tr[data-id="{identity}"]').bounding_box()
+    shown = page.get_by_text("calls shown").inner_text()
+    others.call("show").result()
+    expect(page.get_by_text("calls shown")).not_to_have_text(shown)
+    assert page.locator(f'tr[data-id="{identity}"]').bounding_box() == place

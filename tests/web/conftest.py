@@ -1,0 +1,11 @@
+"""What the HTTP tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """HTTP runs on asyncio alone."""
+    return "asyncio"

@@ -1,0 +1,159 @@
+"""Who may read the page and act at it: tokens, other sites, principals, and files without data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge.web.static_files import FILES, StaticFiles
+from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
+from tests.kits.web.web_kit import TOKEN, served_page
+
+API = ("state", "events")
+ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: Any) -> None:
+    """The files of the page, as they are installed."""
+    for name, _ in FILES.values():
+        (tmp_path / name).write_text(f"content of {name}")
+    monkeypatch.setattr("mcp_bridge.web.page.StaticFiles", lambda: StaticFiles(tmp_path))
+
+
+@pytest.mark.usefixtures("files")
+async def test_the_files_need_no_token_and_forbid_everything_external() -> None:
+    async with served_page(registry_of(entry("echo"))) as served, served.read(None) as page:
+        for path, (name, kind) in FILES.items():
+            response = await page.http.get(path or "/")
+            assert (response.status_code, response.text) == (200, f"content of {name}")
+            assert response.headers["content-type"] == kind.decode()
+            policy = response.headers["content-security-policy"]
+            assert policy.startswith("default-src 'self';")
+            assert "unsafe" not in policy
+            assert response.headers["x-content-type-options"] == "nosniff"
+            assert response.headers["x-frame-options"] == "DENY"
+            assert response.headers["referrer-policy"] == "no-referrer"
+            tag = response.headers["etag"]
+            assert (await page.http.get(path or "/", headers={"If-None-Match": tag})).status_code == 304
+            assert (await page.http.post(path or "/")).status_code == 405
+
+
+async def test_without_the_setting_there_is_no_page_and_no_layer() -> None:
+    registry = registry_of(entry("echo"))
+    async with hosted(registry) as (base, _):
+        from httpx2 import AsyncClient
+
+        async with AsyncClient(base_url=base) as http:
+            for path in ("/", "/page/state", "/page/events", "/page/app.js"):
+                assert (await http.get(path)).status_code == 404
+    assert registry.pipeline.observer is None
+
+
+@pytest.mark.parametrize("token", [None, "wrong", TOKEN[:-1]])
+async def test_every_path_of_the_api_needs_the_token(token: str | None) -> None:
+    async with served_page(registry_of(entry("echo"))) as served, served.read(token) as page:
+        for path in API:
+            assert (await page.http.get(f"/page/{path}")).status_code == 401
+        for path in (*ACTIONS, "questions/health", "quarantine/source/health"):
+            assert (await page.post(path)).status_code == 401
+
+
+OTHER_SITES = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:3000"},
+    {"Origin": "https://127.0.0.1"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Host": "evil.example"},
+)
+
+
+@pytest.mark.parametrize("headers", OTHER_SITES, ids=str)
+async def test_the_page_of_another_site_can_neither_read_nor_act(headers: dict[str, str]) -> None:
+    async with served_page(registry_of(entry("echo"))) as served, served.read(**headers) as page:
+        for path in API:
+            response = await page.http.get(f"/page/{path}")
+            assert response.status_code in (403, 421)
+            assert "access-control-allow-origin" not in response.headers
+        for path in ACTIONS:
+            assert (await page.post(path)).status_code in (403, 421)
+
+
+async def test_the_page_itself_and_configured_origins_can_use_the_api() -> None:
+    allowed = "https://admin.example"
+    async with served_page(registry_of(entry("echo")), origins=[allowed]) as served:
+        own = {"Origin": served.base, "Sec-Fetch-Site": "same-origin"}
+        for headers in (own, {"Origin": allowed, "Sec-Fetch-Site": "cross-site"}):
+            async with served.read(**headers) as page:
+                await page.read_state()
+
+
+async def test_what_a_form_of_another_site_could_send_is_rejected() -> None:
+    async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
+        for kind in ("text/plain", "application/x-www-form-urlencoded"):
+            headers = {"Content-Type": kind}
+            response = await page.http.post("/page/questions/1", content='{"choice": "once"}', headers=headers)
+            assert response.status_code == 400
+        for content in ("[]", "{", "1"):
+            headers = {"Content-Type": "application/json"}
+            response = await page.http.post("/page/questions/1", content=content, headers=headers)
+            assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid")
+        assert (await page.http.get("/page/questions/1")).status_code == 405
+        assert (await page.http.get("/page/nothing")).status_code == 404
+
+
+async def test_without_a_token_the_page_can_be_read_but_nothing_can_be_done() -> None:
+    async with served_page(registry_of(entry("echo")), token=None) as served, served.read(None) as page:
+        assert set((await page.read_state())["can"].values()) == {False}
+        for path in ACTIONS:
+            response = await page.post(path, choice="once")
+            assert (response.status_code, response.json()["error"]["code"]) == (403, "forbidden")
+
+
+async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None:
+    tokens = {"alice": "token-of-alice", "bob": "token-of-bob", "carol": "token-of-carol"}
+    registry = registry_of(entry("echo"))
+    async with (
+        served_page(registry, named=tokens, operators=["carol"]) as served,
+        served.read("token-of-alice") as alice,
+        served.read("token-of-bob") as bob,
+        served.read("token-of-carol") as carol,
+        served.read() as owner,
+        alice.follow(),
+        carol.follow(),
+    ):
+        await bob.call_tool("echo")
+        await alice.call_tool("echo")
+        await alice.wait_for("call", lambda call: call["id"] == 2)
+        await carol.wait_for("call", lambda call: call["id"] == 2)
+        pages = {"alice": alice, "carol": carol, "owner": owner}
+        states = {name: await page.read_state() for name, page in pages.items()}
+        assert (await alice.post("installs/cursor")).status_code == 403
+        assert (await alice.post("quarantine/a/b", action="accept", fingerprint="x")).status_code == 403
+    assert {data["principal"] for _, name, data in alice.events if name in ("call", "client")} == {"alice"}
+    assert {data["principal"] for _, name, data in carol.events if name == "call"} == {"alice", "bob"}
+    own = states["alice"]
+    assert [call["principal"] for call in own["calls"]] == ["alice"]
+    assert [client["principal"] for client in own["clients"]] == ["alice"]
+    assert own["settings"] is None
+    assert own["can"] == {"answer": True, "approve": True, "quarantine": False, "install": False}
+    for name in ("carol", "owner"):
+        assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
+
+
+async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
+    async with (
+        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as served,
+        served.read("token-of-alice") as alice,
+        alice.http.stream("GET", "/page/events") as stream,
+    ):
+        assert stream.status_code == 200
+        served.tokens.replace_named({})
+        with anyio.fail_after(PATIENCE):
+            async for _ in stream.aiter_raw():
+                pass

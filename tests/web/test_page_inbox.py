@@ -1,0 +1,241 @@
+"""Approvals and questions at the page: beside the client in both eras, and in place of a client that cannot ask."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.approvals.desk import QuestionDesk
+from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.web import inbox
+from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of
+from tests.kits.http.http_hosting import PATIENCE, Road, registry_of
+from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
+
+
+class Waiting(Someone):
+    """A user at the client who does not answer until the test ends. `withdrawn` is set when the question is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.withdrawn = anyio.Event(), anyio.Event()
+
+    async def __call__(self, context: Any, params: Any) -> Any:
+        self.begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.withdrawn.set()
+
+
+@contextlib.asynccontextmanager
+async def governed_page(**options: Any) -> AsyncIterator[tuple[Any, ServedPage, PageReader]]:
+    """A server whose hook asks about every call, and its open page."""
+    house = house_with(MemoryStore(), desk=QuestionDesk(), **options)
+    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
+    async with served_page(bridge) as served, served.read() as page, page.follow():
+        yield house, served, page
+
+
+@contextlib.asynccontextmanager
+async def calling(served: ServedPage, mode: str, user: Any = None) -> AsyncIterator[Any]:
+    """The official client, with a user or without."""
+    options = {"elicitation_callback": user} if user is not None else {}
+    async with Road("http", mode).to(served.base, token=TOKEN, **options) as client:
+        yield client
+
+
+async def call_add(client: Any, results: list[Any], n: int = 1) -> None:
+    results.append(await client.call_tool("add", {"n": n}))
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(("choice", "code"), [("once", None), ("deny", "approval_declined")])
+async def test_the_page_decides_where_the_client_cannot_ask(mode: str, choice: str, code: Any, tmp_path: Path) -> None:
+    results: list[Any] = []
+    async with governed_page(audit=tmp_path / "audit") as (_, served, page), calling(served, mode) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_add, client, results)
+            question = await page.wait_for("question")
+            assert (question["kind"], question["tool"], question["message"]) == ("approval", "add", "Sure?")
+            assert (question["arguments"], question["choices"][-1]) == ({"n": 1}, "deny")
+            assert (await page.read_state())["questions"] == [question]
+            assert (await page.post(f"questions/{question['id']}", choice=choice)).status_code == 200
+        answered = await page.wait_for("answered")
+        decision = await page.wait_for("decision")
+        state = await page.read_state()
+    assert code_of(results[0]) == code
+    assert answered == {"id": question["id"], "how": "page", "outcome": choice}
+    assert (decision["tool"], decision["how"], decision["decision"]) == ("add", "page", "deny" if code else "allow")
+    assert (state["questions"], state["decisions"]) == ([], [decision])
+    assert [(line["decision"], line["how"]) for line in lines(tmp_path / "audit")] == [(choice, "page")]
+
+
+async def test_the_page_decides_before_a_user_at_a_handshake_client_whose_question_is_withdrawn() -> None:
+    results: list[Any] = []
+    user = Waiting()
+    async with governed_page() as (house, served, page), calling(served, "legacy", user) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_add, client, results)
+            await user.begun.wait()
+            question = await page.wait_for("question")
+            await page.post(f"questions/{question['id']}", choice="once")
+        assert not results[0].is_error
+        assert house.ran == [{"n": 1, "to": 1}]
+
+
+async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
+    results: list[Any] = []
+    answer = anyio.Event()
+
+    async def answer_late() -> Any:
+        begun.set()
+        await answer.wait()
+        import mcp_types
+
+        return mcp_types.ElicitResult(action="accept", content={"value": DENY})
+
+    begun = anyio.Event()
+    user = Someone(answer_late)
+    async with governed_page() as (house, served, page), calling(served, "2026-07-28", user) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_add, client, results)
+            await begun.wait()
+            question = await page.wait_for("question")
+            await page.post(f"questions/{question['id']}", choice="once")
+            await page.wait_for("call", lambda call: call["state"] == "ok")  # the call does not wait for the client
+            answer.set()
+        assert not results[0].is_error
+        assert house.ran == [{"n": 1, "to": 1}]
+
+
+@EVERY_ERA
+async def test_the_client_decides_before_the_page(mode: str) -> None:
+    async with governed_page() as (_, served, page), calling(served, mode, Someone(ONCE)) as client:
+        assert not (await client.call_tool("add", {"n": 1})).is_error
+        question = await page.wait_for("question")
+        assert await page.wait_for("answered") == {"id": question["id"], "how": "client", "outcome": None}
+        response = await page.post(f"questions/{question['id']}", choice="once")
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_what_is_allowed_always_at_the_page_is_remembered() -> None:
+    results: list[Any] = []
+    async with governed_page() as (_, served, page), calling(served, "legacy") as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_add, client, results)
+            question = await page.wait_for("question")
+            await page.post(f"questions/{question['id']}", choice="always")
+        await call_add(client, results)
+        decisions = (await page.read_state())["decisions"]
+    assert [result.is_error for result in results] == [False, False]
+    assert [decision["how"] for decision in decisions] == ["remembered", "page"]
+
+
+async def test_an_answer_that_was_not_offered_leaves_the_question_open() -> None:
+    results: list[Any] = []
+    async with (
+        governed_page() as (_, served, page),
+        calling(served, "legacy") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(call_add, client, results)
+        question = await page.wait_for("question")
+        for body in ({"choice": "forever"}, {"choice": None}, {}, {"choice": ["once"]}):
+            assert (await page.post(f"questions/{question['id']}", **body)).status_code == 400
+        assert (await page.post(f"questions/{question['id']}0", choice="once")).status_code == 404
+        await page.post(f"questions/{question['id']}", choice="once")
+    assert not results[0].is_error
+
+
+async def test_the_default_applies_once_the_last_page_has_left(monkeypatch: Any) -> None:
+    monkeypatch.setattr(inbox, "GRACE", 0.0)
+    results: list[Any] = []
+    house = house_with(MemoryStore(), desk=QuestionDesk())
+    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
+    async with served_page(bridge) as served, calling(served, "legacy") as client, anyio.create_task_group() as tasks:
+        async with served.read() as page, page.follow():
+            tasks.start_soon(call_add, client, results)
+            await page.wait_for("question")
+        with anyio.fail_after(PATIENCE):
+            while not results:  # noqa: ASYNC110 - the page is gone, and the client only waits
+                await anyio.sleep(0.01)
+    assert code_of(results[0]) == "approval_declined"
+    assert house.ran == []
+
+
+class Profile:
+    """Tools that ask."""
+
+    def __init__(self) -> None:
+        self.registry = registry_of()
+
+        @self.registry.tool
+        async def greet(ctx: CallContext) -> str:
+            answer = await ctx.ask("What is your name?", {"type": "object", "properties": {"name": {"type": "string"}}})
+            return f"{answer.action} {dict(answer.content)}"
+
+
+async def greet(page: PageReader, results: list[Any]) -> None:
+    result = await page.call_tool("greet")
+    results.append(result["content"][0]["text"])
+
+
+async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page() -> None:
+    results: list[str] = []
+    async with (
+        served_page(Profile().registry) as served,
+        served.read() as page,
+        page.follow(),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(greet, page, results)
+        question = await page.wait_for("question")
+        assert (question["kind"], question["tool"], question["message"]) == ("form", "greet", "What is your name?")
+        assert question["schema"]["properties"] == {"name": {"type": "string"}}
+        path = f"questions/{question['id']}"
+        invalid = await page.post(path, action="accept", content={"name": 1})
+        assert invalid.status_code == 400
+        assert "name" in invalid.json()["error"]["message"]
+        assert (await page.post(path, action="accept", content={"name": "Ada"})).status_code == 200
+    assert results == ["accept {'name': 'Ada'}"]
+
+
+async def test_a_form_is_not_asked_where_no_page_is_open() -> None:
+    async with served_page(Profile().registry) as served, served.read() as page:
+        request = partial(page.call_tool, "greet")
+        with pytest.raises(KeyError):  # a JSON-RPC error instead of a result
+            await request()
+        async with page.http.stream("GET", "/page/events?role=observer") as stream:
+            assert stream.status_code == 200
+            with pytest.raises(KeyError):  # an observer cannot answer
+                await request()
+
+
+async def test_a_principal_answers_only_its_own_questions() -> None:
+    results: list[str] = []
+    tokens = {"alice": "token-of-alice", "bob": "token-of-bob"}
+    async with (
+        served_page(Profile().registry, named=tokens) as served,
+        served.read("token-of-alice") as alice,
+        served.read("token-of-bob") as bob,
+        alice.follow(),
+        bob.follow(),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(greet, alice, results)
+        question = await alice.wait_for("question")
+        assert (await bob.read_state())["questions"] == []
+        assert (await bob.post(f"questions/{question['id']}", action="decline")).status_code == 404
+        await alice.post(f"questions/{question['id']}", action="decline")
+    assert results == ["decline {}"]
+    assert "question" not in [name for _, name, _ in bob.events]

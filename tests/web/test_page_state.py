@@ -1,0 +1,210 @@
+"""The state of the page: calls, clients, settings and what is known about the tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_bridge import CallContext, Pipeline, Stage, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.settings import load
+from mcp_bridge.web import history as histories
+from mcp_bridge.web.history import CallHistory
+from tests.kits.http.http_hosting import entry, registry_of
+from tests.kits.web.web_kit import LEGACY, MODERN, TOKEN, served_page
+
+
+async def test_a_call_is_listed_with_its_arguments_and_its_result() -> None:
+    async with served_page(registry_of(entry("echo", lambda data: {"got": data}))) as served, served.read() as page:
+        await page.call_tool("echo", text="hello")
+        state = await page.read_state()
+    (call,) = state["calls"]
+    assert (call["tool"], call["kind"], call["state"], call["code"]) == ("echo", "tool", "ok", None)
+    assert (call["arguments"], call["result"]) == ({"text": "hello"}, {"got": {"text": "hello"}})
+    assert call["duration_ms"] >= 0
+    (client,) = state["clients"]
+    assert (client["id"], client["name"], client["protocol"]) == (call["client"], "raw", "2026-07-28")
+    assert state["latency"]["echo"]["count"] == 1
+
+
+async def test_a_failed_call_is_listed_with_its_code() -> None:
+    def fail(_: Any) -> None:
+        raise RuntimeError("broken")
+
+    async with served_page(registry_of(entry("fail", fail))) as served, served.read() as page:
+        await page.call_tool("fail")
+        state = await page.read_state()
+    (call,) = state["calls"]
+    assert (call["state"], call["code"]) == ("error", "internal_error")
+    assert "reference" in call["result"]["error"]
+    assert state["latency"]["fail"]["errors"] == 1
+
+
+async def test_a_running_call_is_listed_with_its_progress_and_a_cancelled_one_as_such() -> None:
+    begun = anyio.Event()
+
+    async def work(data: Any, ctx: CallContext) -> None:
+        await ctx.progress(1, 4, "first step")
+        begun.set()
+        await anyio.sleep_forever()
+
+    async with served_page(registry_of(entry("work", work))) as served, served.read() as page:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(page.call_tool, "work")
+            await begun.wait()
+            (call,) = (await page.read_state())["calls"]
+            assert (call["state"], call["duration_ms"], call["result"]) == ("running", None, None)
+            assert call["progress"] == {"progress": 1, "total": 4, "message": "first step"}
+            tasks.cancel_scope.cancel()
+        state = await page.wait_for_state(lambda state: state["calls"][0]["state"] != "running")
+    assert state["calls"][0]["state"] == "cancelled"
+
+
+async def test_secrets_are_redacted_everywhere() -> None:
+    def reveal(data: Any) -> Any:
+        return {"token": "short", "text": f"the key is very-secret-key and {data['password']}"}
+
+    bridge = Bridge(registry_of(entry("reveal", reveal)))
+    bridge.hide_secrets(["very-secret-key"])
+    async with served_page(bridge) as served, served.read() as page, page.follow():
+        await page.call_tool("reveal", password="hunter22", note="very-secret-key")
+        event = await page.wait_for("call", lambda call: call["state"] == "ok")
+        text = (await page.http.get("/page/state")).text
+    assert event["arguments"] == {"password": "[secret]", "note": "[secret]"}
+    assert event["result"] == {"token": "[secret]", "text": "the key is [secret] and [secret]"}
+    for secret in ("hunter22", "very-secret-key", "short"):
+        assert secret not in text
+
+
+async def test_large_values_are_truncated() -> None:
+    async with (
+        served_page(registry_of(entry("big", lambda data: ["x" * 100_000] * 300))) as served,
+        served.read() as page,
+    ):
+        await page.call_tool("big", text="y" * 10_000)
+        (call,) = (await page.read_state())["calls"]
+    assert call["arguments"] == "(no longer kept)"  # together they have more than a call may keep
+    async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as served, served.read() as page:
+        await page.call_tool("big", text="y" * 10_000)
+        (call,) = (await page.read_state())["calls"]
+    assert call["arguments"]["text"].endswith("… (10000 characters)")
+    assert call["result"][0].endswith("… (4500 characters)")
+    assert call["result"][-1] == "… 4 more"
+
+
+async def run_calls(history: CallHistory, count: int, output: Any) -> None:
+    """Report calls with this output to a history."""
+    ctx = CallContext()
+    for number in range(count):
+        record = history.begin_call(ToolCall(id=str(number), name="tool", arguments={"number": number}), ctx)
+        history.end_call(record, ToolResult(success=True, output=output))
+
+
+async def test_the_memory_of_past_calls_is_bounded(monkeypatch: Any) -> None:
+    monkeypatch.setattr(histories, "MAX_BYTES", 100_000)
+    history = CallHistory()
+    await run_calls(history, histories.MAX_RECORDS + 500, "x" * 1000)
+    records = history.list_records()
+    assert len(records) == histories.MAX_RECORDS
+    assert sum(record.size for record in records) <= 100_000
+    assert (records[0].is_dropped, records[-1].is_dropped) == (False, True)
+
+
+async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:
+    async with served_page(registry_of(entry("echo"))) as served, served.read() as page, page.follow():
+        async with LEGACY.to(served.base, token=TOKEN):
+            added = await page.wait_for("client")
+            (client,) = (await page.read_state())["clients"]
+            assert client == added
+            assert (client["name"], client["transport"], client["calls"]) == ("mcp", "http", 0)
+        await page.wait_for("client", lambda data: data.get("is_connected") is False)
+        assert (await page.read_state())["clients"] == []
+
+
+async def test_the_clients_of_the_stateless_era_are_those_that_have_called() -> None:
+    async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
+        async with MODERN.to(served.base, token=TOKEN) as client:
+            await client.call_tool("echo", {})
+            await client.call_tool("echo", {})
+        (row,) = (await page.read_state())["clients"]
+    assert (row["name"], row["protocol"], row["transport"], row["calls"]) == ("mcp", "2026-07-28", "http", 2)
+
+
+class Passing:
+    """A policy that does nothing."""
+
+    stage = Stage.DECIDE
+
+    async def __call__(self, call: Any, ctx: Any, call_next: Any) -> Any:
+        return await call_next(call, ctx)
+
+
+async def test_layers_are_measured_only_while_a_page_is_open() -> None:
+    registry = ToolRegistry(pipeline=Pipeline([Passing()]))
+    registry.register(entry("echo"))
+    async with served_page(registry) as served, served.read() as page:
+        await page.call_tool("echo")
+        (call,) = (await page.read_state())["calls"]
+        assert call["layers"] == []
+        async with page.follow():
+            await page.call_tool("echo")
+            call = await page.wait_for("call", lambda call: call["state"] == "ok")
+    names = [layer["name"] for layer in call["layers"]]
+    assert names[:2] == ["map errors", "validate input"]
+    assert "Passing" in names
+    assert names[-1] == "run handler"
+    assert all(layer["ms"] >= 0 for layer in call["layers"])
+
+
+async def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("from mcp_bridge import tool\n@tool\ndef add(n: int) -> int: return n\n")
+    file = tmp_path / "bridge.yaml"
+    state = "state: {keys: ['0123456789abcdef0123456789abcdef']}"
+    file.write_text(f"name: ${{BRIDGE_NAME}}\nsources: [{{type: python, path: tools.py}}]\n{state}\n")
+    settings = load(file, {"BRIDGE_NAME": "shop-of-things"})
+    async with served_page(build_from_settings(settings), settings=settings) as served, served.read() as page:
+        state_of_server = await page.read_state()
+    shown = state_of_server["settings"]
+    assert shown["path"] == str(file)
+    assert "path: tools.py" in shown["text"]
+    assert "0123456789abcdef" not in shown["text"]
+    (source,) = state_of_server["sources"]
+    assert (source["name"], source["type"], source["state"], source["tools"]) == ("tools", "python", "ready", 1)
+
+
+async def test_findings_name_the_client_and_the_cure() -> None:
+    broken = entry("echo")
+    broken.input_schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    async with served_page(registry_of(broken)) as served, served.read() as page:
+        findings = (await page.read_state())["lint"]
+    assert {finding["tool"] for finding in findings} >= {"echo"}
+    assert all(finding["severity"] in ("error", "warning") and finding["client"] for finding in findings)
+
+
+async def test_nested_calls_and_other_kinds_of_calls_are_listed_too() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool
+    async def outer(ctx: CallContext) -> str:
+        await ctx.invoke("inner")
+        return (await ctx.read_resource("text://note"))[0].content  # type: ignore[return-value]
+
+    @registry.tool
+    def inner() -> str:
+        return "inner"
+
+    @registry.resource("text://note")
+    def note() -> str:
+        return "a note"
+
+    async with served_page(registry) as served, served.read() as page:
+        await page.call_tool("outer")
+        calls = (await page.read_state())["calls"]
+    assert [(call["tool"], call["kind"]) for call in calls] == [
+        ("text://note", "resource"), ("inner", "tool"), ("outer", "tool"),
+    ]  # fmt: skip
+    assert len({call["client"] for call in calls}) == 1

@@ -1,0 +1,101 @@
+/** A client of this server in MCP 2026-07-28: the page calls tools as every other client does. */
+import { ApiError, readEvents, send } from "./api.js";
+
+const VERSION = "2026-07-28";
+const META = {
+  "io.modelcontextprotocol/protocolVersion": VERSION,
+  "io.modelcontextprotocol/clientInfo": { name: "mcp-bridge-page", title: "Web page", version: "1" },
+  "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {}, url: {} } },
+  "io.modelcontextprotocol/logLevel": "info",
+  "mcp-bridge/session": `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`,
+};
+
+let lastId = 0;
+
+/** Return all tools, from all pages of the list. */
+export async function listTools() {
+  const tools = [];
+  let cursor;
+  do {
+    const result = await request("tools/list", cursor === undefined ? {} : { cursor });
+    tools.push(...result.tools);
+    cursor = result.nextCursor;
+  } while (cursor !== undefined);
+  return tools;
+}
+
+/**
+ * Call a tool and return its result.
+ *
+ * `onNotification` receives the progress and log messages of the call. `askUser` receives the questions of a round,
+ * by key, and returns the answers; then the call continues. Aborting `signal` cancels the call.
+ */
+export async function callTool(tool, args, { signal, onNotification, askUser }) {
+  const headers = { "Mcp-Name": encodeHeader(tool.name), ...listArgumentHeaders(tool.inputSchema, args) };
+  const params = { name: tool.name, arguments: args };
+  let continuation = {};
+  for (;;) {
+    const result = await request("tools/call", { ...params, ...continuation }, { headers, signal, onNotification });
+    if (result.resultType !== "input_required") return result;
+    continuation = { inputResponses: await askUser(result.inputRequests ?? {}) };
+    if (result.requestState !== undefined) continuation.requestState = result.requestState;
+  }
+}
+
+async function request(method, params, { headers, signal, onNotification } = {}) {
+  const id = ++lastId;
+  const _meta = onNotification ? { ...META, progressToken: id } : META;
+  const response = await send("mcp", {
+    method: "POST",
+    signal,
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "MCP-Protocol-Version": VERSION,
+      "Mcp-Method": method,
+      ...headers,
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }),
+  });
+  const message = await readResponse(response, id, onNotification);
+  if (message?.error)
+    throw Object.assign(new ApiError(message.error.message, response.status), {
+      code: message.error.data?.code ?? message.error.code,
+    });
+  if (!message?.result)
+    throw new ApiError(`The server responded with status ${response.status} and no result.`, response.status);
+  return message.result;
+}
+
+async function readResponse(response, id, onNotification) {
+  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return response.json().catch(() => null);
+  try {
+    for await (const { data } of readEvents(response)) {
+      const message = JSON.parse(data);
+      if (message.id === id) return message;
+      if (message.method) onNotification?.(message);
+    }
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+  }
+  throw new ApiError("The connection broke before the result arrived. The call was cancelled.", 0);
+}
+
+/** Return the arguments that a tool wants repeated as headers (`x-mcp-header` in its schema). */
+function listArgumentHeaders(schema, value, headers = {}) {
+  for (const [name, property] of Object.entries(schema?.properties ?? {})) {
+    const found = value?.[name];
+    if (property?.["x-mcp-header"] && ["string", "number", "boolean"].includes(typeof found)) {
+      headers[`Mcp-Param-${property["x-mcp-header"]}`] = encodeHeader(String(found));
+    }
+    listArgumentHeaders(property, found, headers);
+  }
+  return headers;
+}
+
+/** Return text as the value of a header, in Base64 between sentinels if it cannot be one as it is. */
+export function encodeHeader(text) {
+  if (/^[\x20-\x7e]*$/.test(text) && text.trim() === text && !text.startsWith("=?")) return text;
+  const bytes = new TextEncoder().encode(text);
+  return `=?base64?${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}?=`;
+}

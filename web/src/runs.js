@@ -1,0 +1,111 @@
+/** The calls that the user makes on this page. They go on while other panels are shown. */
+import { computed, signal } from "@preact/signals";
+import { callTool } from "./mcp.js";
+import { listProblems } from "./schema.js";
+import { announce } from "./parts.jsx";
+import { questions } from "./store.js";
+
+const MAX_RUNS = 20; // per tool
+const MAX_LOGS = 200;
+
+/** {tool name: runs, newest first}. A run is replaced by a changed copy, never changed. */
+export const runs = signal({});
+/** The rounds of questions of these calls that wait for the user. */
+export const askingRuns = computed(() =>
+  Object.values(runs.value)
+    .flat()
+    .filter(({ state }) => state === "asking"),
+);
+
+/** The questions at the server without those of this page's own calls, which are in `askingRuns`. */
+export const otherQuestions = computed(() =>
+  questions.value.filter((question) => !askingRuns.value.some((run) => isAbout(question, run))),
+);
+
+function isAbout({ tool, message }, run) {
+  return run.tool === tool && Object.values(run.requests).some(({ params }) => params.message?.includes(message));
+}
+
+let lastNumber = 0;
+const controllers = new Map();
+const answers = new Map();
+
+/** Call a tool. The returned run is updated in `runs` until it has ended. */
+export async function startRun(tool, args) {
+  const id = ++lastNumber;
+  const controller = new AbortController();
+  controllers.set(id, controller);
+  const run = {
+    id,
+    tool: tool.name,
+    arguments: args,
+    started: Date.now(),
+    state: "running",
+    progress: null,
+    logs: [],
+    requests: {},
+    result: null,
+    problem: "",
+  };
+  runs.value = { ...runs.value, [tool.name]: [run, ...(runs.value[tool.name] ?? [])].slice(0, MAX_RUNS) };
+  try {
+    const result = await callTool(tool, args, {
+      signal: controller.signal,
+      onNotification: (message) => readNotification(tool.name, id, message),
+      askUser: (requests) => askUser(tool.name, id, requests, controller.signal),
+    });
+    finish(tool.name, id, result.isError ? "error" : "ok", { result });
+  } catch (error) {
+    if (controller.signal.aborted) finish(tool.name, id, "cancelled", {});
+    else finish(tool.name, id, "error", { problem: error.message, code: error.code });
+  } finally {
+    controllers.delete(id);
+    answers.delete(id);
+  }
+}
+
+export function cancelRun(id) {
+  controllers.get(id)?.abort();
+}
+
+/** Answer the questions of a round: `responses` has a result of elicitation per key. */
+export function answerRun(id, responses) {
+  answers.get(id)?.(responses);
+}
+
+/** Return the problems that the server found in the arguments of a run. */
+export function listRunProblems(run) {
+  const text = run?.result?.isError ? run.result.content?.find(({ type }) => type === "text")?.text : "";
+  return listProblems(text ?? "");
+}
+
+function update(name, id, change) {
+  const list = runs.value[name] ?? [];
+  runs.value = { ...runs.value, [name]: list.map((run) => (run.id === id ? { ...run, ...change(run) } : run)) };
+}
+
+function finish(name, id, state, change) {
+  update(name, id, () => ({ ...change, state, ended: Date.now(), requests: {} }));
+  announce(
+    `${name}: ${{ ok: "the call succeeded", error: "the call failed", cancelled: "the call was cancelled" }[state]}`,
+  );
+}
+
+function readNotification(name, id, { method, params }) {
+  if (method === "notifications/progress") update(name, id, () => ({ progress: params }));
+  if (method === "notifications/message")
+    update(name, id, ({ logs }) => ({ logs: [...logs, params].slice(-MAX_LOGS) }));
+}
+
+function askUser(name, id, requests, signal) {
+  if (!Object.keys(requests).length) return {};
+  update(name, id, () => ({ state: "asking", requests }));
+  announce(`${name}: the call asks a question`);
+  return new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    answers.set(id, (responses) => {
+      update(name, id, () => ({ state: "running", requests: {} }));
+      resolve(responses);
+    });
+  });
+}

@@ -1,0 +1,75 @@
+/** The connection to the events of the server, which is opened again whenever it breaks. */
+import { signal } from "@preact/signals";
+import { readEvents, requestJson, send, tokenProblem } from "./api.js";
+import { applyEvent, applyState, loadTools } from "./store.js";
+
+const FIRST_WAIT = 500; // ms, doubled up to LONGEST_WAIT
+const LONGEST_WAIT = 5_000;
+const REREAD_AFTER = 300; // ms: many events cause one reading of the state
+const REREAD_UNDER_LOAD = 2_000; // ms
+
+/** "connecting" at first, then "open" or "lost". */
+export const connection = signal("connecting");
+
+let lastId = null;
+let rereading = null;
+
+/** Follow the events until the page is closed. Waits while the token is not valid. */
+export async function followEvents() {
+  let wait = FIRST_WAIT;
+  for (;;) {
+    try {
+      await readOnce(() => (wait = FIRST_WAIT));
+    } catch (error) {
+      if (error.status === 401) await waitForToken();
+    }
+    if (connection.value === "open" || wait > FIRST_WAIT) connection.value = "lost";
+    await waitOrOnline(wait);
+    wait = Math.min(wait * 2, LONGEST_WAIT);
+  }
+}
+
+async function readOnce(onOpen) {
+  const headers = { Accept: "text/event-stream", ...(lastId === null ? {} : { "Last-Event-ID": lastId }) };
+  const response = await send("page/events", { headers });
+  if (!response.ok) throw new Error(`status ${response.status}`);
+  // The stream is open before the state is read, and its events are read afterwards, so none is missed.
+  await Promise.all([readState(), loadTools()]);
+  connection.value = "open";
+  onOpen();
+  let isFirst = true;
+  for await (const { id, event, data } of readEvents(response)) {
+    if (id !== null) lastId = id;
+    const isStale = applyEvent(event, JSON.parse(data));
+    // A stream that cannot be resumed begins with `reset`, but its state has just been read.
+    if (isStale && !(isFirst && event === "reset"))
+      rereading ??= setTimeout(rereadState, event === "dropped" ? REREAD_UNDER_LOAD : REREAD_AFTER);
+    isFirst = false;
+  }
+}
+
+export async function readState() {
+  applyState(await requestJson("page/state"));
+}
+
+async function rereadState() {
+  rereading = null; // an event that arrives during the reading causes another one
+  try {
+    await readState();
+  } catch {
+    // The stream breaks too, and its next connection reads the state.
+  }
+}
+
+function waitForToken() {
+  return new Promise((resolve) => {
+    const stop = tokenProblem.subscribe((problem) => problem || setTimeout(() => (stop(), resolve())));
+  });
+}
+
+function waitOrOnline(time) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, time);
+    addEventListener("online", resolve, { once: true });
+  });
+}
