@@ -85,7 +85,9 @@ class OpenApiOptions(SettingsModel):
         "settings file. `mcp-bridge import-openapi` fetches one from a URL.",
     )
     operations: tuple[OperationRuleOptions, ...] = Field(
-        default=(), description="Publish only operations that match at least one of these rules. Default: all."
+        default=(),
+        description="Publish only operations that match at least one of these rules: mappings with the patterns "
+        "`operation_id`, `tag`, `path` and `method`, all of which must match. Default: all operations.",
     )
     exclude_operations: tuple[OperationRuleOptions, ...] = Field(
         default=(), description="Do not publish operations that match one of these rules."
@@ -99,7 +101,7 @@ class OpenApiOptions(SettingsModel):
     auth: dict[str, Annotated[SecretOptions, BeforeValidator(_parse_secret)]] = Field(
         default={},
         description="Credentials by the names of the document's security schemes: a reference such as `env:NAME`, or a "
-        "mapping.",
+        "mapping with `username` and `password`, or with `client_id`, `client_secret`, `scopes` and `token_url`.",
         json_schema_extra=_add_text_schema,
     )
     headers: dict[str, str] = Field(

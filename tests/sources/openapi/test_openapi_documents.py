@@ -120,7 +120,6 @@ async def test_schemas_of_openapi_3_0_become_json_schema(tmp_path: Path) -> None
             "name": {"type": "string", "nullable": True, "enum": ["a"], "example": "a", "xml": {"name": "n"}},
             "size": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False},
             "blob": {"type": "string", "format": "byte"},
-            "huge": {"minimum": -(2**70), "maximum": 5, "default": 2**70, "enum": [1, 2**70], "const": [2**70]},
             "odd": {"type": "file", "minLength": "x", "required": True, "pattern": "(?=a)b", "x-own": 1},
             "ref": {"$ref": "#/components/schemas/R", "description": "ignored in 3.0"},
         },
@@ -136,7 +135,6 @@ async def test_schemas_of_openapi_3_0_become_json_schema(tmp_path: Path) -> None
             "name": {"type": ["string", "null"], "enum": ["a", None]},
             "size": {"type": "number", "exclusiveMinimum": 0, "maximum": 9},
             "blob": {"type": "string", "contentEncoding": "base64"},
-            "huge": {"maximum": 5},
             "odd": {},
             "ref": {"$ref": "#/$defs/R"},
         },
@@ -365,6 +363,7 @@ paths:
       parameters:
         - {name: country, in: query, schema: {enum: [no, se, on], default: no}}
         - {name: day, in: query, schema: {enum: [2020-01-01, 010, 0x10, 1.5, ~, true]}}
+        - {name: huge, in: query, schema: {minimum: -99999999999999999999, maximum: 5, default: 99999999999999999999}}
       responses:
         200: {description: ok}
     put: {<<: *get, operationId: put}
@@ -377,6 +376,7 @@ async def test_yaml_has_the_types_of_json(tmp_path: Path) -> None:
     assert list(tools) == ["put", "run"]
     properties = tools["run"].input_schema["properties"]
     assert properties["country"] == {"enum": ["no", "se", "on"], "default": "no"}
+    assert properties["huge"] == {"maximum": 5}  # JSON for clients has integers of 64 bits
     assert properties["day"] == {"enum": ["2020-01-01", 10, 16, 1.5, None, True]}
 
 
