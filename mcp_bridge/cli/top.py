@@ -249,12 +249,12 @@ def _read_keys(stop: asyncio.Event) -> Iterator[None]:
 
     loop, before = asyncio.get_running_loop(), termios.tcgetattr(0)
 
-    def read() -> None:
+    def handle_keys() -> None:
         if not (keys := os.read(0, 64)) or b"q" in keys.lower():
             stop.set()
 
     tty.setcbreak(0)
-    loop.add_reader(0, read)
+    loop.add_reader(0, handle_keys)
     try:
         yield
     finally:
