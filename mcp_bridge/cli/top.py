@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.options import TopOptions
 from mcp_bridge.cli.output import escape, format_count, print_lines, report
+from mcp_bridge.cli.page_options import TopOptions
 from mcp_bridge.cli.serve import DEFAULT_ADDRESS
 from mcp_bridge.cli.server_address import ServerAddress, find_address
 from mcp_bridge.cli.target import find_file, is_settings
