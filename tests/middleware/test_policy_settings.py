@@ -16,6 +16,8 @@ from mcp_bridge.settings import build_json_schema
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 
 TOOL = '@tool\ndef one() -> str:\n    """One."""\n    return "one"'
+REQUIRED = {"audit": {"path": "trail.sqlite3"}, "rate_limit": {"limit": "1/day"}}
+"""The options without which a policy cannot be built."""
 OWN = """
 from pydantic import BaseModel
 
@@ -59,7 +61,7 @@ def build(folder: Path, *policy: Any) -> Any:
     ("policy", "problem"),
     [
         ("readonly", "policy[0]: unknown policy 'readonly'. Did you mean 'read_only'?"),
-        ({"logging": {}}, "policy[0].logging: unknown policy 'logging'. Known policies: redact, allow"),
+        ({"logging": {}}, "policy[0].logging: unknown policy 'logging'. Known policies: audit, redact"),
         ({"allow": {}, "deny": {}}, "policy[0]: expected one policy, found a mapping with the keys allow, deny"),
         (3, "policy[0]: expected one policy, found a whole number"),
         ({"deny": ["a"]}, "policy[0].deny: expected options, found a list"),
@@ -92,16 +94,7 @@ async def test_a_policy_of_another_package_has_options(tmp_path: Path, monkeypat
 
 
 def test_policies_run_in_the_order_of_the_table_whatever_the_settings_say(tmp_path: Path) -> None:
-    policy = [
-        "retry",
-        "cache",
-        "approval",
-        {"rate_limit": {"limit": "1/day"}},
-        "read_only",
-        {"deny": {}},
-        {"allow": {}},
-    ]
-    bridge = build(tmp_path, *reversed(policy), "redact")
+    bridge = build(tmp_path, *({name: REQUIRED.get(name)} for name in reversed(POLICIES)))
     names = [each.name for each in bridge.registry.pipeline.middleware]
     assert names == [*POLICIES]
     stages = [each.stage for each in bridge.registry.pipeline.middleware]
@@ -110,9 +103,7 @@ def test_policies_run_in_the_order_of_the_table_whatever_the_settings_say(tmp_pa
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_each_policy_of_the_table_is_a_policy(tmp_path: Path, name: str) -> None:
-    (policy,) = build(
-        tmp_path, {name: {"limit": "1/day"} if name == "rate_limit" else None}
-    ).registry.pipeline.middleware
+    (policy,) = build(tmp_path, {name: REQUIRED.get(name)}).registry.pipeline.middleware
     assert isinstance(policy, Policy)
     assert policy.name == name
 
