@@ -38,7 +38,7 @@ class CacheOptions(ToolSelectionOptions):
 
 
 class CachedResult(NamedTuple):
-    """A result whose output is JSON, so that nobody who receives it can change it. `size` is in bytes."""
+    """A result whose output is JSON, so that no receiver can change what is kept. `size` is in bytes."""
 
     entry: object
     output: bytes

@@ -26,7 +26,7 @@ PATTERNS: Mapping[str, str] = {
 }
 SECRETS = "secrets"
 PERSONAL = ("credit_card", "email", "iban", "us_ssn")
-"""Names of patterns of personal data. The others are those of secrets, which `secrets` stands for."""
+"""Names of patterns of personal data. The others are those of secrets, which `secrets` includes."""
 
 
 def expand_names(names: tuple[str, ...]) -> list[str]:
