@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import export_options, options
+from mcp_bridge.cli import export_options, options, page_options
 from mcp_bridge.cli.help import PlainCommand, PlainGroup
 from mcp_bridge.cli.parameters import Argument
 from mcp_bridge.cli.serve_options import ServeOptions
@@ -34,9 +34,9 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
-    "dev": Command(options.DevOptions, "dev:serve_page", attribute="obj"),
+    "dev": Command(page_options.DevOptions, "dev:serve_page", attribute="obj"),
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
-    "top": Command(options.TopOptions, "top:show_calls"),
+    "top": Command(page_options.TopOptions, "top:show_calls"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
     "read": Command(options.ReadOptions, "reading:read_resource"),

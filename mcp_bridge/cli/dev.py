@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from mcp_bridge.app.page import build_page
 from mcp_bridge.app.serve import run_on_event_loop, serve_http
 from mcp_bridge.cli import enable_collections, logs
-from mcp_bridge.cli.options import DevOptions
 from mcp_bridge.cli.output import format_entry_counts, report
+from mcp_bridge.cli.page_options import DevOptions
 from mcp_bridge.cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder
 from mcp_bridge.cli.target import hide_secrets, load_target
 from mcp_bridge.runtime.process_tree import end_descendants

@@ -149,13 +149,13 @@ def _build_page(target: BridgeTarget, host: str) -> WebPage:
 def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:
     """Return what builds the entry of a served file for clients, as `install` does, and the path of the file."""
 
-    def build() -> tuple[ServerEntry, str]:
+    def build_own_entry() -> tuple[ServerEntry, str]:
         from mcp_bridge.cli.install import build_entry
 
         entry, served = build_entry(target.path, None)
         return entry, str(served.path)
 
-    return build
+    return build_own_entry
 
 
 def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:

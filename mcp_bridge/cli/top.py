@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.options import TopOptions
 from mcp_bridge.cli.output import escape, format_count, print_lines, report
+from mcp_bridge.cli.page_options import TopOptions
 from mcp_bridge.cli.serve import DEFAULT_ADDRESS
 from mcp_bridge.cli.server_address import ServerAddress, find_address
 from mcp_bridge.cli.target import find_file, is_settings
@@ -249,12 +249,12 @@ def _read_keys(stop: asyncio.Event) -> Iterator[None]:
 
     loop, before = asyncio.get_running_loop(), termios.tcgetattr(0)
 
-    def read() -> None:
+    def handle_keys() -> None:
         if not (keys := os.read(0, 64)) or b"q" in keys.lower():
             stop.set()
 
     tty.setcbreak(0)
-    loop.add_reader(0, read)
+    loop.add_reader(0, handle_keys)
     try:
         yield
     finally:

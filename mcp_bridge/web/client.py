@@ -44,7 +44,7 @@ class PageClient:
             try:
                 response = await http.get(f"{self._base}/page/state")
             except httpx2.HTTPError as error:
-                raise PageError(f"{self._base} cannot be reached: {_describe(error)}") from None
+                raise PageError(f"{self._base} cannot be reached: {_describe_failure(error)}") from None
             self._check_status(response.status_code)
             state: dict[str, Any] = orjson.loads(response.content)
             return state
@@ -62,7 +62,7 @@ class PageClient:
                             yield event
                     problem = "the server has closed the stream"
                 except httpx2.HTTPError as error:
-                    problem = _describe(error)
+                    problem = _describe_failure(error)
                 yield PageEvent("lost", {"problem": problem})
                 await anyio.sleep(RETRY_INTERVAL)
 
@@ -92,5 +92,5 @@ def _raise_rejection(base: str, status: int) -> NoReturn:
     raise PageError(f"{base} has rejected the request with status {status}")
 
 
-def _describe(error: Exception) -> str:
+def _describe_failure(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -128,14 +128,14 @@ class WebPage:
         request.check_content_type()
         if not viewer.is_authenticated:
             message = "Nothing can be done at a page without a token. Set http.token_env in the settings."
-            raise _make_error(403, "forbidden", message)
+            raise _make_api_error(403, "forbidden", message)
         data = await request.read_body(MAX_BODY)
         try:
             body = orjson.loads(data)
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            raise _make_error(400, "invalid", "The body must be a JSON object.")
+            raise _make_api_error(400, "invalid", "The body must be a JSON object.")
         await request.respond(200, orjson.dumps(await act(viewer, rest.split("/", 1), body)), NO_STORE)
 
     async def _answer_question(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -143,42 +143,42 @@ class WebPage:
         try:
             self._inbox.answer_question(viewer, number, body)
         except LookupError as error:
-            raise _make_error(404, "not_found", str(error)) from None
+            raise _make_api_error(404, "not_found", str(error)) from None
         except ValueError as error:
-            raise _make_error(400, "invalid", f"This answer is not valid: {error}") from None
+            raise _make_api_error(400, "invalid", f"This answer is not valid: {error}") from None
         return {"answered": True}
 
     async def _accept_definition(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
         _check_manager(viewer)
         fingerprint = body.get("fingerprint")
         if body.get("action") != "accept" or not isinstance(fingerprint, str) or len(rest) != 2:
-            raise _make_error(400, "invalid", "Send {action: accept, fingerprint} to /page/quarantine/SOURCE/TOOL.")
+            raise _make_api_error(400, "invalid", "Send {action: accept, fingerprint} to /page/quarantine/SOURCE/TOOL.")
         from mcp_bridge.web.quarantine import accept_definition
 
         try:
             await accept_definition(self._subject.sources, rest[0], rest[1], fingerprint)
         except LookupError as error:
-            raise _make_error(409, "conflict", str(error)) from None
+            raise _make_api_error(409, "conflict", str(error)) from None
         except BridgeError as error:
-            raise _make_error(500, "failed", self._subject.redactor.redact_text(str(error))) from None
+            raise _make_api_error(500, "failed", self._subject.redactor.redact_text(str(error))) from None
         return {"accepted": True}
 
     async def _install(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
         _check_manager(viewer)
         installs, digest = self._installations, body.get("digest")
         if installs is None:
-            raise _make_error(403, "forbidden", "This server cannot be installed from its page.")
+            raise _make_api_error(403, "forbidden", "This server cannot be installed from its page.")
         try:
             if body.get("apply") is not True:
                 return await to_thread.run_sync(installs.show_change, rest[0])
             return await to_thread.run_sync(installs.apply_change, rest[0], str(digest))
         except LookupError as error:
-            raise _make_error(404, "not_found", str(error)) from None
+            raise _make_api_error(404, "not_found", str(error)) from None
         except PlanChanged:
             message = "The file of the client has changed since the change was shown. Read it again."
-            raise _make_error(409, "conflict", message) from None
+            raise _make_api_error(409, "conflict", message) from None
         except (BridgeError, OSError) as error:
-            raise _make_error(409, "conflict", self._subject.redactor.redact_text(str(error))) from None
+            raise _make_api_error(409, "conflict", self._subject.redactor.redact_text(str(error))) from None
 
     @cached_property
     def _installations(self) -> Installations | None:
@@ -217,8 +217,8 @@ class WebPage:
 def _check_manager(viewer: Viewer) -> None:
     if not viewer.can_manage:
         message = "Only operators may do this. The settings list them in http.page.operators."
-        raise _make_error(403, "forbidden", message)
+        raise _make_api_error(403, "forbidden", message)
 
 
-def _make_error(status: int, code: str, message: str) -> HttpRejection:
+def _make_api_error(status: int, code: str, message: str) -> HttpRejection:
     return HttpRejection(status, orjson.dumps({"error": {"code": code, "message": message}}), NO_STORE)

@@ -232,10 +232,10 @@ async def _ask_client(case: ApprovalQuestion, options: tuple[Any, ...], ctx: Cal
     """Return the decision of the user at the client. Raises as `CallContext.ask` does."""
     from mcp_bridge.contracts.question import ApprovalForm
 
-    async def ask() -> Any:
+    async def put_form() -> Any:
         return (await ctx.put({"": ApprovalForm(case.prompt, Literal[options])}))[""]
 
-    decision = await _read_decision(case, ask())
+    decision = await _read_decision(case, put_form())
     assert decision is not None
     return decision
 

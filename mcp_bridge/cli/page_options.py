@@ -1,0 +1,37 @@
+"""The options of `dev` and `top`, the commands of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from mcp_bridge.cli.options import TokenOption
+from mcp_bridge.cli.parameters import Argument, Option
+from mcp_bridge.cli.serve_options import FileArgument, LogLevelOption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevOptions:
+    """Develop tools. Serves a file on this machine with a page to try it, reloads it, and opens the page."""
+
+    file: FileArgument = None
+    port: Annotated[
+        int | None, Option(metavar="PORT", min=0, max=65535, help="The port. Default: 8808, or a free one.")
+    ] = None
+    open: Annotated[bool, Option("--open/--no-open", help="Open the page in the browser.")] = True
+    log_level: LogLevelOption = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopOptions:
+    """Show the calls of a running server, live. In a pipe, prints a line for each call. Ends with q or Ctrl-C."""
+
+    target: Annotated[
+        str | None,
+        Argument(
+            metavar="URL|FILE",
+            help="The URL of a server with a page, or its settings file. Default: mcp-bridge.yaml or tools.py in the "
+            "current folder.",
+        ),
+    ] = None
+    token_env: TokenOption = None
