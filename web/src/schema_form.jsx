@@ -156,7 +156,7 @@ function Field({ schema: given, value, onChange, path, name, isRequired = false 
   const Wrapper = isGroup ? "fieldset" : "div";
   const group = { "data-path": path, "aria-labelledby": `${id}-label`, "aria-describedby": describedBy, tabindex: -1 };
   return (
-    <Wrapper class={`field ${own.length ? "invalid" : ""}`} {...(isGroup ? group : {})}>
+    <Wrapper class="field" {...(isGroup ? group : {})}>
       <div class="field-head">
         <Label class="field-label" id={`${id}-label`} {...(isGroup ? {} : { for: id })}>
           {label}

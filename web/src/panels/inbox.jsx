@@ -10,7 +10,12 @@ import { Questions } from "../try_it.jsx";
 
 const FORBIDDEN =
   "You cannot answer on this page. A server without a token allows it to nobody: set http.token_env in its settings.";
-const TITLES = { once: "Allow once", session: "Allow for this session", always: "Allow always", deny: "Deny" };
+const TITLES = {
+  once: "Allow once",
+  session: "Allow for this session (same arguments)",
+  always: "Allow always (same arguments)",
+  deny: "Deny",
+};
 
 export function InboxPanel() {
   const own = askingRuns.value;
