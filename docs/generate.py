@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
 from mcp_bridge.middleware.selection import SelectionOptions, ToolSelectionOptions
 from mcp_bridge.registry.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
-from mcp_bridge.settings import build_json_schema, chains, model, sections
+from mcp_bridge.settings import build_json_schema, chains, http_sections, model, sections
 from mcp_bridge.sources.command.options import CommandToolSettings
 from mcp_bridge.wire.outcomes import TABLE
 
@@ -87,8 +87,8 @@ def settings_page() -> str:
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,
-        ("http", sections.HttpSettings),
-        ("http.jwt", sections.JwtSettings),
+        ("http", http_sections.HttpSettings),
+        ("http.jwt", http_sections.JwtSettings),
         ("state", sections.StateSettings),
         ("shared", sections.SharedSettings),
         ("approvals", sections.ApprovalSettings),

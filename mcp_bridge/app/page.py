@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from mcp_bridge.app.audit_trail import find_audit_trail
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.runtime.redaction import Redactor
@@ -30,7 +31,8 @@ def build_page(
     types = {source.name: "python" for source in bridge.sources}
     if settings is not None:
         redactor.add_secrets(settings.secrets)
-        types = {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=True)}
+        types = dict.fromkeys(types, "chains")  # the source that follows those of the settings
+        types |= {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=False)}
     return WebPage(
         PageSubject(
             endpoint=bridge.endpoint,
@@ -44,6 +46,7 @@ def build_page(
             settings=settings,
             origins=frozenset(origin.lower().rstrip("/") for origin in origins),
             operators=frozenset(operators),
+            audit_trail=find_audit_trail(settings) if settings is not None else None,
             build_entry=build_entry,
         )
     )

@@ -49,7 +49,7 @@ def remove_old_records(database: sqlite3.Connection, retention: Retention) -> in
 def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
     oldest = database.execute(_OLDEST, (CHUNK,)).fetchall()
     head = read_head(database)
-    if retention.size is not None and _measure(database) > retention.size:
+    if retention.size is not None and _read_size(database) > retention.size:
         old = oldest
     else:
         limit = format_time(time.time() - retention.age) if retention.age is not None else ""
@@ -67,7 +67,7 @@ def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
     return len(old)
 
 
-def _measure(database: sqlite3.Connection) -> int:
+def _read_size(database: sqlite3.Connection) -> int:
     """Return the bytes of the pages that are in use. The file keeps free pages for new records."""
     pages = read_pragma(database, "page_count") - read_pragma(database, "freelist_count")
     return pages * read_pragma(database, "page_size")

@@ -76,7 +76,7 @@ def _to_url(source: str) -> str:
 
 async def _load_bundle(url: str, policy: AddressPolicy) -> dict[str, Any]:
     if url.startswith("file:"):
-        return await bundle_document(url, _read_file)
+        return await bundle_document(url, _read_document_file)
     from mcp_bridge.http_client.client import HttpClient
 
     client = HttpClient(policy, max_body=MAX_DOCUMENT)
@@ -100,7 +100,7 @@ async def _load_bundle(url: str, policy: AddressPolicy) -> dict[str, Any]:
         await client.close()
 
 
-async def _read_file(url: str) -> bytes:
+async def _read_document_file(url: str) -> bytes:
     path = anyio.Path(unquote(urlsplit(url).path))
     try:
         return await path.read_bytes()

@@ -216,13 +216,13 @@ async def _refresh(update: Callable[..., None], console: Console, table: CallTab
     """Draw the table after changes, and while a call runs, but not more often than a slow line allows."""
     while True:
         changed.clear()
-        update(_render(console, table), refresh=True)
+        update(_render_table(console, table), refresh=True)
         await anyio.sleep(REFRESH)
         if not table.is_running:
             await changed.wait()
 
 
-def _render(console: Console, table: CallTable) -> RenderableType:
+def _render_table(console: Console, table: CallTable) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

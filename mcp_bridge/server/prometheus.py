@@ -39,7 +39,7 @@ class PrometheusMetrics:
         labels = [attributes.get(name, "") for name in _ATTRIBUTES[metric]]
         self._histograms[metric].labels(*labels).observe(seconds)
 
-    def render(self, accept: str) -> tuple[str, bytes]:
+    def render_metrics(self, accept: str) -> tuple[str, bytes]:
         """Return the content type and the text, in the format that the header Accept prefers."""
         encode, content_type = choose_encoder(accept)
         return content_type, encode(self._registry)

@@ -13,15 +13,17 @@ from mcp_bridge.settings.environment import expand
 from mcp_bridge.settings.load import load, parse, parse_options, parse_policy_options, prepare
 
 if TYPE_CHECKING:
+    from mcp_bridge.settings.http_sections import HttpSettings
     from mcp_bridge.settings.model import PolicySettings, Settings, SourceSettings
     from mcp_bridge.settings.schema import build_json_schema
-    from mcp_bridge.settings.sections import HttpSettings, LimitSettings, SettingsModel, StateSettings
+    from mcp_bridge.settings.sections import LimitSettings, SettingsModel, StateSettings
     from mcp_bridge.settings.values import Duration, SessionIdle, SessionLimit, Size, Whole
 
 _MODULES = {
     "mcp_bridge.settings.model": ("PolicySettings", "Settings", "SourceSettings"),
     "mcp_bridge.settings.schema": ("build_json_schema",),
-    "mcp_bridge.settings.sections": ("SettingsModel", "HttpSettings", "LimitSettings", "StateSettings"),
+    "mcp_bridge.settings.sections": ("SettingsModel", "LimitSettings", "StateSettings"),
+    "mcp_bridge.settings.http_sections": ("HttpSettings",),
     "mcp_bridge.settings.values": ("Duration", "SessionIdle", "SessionLimit", "Size", "Whole"),
 }
 

@@ -1,6 +1,6 @@
 """The settings file as pydantic models. Their descriptions are the reference in docs/settings.md.
 
-Only this file, `chains`, `schema`, `sections` and `values` import pydantic. They are imported late, because importing
+Only the modules of this package that define models import pydantic. They are imported late, because importing
 pydantic is most of the time of reading settings.
 """
 
@@ -31,11 +31,11 @@ from mcp_bridge.documents.document import Document
 from mcp_bridge.documents.positions import KeyPath, PathStep
 from mcp_bridge.schema.secret_names import find_secret_values
 from mcp_bridge.settings.chains import ChainSettings
+from mcp_bridge.settings.http_sections import HttpSettings
 from mcp_bridge.settings.sections import (
     ApprovalSettings,
     ClientName,
     DialectSettings,
-    HttpSettings,
     LimitSettings,
     SettingsModel,
     SharedSettings,

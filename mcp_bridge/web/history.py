@@ -83,7 +83,7 @@ class CallRecord:
         if (listener := self._history.listener) is not None:
             listener(self)
 
-    def measure(self) -> None:
+    def update_size(self) -> None:
         """Estimate the size of the arguments and the result, and drop them if they are too large to be kept."""
         self._source = self.client  # the rest of the `_meta` is not kept
         self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
@@ -162,7 +162,7 @@ class CallHistory:
     def _measure_fresh(self) -> None:
         """Move the calls that have just ended to the others, and keep to the limits."""
         for record in self._fresh:
-            record.measure()
+            record.update_size()
             self._ended.append(record)
             self._bytes += record.size
         self._fresh.clear()

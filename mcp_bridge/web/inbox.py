@@ -64,7 +64,7 @@ class Inbox:
 
     def list_questions(self, viewer: Viewer) -> list[dict[str, Any]]:
         """List the open questions, the oldest first."""
-        return [self._render(one) for one in self._desk.questions if viewer.can_see(one.principal)]
+        return [self._render_question(one) for one in self._desk.questions if viewer.can_see(one.principal)]
 
     def list_decisions(self, viewer: Viewer) -> list[dict[str, Any]]:
         """List the latest decisions, the latest first."""
@@ -91,7 +91,7 @@ class Inbox:
     def _report_question(self, question: OpenQuestion, *, is_settled: bool) -> None:
         send = partial(self._feed.send, principal=question.principal, is_public=False)
         if not is_settled:
-            send("question", self._render(question))
+            send("question", self._render_question(question))
             return
         how: str = question.outcome
         outcome: Any = None
@@ -104,7 +104,7 @@ class Inbox:
         principal = decision.subject.principal or None
         self._feed.send("decision", self._render_decision(decision), principal=principal, is_public=False)
 
-    def _render(self, question: OpenQuestion) -> dict[str, Any]:
+    def _render_question(self, question: OpenQuestion) -> dict[str, Any]:
         params = question.params
         arguments: Any = question.arguments
         with suppress(ValueError, RecursionError):  # it may be truncated

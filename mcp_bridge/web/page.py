@@ -50,6 +50,7 @@ class WebPage:
         self._inbox = Inbox(subject.desk, self.feed, subject.redactor)
         self._monitor = ChangeMonitor(self._state, self.feed)
         self._reported_clients: set[tuple[ClientInfo, str | None]] = set()
+        self._readers = {"state": self._serve_state, "events": self._serve_events, "audit": self._serve_audit}
         self._actions: dict[str, Action] = {
             "questions": self._answer_question,
             "quarantine": self._accept_definition,
@@ -68,9 +69,8 @@ class WebPage:
         name, _, rest = path.removeprefix(PREFIX).partition("/")
         if name in self._actions and rest:
             return partial(self._serve_api, partial(self._serve_action, self._actions[name], rest))
-        if not rest and name in ("state", "events"):
-            return partial(self._serve_api, self._serve_state if name == "state" else self._serve_events)
-        return None
+        serve = self._readers.get(name)
+        return partial(self._serve_api, serve) if serve is not None and not rest else None
 
     def is_open(self, path: str) -> bool:
         """Whether a path needs no token: the files of the page."""
@@ -100,7 +100,7 @@ class WebPage:
             "settings": state.describe_settings() if viewer.is_operator else None,
             "lint": await to_thread.run_sync(state.list_findings),
             "installs": [],
-            "audit": False,
+            "audit": self._subject.audit_trail is not None,
             "can": {
                 "answer": viewer.can_answer,
                 "approve": viewer.can_answer,
@@ -122,6 +122,22 @@ class WebPage:
             with answering:
                 await events.begin()
                 await events.attend()
+
+    async def _serve_audit(self, request: HttpRequest, viewer: Viewer) -> None:
+        """Respond with records of the audit trail; viewers who are not operators get their own."""
+        request.check_method("GET")
+        if (path := self._subject.audit_trail) is None:
+            raise _make_api_error(404, "not_found", "This server has no audit trail. Add the policy `audit`.")
+        from mcp_bridge.web.audit import read_records  # most servers have none
+
+        query = request.scope["query_string"].decode("ascii", "replace")
+        try:
+            page = await to_thread.run_sync(read_records, path, query, viewer)
+        except ValueError as error:
+            raise _make_api_error(400, "invalid", str(error)) from None
+        except OSError as error:
+            raise _make_api_error(503, "unavailable", self._subject.redactor.redact_text(str(error))) from None
+        await request.respond(200, orjson.dumps(self._subject.redactor.redact_value(page)), NO_STORE)
 
     async def _serve_action(self, act: Action, rest: str, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("POST")

@@ -15,7 +15,7 @@ from mcp_bridge.trust.guard import PendingDefinition
 def list_pending(sources: Sequence[ToolSource], redactor: Redactor) -> list[dict[str, Any]]:
     """List the definitions that wait, with their differences from those that the user has accepted."""
     upstream = [source for source in sources if isinstance(source, UpstreamSource)]
-    return [_render(source.name, one, redactor) for source in upstream for one in source.guard.pending]
+    return [_render_definition(source.name, one, redactor) for source in upstream for one in source.guard.pending]
 
 
 async def accept_definition(sources: Sequence[ToolSource], source: str, tool: str, fingerprint: str) -> None:
@@ -31,7 +31,7 @@ async def accept_definition(sources: Sequence[ToolSource], source: str, tool: st
     raise LookupError("There is no such source of tools.")
 
 
-def _render(source: str, pending: PendingDefinition, redactor: Redactor) -> dict[str, Any]:
+def _render_definition(source: str, pending: PendingDefinition, redactor: Redactor) -> dict[str, Any]:
     lines: list[str] = []
     for part, changes in pending.list_differences():
         lines += [f"@@ {part} @@", *changes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.approvals.desk import QuestionDesk
@@ -30,6 +31,7 @@ class PageSubject:
         redactor: Redacts everything that pages receive.
         origins: Origins of other sites that may use the API.
         operators: The principals that see everything, besides callers without a principal.
+        audit_trail: The file of the audit trail; None if the server has none.
         build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
             cannot be installed.
     """
@@ -45,4 +47,5 @@ class PageSubject:
     settings: Settings | None = None
     origins: Set[str] = frozenset()
     operators: Set[str] = frozenset()
+    audit_trail: Path | None = None
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None

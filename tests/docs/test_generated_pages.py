@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 import mcp_bridge
 import mcp_bridge.export
 import mcp_bridge.tool_use
-from mcp_bridge.settings import model, sections
+from mcp_bridge.settings import http_sections, model, sections
 from mcp_bridge.wire.outcomes import TABLE
 from tests.kits.paths import ROOT
 
@@ -21,7 +21,7 @@ PARTS = (
     model.Settings,
     model.SourceSettings,
     sections.LimitSettings,
-    sections.HttpSettings,
+    http_sections.HttpSettings,
     sections.StateSettings,
 )
 

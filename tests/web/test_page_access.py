@@ -12,7 +12,7 @@ from mcp_bridge.web.static_files import FILES, StaticFiles
 from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
 from tests.kits.web.web_kit import TOKEN, served_page
 
-API = ("state", "events")
+API = ("audit", "state", "events")
 ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor")
 
 

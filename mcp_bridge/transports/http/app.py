@@ -54,7 +54,7 @@ class PageRoutes(Protocol):
 class MetricsRenderer(Protocol):
     """Renders the metrics of the server for /metrics."""
 
-    def render(self, accept: str) -> tuple[str, bytes]:
+    def render_metrics(self, accept: str) -> tuple[str, bytes]:
         """Return the content type and the body, for this value of the header Accept."""
 
 
@@ -232,7 +232,7 @@ class BridgeApp:
     async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
         request.check_method("GET")
         accept = request.get_header(b"accept") or ""
-        content_type, body = await to_thread.run_sync(metrics.render, accept)  # many tools have much text
+        content_type, body = await to_thread.run_sync(metrics.render_metrics, accept)  # many tools have much text
         headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
         await request.send_response(200, headers, body)
 

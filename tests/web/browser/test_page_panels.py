@@ -26,6 +26,7 @@ SETTINGS = f"""
 name: shop
 title: Shop
 http: {{page: true, token_env: SHOP_TOKEN}}
+policy: [{{audit: {{path: trail.sqlite3}}}}]
 sources:
   - {{type: python, path: shop.py}}
   - type: mcp
@@ -82,6 +83,17 @@ def test_clients_are_listed_with_protocol_and_calls(page: Page, others: OtherCli
     panel = open_panel(page, "Clients")
     row = panel.get_by_role("row").filter(has_text="2026-07-28").filter(has_text="mcp")
     expect(row.first).to_be_visible()
+
+
+def test_recorded_calls_are_filtered(page: Page, others: OtherClients) -> None:
+    others.call("take", {"item": "apples"}).result()
+    others.call("order", {}).result()
+    panel = open_panel(page, "Audit")
+    expect(panel.get_by_role("row").filter(has_text="take").first).to_contain_text("ok")
+    panel.get_by_label("Outcome").fill("error")
+    panel.get_by_role("button", name="Search").click()
+    expect(panel.get_by_role("row").filter(has_text="take")).to_have_count(0)
+    expect(panel.get_by_role("row").filter(has_text="order").first).to_contain_text("invalid_arguments")
 
 
 def test_settings_are_shown_without_secrets(page: Page) -> None:
