@@ -93,7 +93,7 @@ def find_wiring_problems(
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    is_whole = not (step.input_mapping or step.defaults)
+    is_whole = step.takes_context
     given = context.values.keys() if is_whole else {*step.input_mapping, *step.defaults}
     required = schema.get("required")
     for name in required if isinstance(required, Sequence) and not (is_whole and context.is_open) else ():
@@ -102,7 +102,7 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
     if schema.get("additionalProperties") is False:
         unknown = [name for name in given if name not in properties]
         for name in unknown:
-            text = f"'{step.tool_name}' has no argument '{name}'. {_format_names(properties)}"
+            text = f"'{step.tool_name}' has no argument '{name}'. {_advise(properties, is_whole=is_whole)}"
             yield None if is_whole else name, text
     for target in given if is_whole else ():
         yield from _check_type(target, context.values[target], properties, schema)
@@ -130,6 +130,14 @@ def _format_types(types: frozenset[str]) -> str:
     return " or ".join(sorted(types)) or "nothing"
 
 
+def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:
+    """Say which arguments a tool has; a step without `input` passes the whole context."""
+    advice = "This step has no `input`, so it passes the whole context" if is_whole else ""
+    if not properties:
+        return f"{advice}. Write `input: {{}}` to pass no arguments" if is_whole else "It has no arguments"
+    return f"{_format_names(properties)}. {advice}" if is_whole else _format_names(properties)
+
+
 def _format_names(names: Mapping[str, Any]) -> str:
     listed = [*map(str, names)]
-    return f"There is {', '.join(listed[:_LISTED])}" if listed else "There is nothing"
+    return f"Known names: {', '.join(listed[:_LISTED])}" if listed else "It is empty"
