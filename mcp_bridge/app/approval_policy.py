@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_bridge.app.factory import open_store
+from mcp_bridge.app.stores import open_store
 from mcp_bridge.approvals.audit import AuditLog
 from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.approvals.grants import GrantStore
