@@ -65,7 +65,7 @@ class CommandToolSettings(SettingsModel):
     output_schema: dict[str, Any] = Field(default={}, description="The JSON Schema of `json` output.")
     stderr: Literal["error", "output"] = Field(
         default="error",
-        description="`error`: the error of a failed call has the end of stderr. `output`: stderr is part of the output.",
+        description="`error`: the errors of calls have the end of stderr. `output`: stderr is part of the output.",
     )
     files: tuple[str, ...] = Field(
         default=(), description="Files that the program writes, relative to `cwd`, which are added to the result."
