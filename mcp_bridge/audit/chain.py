@@ -1,7 +1,7 @@
 """The hash chain of records: the hash of each covers its text and the hash of the one before.
 
-If a record is changed or removed, the hashes after it no longer match. Anyone who can write the file can also compute all
-later hashes again, so only a hash that is stored elsewhere proves the records up to it.
+If a record is changed or removed, the hashes after it no longer match. Anyone who can write the file can also compute
+all later hashes again, so only a hash that is stored elsewhere proves the records up to it.
 """
 
 from __future__ import annotations
