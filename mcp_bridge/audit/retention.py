@@ -1,4 +1,4 @@
-"""The removal of old records, of which an anchor in the chain keeps the last hash."""
+"""The removal of old records. An anchor in the chain keeps the hash of the last removed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes records in a thread: those that wait are committed together, and each call knows when its own is stored."""
+"""Writes records in a thread, which commits all pending ones together and wakes each call when its record is stored."""
 
 from __future__ import annotations
 

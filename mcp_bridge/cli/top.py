@@ -62,7 +62,7 @@ def _find_server(options: TopOptions) -> ServerAddress:
         host, port, token_env = http.host, http.port, http.token_env
     if not port:
         hint = "Pass the URL that `serve` has reported"
-        raise ConfigError("the settings choose any free port", where="http.port", hint=hint)
+        raise ConfigError("the port is 0, so the server chooses any free one", where="http.port", hint=hint)
     host = f"[{host}]" if ":" in host else host
     return ServerAddress(url=f"http://{host}:{port}", token=os.environ.get(token_env) if token_env else None)
 

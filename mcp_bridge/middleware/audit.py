@@ -55,23 +55,24 @@ class AuditOptions(SelectionOptions):
     )
     starts: bool = Field(
         default=False,
-        description="Also record each call before it runs, so that one during which the server crashes leaves a trace.",
+        description="Also record each call before it runs, so that a call leaves a trace if the server crashes.",
     )
     on_failure: Literal["deny", "continue"] = Field(
         default="deny",
-        description="What happens if the file cannot be written. `deny`: calls fail, and do not run. `continue`: they "
-        "run, and the file has the number of lost records later.",
+        description="What happens if the file cannot be written. `deny`: calls fail. `continue`: calls run, and the "
+        "number of lost records is recorded later.",
     )
     synchronous: Synchronous = Field(
         default="normal",
         description="`normal`: a record survives the end of the process. `full`: it also survives a power failure, "
-        "for which each write waits for the disk.",
+        "because each write waits for the disk.",
     )
     keep: Duration | None = Field(
-        default=None, description="How long records are kept, such as `90d`. Default: for ever."
+        default=None, description="How long records are kept, such as `90d`. Default: forever."
     )
     max_size: Size | None = Field(
-        default=None, description="The size from which the oldest records are removed. Default: no limit."
+        default=None,
+        description="The maximum size of the file, beyond which the oldest records are removed. Default: none.",
     )
 
     def build_policy(self, services: PolicyServices) -> Policy:

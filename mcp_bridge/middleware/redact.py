@@ -1,4 +1,4 @@
-"""The policy `redact`: replaces text that matches patterns, in results, in arguments, in the log and in the audit."""
+"""The policy `redact`: replaces text that matches patterns, in results, arguments, the log and the audit trail."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
 
 
 class RedactOptions(SelectionOptions):
-    """Replace text that matches patterns by `[redacted NAME]`. Needs the extra `redact`."""
+    """Replace text that matches patterns with `[redacted NAME]`. Requires the extra `redact`."""
 
     patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
         default=("secrets",),
         validate_default=True,
-        description="Names of patterns: `secrets` for those of all common keys and tokens, or some of "
+        description="Names of patterns: `secrets` for all those of common keys and tokens, or some of "
         f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
     )
     custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
@@ -69,7 +69,7 @@ class RedactOptions(SelectionOptions):
         default=("results",),
         json_schema_extra=add_single_schema,
         description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
-        "(the tool gets the redacted ones). The log and the audit of the server are always redacted.",
+        "(the tool gets the redacted ones). The log and the audit trail are always redacted.",
     )
 
     @model_validator(mode="after")

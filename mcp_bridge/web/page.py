@@ -143,7 +143,7 @@ class WebPage:
         request.check_method("POST")
         request.check_content_type()
         if not viewer.is_authenticated:
-            message = "Nothing can be done at a page without a token. Set http.token_env in the settings."
+            message = "This server requires no token, so its page can change nothing. Set http.token_env."
             raise _make_api_error(403, "forbidden", message)
         data = await request.read_body(MAX_BODY)
         try:

@@ -163,7 +163,7 @@ async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path
         assert (block["type"], block["mimeType"]) == ("image", "image/png")
         (tmp_path / "chart.png").unlink()
         result = await call(client, "file", name="other.png")
-        assert words(result).endswith("has succeeded, but its file cannot be read: chart.png is not there")
+        assert words(result).endswith("has succeeded, but its file cannot be read: chart.png does not exist")
 
 
 @pytest.mark.parametrize(

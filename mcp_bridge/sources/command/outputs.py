@@ -119,7 +119,7 @@ def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, l
         if not path.is_relative_to(root):
             raise ValueError(f"{name} leads out of the folder that the tool works in")
         if not path.is_file():
-            raise ValueError(f"{name} is not there")
+            raise ValueError(f"{name} does not exist")
         with path.open("rb") as file:
             data = file.read(limit + 1)
         limit -= len(data)
