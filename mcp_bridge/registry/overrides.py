@@ -80,8 +80,9 @@ class ToolOverride:
         def run_sync(data: Any, ctx: CallContext) -> Any:
             return prepared.handler(complete_arguments(data), ctx)
 
-        if isinstance(tool.handler, PlanningHandler):
-            return _CompletingHandler(tool.handler, run_async, complete_arguments)
+        handler: Any = tool.handler
+        if isinstance(handler, PlanningHandler):
+            return _CompletingHandler(handler, run_async, complete_arguments)
         return run_async if prepared.is_async else run_sync
 
 
