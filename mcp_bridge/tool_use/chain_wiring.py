@@ -11,6 +11,8 @@ from mcp_bridge.schema.validator import validate
 from mcp_bridge.tool_use.chain_schema import FindTool
 from mcp_bridge.tool_use.steps import ChainStep
 
+_FURTHER = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
+"""The keywords of a schema that can have further properties."""
 _LISTED = 20
 """The most names that an error lists."""
 
@@ -56,9 +58,7 @@ class ChainContext:
         for key in keys:
             schema = resolve_reference(value.schema, value.root)
             properties = schema.get("properties")
-            if not isinstance(properties, Mapping):
-                return None
-            if key not in properties and (schema.get("additionalProperties") or "patternProperties" in schema):
+            if not isinstance(properties, Mapping) or (key not in properties and _may_have_others(schema)):
                 return None
             if key not in properties:
                 return f"{value.origin} has no '{key}'. {_format_names(properties)}"
@@ -87,7 +87,8 @@ def find_wiring_problems(
             context.values[step.output_key] = KnownValue(output, output, f"the output of '{step.tool_name}'")
         else:
             context.add_properties(output, f"the output of '{step.tool_name}'")
-            context.is_open = context.is_open or not isinstance(output.get("properties"), Mapping)
+            is_known = isinstance(output.get("properties"), Mapping) and not _may_have_others(output)
+            context.is_open = context.is_open or not is_known
 
 
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:
@@ -124,6 +125,11 @@ def _check_type(
     accepted = wanted | {"integer"} if "number" in wanted else wanted
     if found and not accepted & (found | {"integer"} if "number" in found else found):
         yield target, f"expected {_format_types(wanted)}, but the value from {value.origin} is {_format_types(found)}"
+
+
+def _may_have_others(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema says that an object may have properties which are not in its `properties`."""
+    return bool(schema.get("additionalProperties")) or not _FURTHER.isdisjoint(schema)
 
 
 def _format_types(types: frozenset[str]) -> str:

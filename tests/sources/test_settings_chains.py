@@ -51,6 +51,9 @@ def fail(text: str) -> str:
     raise ToolError("Nothing there.", code="no_data")
 
 untyped = ToolEntry("untyped", "", lambda data: {"anything": 1, **data}, {})
+known = {"type": "object", "properties": {"a": {}}}
+composed = ToolEntry("composed", "", lambda data: {}, {}, {**known, "allOf": [{"properties": {"b": {}}}]})
+extensible = ToolEntry("extensible", "", lambda data: {}, {}, {**known, "additionalProperties": True})
 
 @tool
 async def sleep() -> None:
@@ -253,6 +256,9 @@ async def test_an_input_schema_says_what_the_chain_can_use(tmp_path: Path) -> No
         [{"tool": "untyped", "input": {"a": "a"}}, {"tool": "count", "input": {"words": "anything", "extra": "more"}}],
         [{"tool": "fetch"}, {"tool": "count", "input": {"words": "text"}}],
         [{"tool": "untyped"}, {"tool": "count"}],
+        [{"tool": "composed", "output": "x"}, {"tool": "count", "input": {"words": "x.b"}}],
+        [{"tool": "composed"}, {"tool": "count", "input": {"words": "b"}}],
+        [{"tool": "extensible"}, {"tool": "count", "input": {"words": "b"}}],
     ],
 )
 async def test_what_the_schemas_do_not_say_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:

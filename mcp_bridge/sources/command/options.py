@@ -15,7 +15,14 @@ from mcp_bridge.settings import Duration, SettingsModel, Size, Whole
 from mcp_bridge.sources.command.outputs import CommandOutput
 from mcp_bridge.sources.command.parameters import CommandParameters, check_use, parse_parameters
 from mcp_bridge.sources.command.source import CommandSource
-from mcp_bridge.sources.command.template import ArgumentTemplate, Placeholder, Word, parse_template, parse_word
+from mcp_bridge.sources.command.template import (
+    ArgumentTemplate,
+    Placeholder,
+    Word,
+    find_separators,
+    parse_template,
+    parse_word,
+)
 from mcp_bridge.sources.command.tool import CommandSystem, CommandTool
 
 if TYPE_CHECKING:
@@ -117,10 +124,12 @@ class CommandToolSettings(SettingsModel):
 
     def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
         """Build the tool and its handler, which has yet to find its program."""
+        words = [*self._template.words, self.input or ()]
         handler = CommandTool(
             program=self._template.program,
             template=self._template,
             parameters=self._parameters,
+            separators={path: find_separators(words, path) for path in self._parameters.paths},
             directory=self.directory,
             stdin=self.input,
             allow_dash=frozenset(self.allow_dash),

@@ -78,9 +78,9 @@ class CommandOutput:
         if self.format == TEXT:
             return data.decode(errors="replace").removesuffix("\n")
         if self.format == JSON:
-            return json.loads(data.decode(errors="replace"))
+            return _parse_json(data.decode(errors="replace"))
         if self.format == JSON_LINES:
-            return [json.loads(line) for line in data.decode(errors="replace").splitlines() if line.strip()]
+            return [_parse_json(line) for line in data.decode(errors="replace").splitlines() if line.strip()]
         return make_content(data, self.format, f"command://{quote(label)}/output")
 
     def _describe_failure(self, ended: ProgramExit, label: str) -> str:
@@ -92,6 +92,14 @@ class CommandOutput:
         stderr = _take_tail(ended.stderr)
         output = _take_tail(ended.output) if self.format == TEXT or not stderr else ""
         return "\n".join(part for part in (f"The program '{label}' ended with {how}.", stderr, output) if part)
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, parse_constant=_reject_constant)
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"it has {name}, which is none of its values")
 
 
 def make_content(data: bytes, media_type: str, uri: str) -> Content:
