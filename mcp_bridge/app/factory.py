@@ -75,7 +75,8 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     middleware = _gather_middleware(settings, sources, redactor)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
     policies = [each for each in middleware if isinstance(each, Policy)]
-    desk = _connect_approvals(settings, [*(attached.source for attached in sources), *policies])
+    asking = [*(attached.source for attached in sources), *policies]
+    desk = _connect_approvals(settings, asking, redactor.substitutions)
     running = [desk, *(policy for policy in policies if isinstance(policy, RunningPolicy))]
     bridge = Bridge(
         registry,
@@ -182,10 +183,12 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
     return options._replace(concurrency=0) if settings.tasks.workers_only and options.url != MEMORY else options
 
 
-def _connect_approvals(settings: Settings, asking_parts: Iterable[object]) -> QuestionDesk | None:
+def _connect_approvals(
+    settings: Settings, asking_parts: Iterable[object], substitutions: Iterable[Callable[[str], str]]
+) -> QuestionDesk | None:
     """Set the approval policy of every source and policy that asks for approval, and return its desk, if there are any.
 
-    Raises ConfigError for a store that is unavailable.
+    `substitutions` are applied to what users see. Raises ConfigError for a store that is unavailable.
     """
     asking = [part.asking for part in asking_parts if isinstance(part, ApprovalSource)]
     askers = [asker for asker in asking if asker is not None]
@@ -193,7 +196,7 @@ def _connect_approvals(settings: Settings, asking_parts: Iterable[object]) -> Qu
         return None
     from mcp_bridge.app.approval_policy import build_approval_policy
 
-    policy = build_approval_policy(settings)
+    policy = build_approval_policy(settings, substitutions)
     for asker in askers:
         asker.policy = policy
     return policy.desk

@@ -21,7 +21,7 @@ MIN_READING_TIME = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecision:
-    """One decision. `seconds` is how long it took, None if unknown.
+    """One decision. `seconds` is how long it took, None if unknown. `user` is the principal of a user at a page.
 
     `is_repeated` marks one that another run of the same call has already applied. `reason` explains to the
     model why no user has decided, and what to do.
@@ -32,6 +32,12 @@ class ApprovalDecision:
     seconds: float | None = None
     is_repeated: bool = False
     reason: str = ""
+    user: str = ""
+
+    @property
+    def decider(self) -> str:
+        """Who decided, in one word, such as `terminal` or `page:ann`."""
+        return f"{self.how}:{self.user}" if self.user else self.how
 
     @property
     def is_allowed(self) -> bool:

@@ -94,7 +94,9 @@ class CallTable:
                 self.calls[data["id"]] = data
                 while len(self.calls) > MAX_CALLS:
                     self.calls.popitem(last=False)
-            case "client" if data.get("is_connected") is not False:
+            case "client" if data.get("is_connected") is False:
+                self.clients.pop(data["id"], None)
+            case "client":
                 self.clients[data["id"]] = data
             case "source":
                 self.sources[data["name"]] = data
@@ -135,11 +137,10 @@ class CallTable:
         duration = call["duration_ms"]
         if duration is None:
             duration = max(0.0, time.time() - call["started"]) * 1000
-        client = self.clients.get(call["client"], {})
         clock = time.strftime("%H:%M:%S", time.localtime(call["started"]))
         details = _format_progress(call) or json.dumps(call["arguments"], ensure_ascii=False)
         state = call["code"] or call["state"] if call["state"] == "error" else call["state"]
-        cells = [clock, state, f"{duration:.1f}", call["tool"], client.get("name", ""), details]
+        cells = [clock, state, f"{duration:.1f}", call["tool"], call["client_name"], details]
         return [escape(str(cell)) for cell in cells]
 
 

@@ -22,7 +22,7 @@ export function DecisionsPanel() {
     ["Tool", ({ tool }) => tool, "mono"],
     ["Decision", ({ decision }) => <State state={decision} />],
     ["For", ({ scope }) => ({ once: "this call", session: "the session", always: "always" })[scope] ?? ""],
-    ["By", ({ how }) => DECIDERS[how] ?? how],
+    ["By", ({ how, user }) => [DECIDERS[how] ?? how, user].filter(Boolean).join(": ")],
     ["Principal", ({ principal }) => principal],
   ];
   return <Table label="Decisions" columns={columns} rows={rows} />;
