@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_bridge.audit.chain import compute_hash
@@ -91,4 +93,11 @@ def _find_limit(retention: Retention) -> str:
 
 def format_time(seconds: float) -> str:
     """Format seconds since 1970 as in records: `2026-11-26T13:30:00.123456Z`, which sorts as text."""
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:26]}Z"
+    whole = math.floor(seconds)
+    microseconds = int((seconds - whole) * 1_000_000)
+    return f"{_format_second(whole)}.{microseconds:06}Z"
+
+
+@lru_cache(maxsize=1)
+def _format_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
