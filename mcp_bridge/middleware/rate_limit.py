@@ -21,7 +21,6 @@ from mcp_bridge.contracts.errors import ConfigError, RateLimited
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.middleware.call_windows import MAX_EXACT, CallWindows
 from mcp_bridge.middleware.selection import SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.policies")
 
+MAX_EXACT = 1000
+"""The largest limit whose calls are kept with their times. Of larger ones, only the numbers in two windows are kept."""
 REDIS_PATIENCE = 5.0
 """Seconds within which Redis has to answer."""
 REDIS_PAUSE = 5.0
@@ -82,8 +83,12 @@ class CallCounter:
 
     def __init__(self, limit: str, *, name: str, redis_url: str | None) -> None:
         from limits import parse_many
+        from limits.storage import MemoryStorage
+        from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 
-        self._limits = [(item, CallWindows(item.amount, item.get_expiry())) for item in parse_many(limit)]
+        storage = MemoryStorage()
+        self._limits = parse_many(limit)
+        self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"
         self._redis_url = redis_url
         self._redis: Mapping[bool, RedisLimiter] | None = None
@@ -98,7 +103,7 @@ class CallCounter:
         """Return what `count` would return, without counting."""
         return await self._find_exceeded(key, is_counted=False)
 
-    async def _find_exceeded(self, key: tuple[str, ...], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
+    async def _find_exceeded(self, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
         if self._redis_url is not None and time.monotonic() >= self._paused_until:
             redis = self._open_limiters(self._redis_url)
             try:
@@ -107,18 +112,19 @@ class CallCounter:
             except Exception as error:  # of the client of Redis, whose classes are imported with it
                 self._paused_until = time.monotonic() + REDIS_PAUSE
                 logger.warning("rate limits are counted in this server alone: Redis failed: %r", error)
-        for item, windows in self._limits:
-            if wait := windows.find_wait(key, is_counted=is_counted):
-                return item, _round_wait(wait)
+        for item in self._limits:
+            limiter = self._local[item.amount <= MAX_EXACT]
+            if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
+                return item, _compute_wait(limiter.get_window_stats(item, *key)[0])
         return None
 
     async def _ask_redis(
-        self, limiters: Mapping[bool, RedisLimiter], key: tuple[str, ...], *, is_counted: bool
+        self, limiters: Mapping[bool, RedisLimiter], key: Sequence[str], *, is_counted: bool
     ) -> tuple[RateLimitItem, float] | None:
-        for item, _ in self._limits:
+        for item in self._limits:
             limiter = limiters[item.amount <= MAX_EXACT]
             if not await (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
-                return item, _round_wait((await limiter.get_window_stats(item, *key))[0] - time.time())
+                return item, _compute_wait((await limiter.get_window_stats(item, *key))[0])
         return None
 
     def _open_limiters(self, url: str) -> Mapping[bool, RedisLimiter]:
@@ -163,7 +169,6 @@ class RateLimitLayer:
         self._options = options
         self._counter = counter
         self._policy = policy
-        self._per_tool, self._per_principal = (each in options.per for each in ("tool", "principal"))
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Raises RateLimited."""
@@ -188,8 +193,8 @@ class RateLimitLayer:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
 
     def _build_key(self, call: ToolCall, ctx: CallContext) -> tuple[str, ...]:
-        name = f"{call.kind}:{call.name}" if self._per_tool else ""
-        principal = ctx.principal or "" if self._per_principal else ""
+        name = f"{call.kind}:{call.name}" if "tool" in self._options.per else ""
+        principal = ctx.principal or "" if "principal" in self._options.per else ""
         return self._policy, name, principal
 
     def _describe_limit(self, item: RateLimitItem, wait: float) -> str:
@@ -199,5 +204,5 @@ class RateLimitLayer:
         return f"at most {allowed} {subject or 'for all callers'}. Retry in {wait:.0f} seconds"
 
 
-def _round_wait(seconds: float) -> float:
-    return float(max(math.ceil(seconds), 1))
+def _compute_wait(reset: float) -> float:
+    return float(max(math.ceil(reset - time.time()), 1))

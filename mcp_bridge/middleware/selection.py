@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -71,7 +70,7 @@ class ToolSelectionOptions(SettingsModel):
 
     def applies_to_principal(self, ctx: CallContext) -> bool:
         """Whether calls of this caller match."""
-        return not self.principals or _includes_principal(self.principals, ctx.principal or "")
+        return not self.principals or includes(self.principals, (ctx.principal or "",))
 
 
 class SelectionOptions(ToolSelectionOptions):
@@ -128,11 +127,6 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
         return False
     including = [pattern for pattern in patterns if not pattern.startswith("!")]
     return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
-
-
-@lru_cache(maxsize=1024)
-def _includes_principal(patterns: tuple[str, ...], principal: str) -> bool:
-    return includes(patterns, (principal,))
 
 
 def is_built_in(tool: ToolEntry) -> bool:
