@@ -50,7 +50,7 @@ class ChainStepSettings(SettingsModel):
     input: dict[str, Annotated[StepInputSettings, BeforeValidator(_parse_path)]] = Field(
         default={},
         description="The arguments: a mapping from their names to keys or dotted paths of the context, or to "
-        "`{from: PATH, default: VALUE}` or `{value: VALUE}`. Default: the whole context.",
+        "`{from: PATH, default: VALUE}` or `{value: VALUE}`. `{}`: none. Default: the whole context.",
         json_schema_extra=_add_path_schema,
     )
     output: ContextPath | None = Field(

@@ -51,7 +51,9 @@ class ChainTool(CheckedHandler, PlanningHandler):
         failed: list[str] = []
         skipped: list[str] = []
         for number, step in enumerate(steps, 1):
+            is_interactive = ctx.is_interactive
             await ctx.progress(number - 1, len(steps), step.tool_name)
+            ctx.is_interactive = is_interactive  # the result does not depend on this progress
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
                 step.store_output(_read_output(result), context)
@@ -90,7 +92,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         merged = ""
         for number, step in enumerate(self.steps, 1):
             arguments = step.build_input(context)
-            is_whole = not (step.input_mapping or step.defaults)
+            is_whole = step.takes_context
             for target, source in {**{key: key for key in produced if is_whole}, **step.input_mapping}.items():
                 known = merged if resolve_path(context, source) is None else ""
                 if origin := produced.get(source) or produced.get(source.partition(".")[0]) or known:

@@ -94,7 +94,7 @@ def find_wiring_problems(
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    is_whole = not (step.input_mapping or step.defaults)
+    is_whole = step.takes_context
     given = context.values.keys() if is_whole else {*step.input_mapping, *step.defaults}
     required = schema.get("required")
     for name in required if isinstance(required, Sequence) and not (is_whole and context.is_open) else ():

@@ -10,7 +10,7 @@ from mcp_bridge.contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
 """The most seconds between two attempts of a step."""
-_OWN: dict[str, Any] = {"defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False}
+_OWN: dict[str, Any] = {"defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False, "no_input": False}
 """The fields that are not those of the tool_use API, with their defaults."""
 
 
@@ -27,6 +27,7 @@ class ChainStep:
         backoff: Seconds before the second attempt. The time doubles before each further one.
         timeout: Seconds for each attempt; None for no limit besides that of the tool.
         continue_on_failure: Whether the chain continues if this step fails.
+        no_input: Whether the tool gets no arguments. Without mappings and defaults, it gets the whole context.
     """
 
     tool_name: str
@@ -38,6 +39,7 @@ class ChainStep:
     backoff: float = 1.0
     timeout: float | None = None
     continue_on_failure: bool = False
+    no_input: bool = False
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
@@ -47,13 +49,18 @@ class ChainStep:
         if self.timeout is not None and self.timeout <= 0:
             raise ValueError(f"timeout must be positive or None, got {self.timeout}")
 
+    @property
+    def takes_context(self) -> bool:
+        """Whether the tool gets the whole context."""
+        return not (self.input_mapping or self.defaults or self.no_input)
+
     def to_dict(self) -> dict[str, Any]:
         """Return this step as a dictionary: the fields of the tool_use API, and others that are set."""
         return {key: value for key, value in asdict(self).items() if key not in _OWN or value != _OWN[key]}
 
     def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Return this step's input: mapped values and defaults or, without any, a shallow copy of the whole context."""
-        if not (self.input_mapping or self.defaults):
+        """Return this step's input: mapped values and defaults, or a shallow copy of the whole context."""
+        if self.takes_context:
             return dict(context)
         mapped = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
         return {**mapped, **{name: value for name, value in self.defaults.items() if mapped.get(name) is None}}
