@@ -10,7 +10,14 @@ from mcp_bridge.contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
 """The most seconds between two attempts of a step."""
-_OWN: dict[str, Any] = {"defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False, "no_input": False}
+_OWN: dict[str, Any] = {
+    "defaults": {},
+    "attempts": 1,
+    "backoff": 1.0,
+    "timeout": None,
+    "continue_on_failure": False,
+    "no_input": False,
+}
 """The fields that are not those of the tool_use API, with their defaults."""
 
 
