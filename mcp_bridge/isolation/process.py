@@ -236,7 +236,7 @@ class WorkerProcess:
             message = orjson.loads(line) if line is not None else {"say": "too long"}
             event = message["say"]
             await self._slow_down(event, message, len(line or b""))
-            if event in ("offer", "failed", "log", "updated"):
+            if event in ("offer", "failed", "log", "updated", "secrets"):
                 self._handle_notification(event, message)
             elif line is None or message.get("id") == self._calls:
                 await self._forward_to_call(event, message)

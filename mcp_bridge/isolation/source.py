@@ -15,6 +15,7 @@ from mcp_bridge.contracts.errors import Denied, SourceError
 from mcp_bridge.contracts.extension import (
     AgentSource,
     ApprovalSource,
+    CredentialSource,
     GoverningSource,
     NotifyingSource,
     Publish,
@@ -57,6 +58,7 @@ class IsolatedSource:
         self._isolation = isolation
         self._updated = updated
         self._pool = WorkerPool(order, isolation, self._handle_message)
+        self._add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
@@ -66,6 +68,13 @@ class IsolatedSource:
     def hide(self, secrets: Iterable[str]) -> None:
         if self._isolation.tools and isinstance(self._inner, SecretSource):
             self._inner.hide(secrets)
+
+    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
+        """Call `add_secrets` with the credentials that the source reads, in its workers or in the bridge's process."""
+        if isinstance(self._inner, CredentialSource):  # others must not choose what is redacted
+            self._add_secrets = add_secrets
+            if self._isolation.tools:
+                self._inner.set_secret_listener(add_secrets)
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
         if self._isolation.tools and isinstance(self._inner, NotifyingSource):
@@ -117,6 +126,8 @@ class IsolatedSource:
         if event == "log":
             level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"
             logger.log(level if isinstance(level, int) else logging.ERROR, "source %r: %s", self.name, text)
+        elif event == "secrets":
+            self._add_secrets([str(secret) for secret in message["secrets"]])
         elif event == "updated":
             self._updated(str(message.get("uri")))
         elif self._current is None or (self._order.watch and message != self._current):

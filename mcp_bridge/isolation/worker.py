@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import orjson
 from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
-from mcp_bridge.contracts.extension import OptionalMiddlewareSource, WorkingDirSource
+from mcp_bridge.contracts.extension import CredentialSource, OptionalMiddlewareSource, WorkingDirSource
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.isolation import worker_system
@@ -78,7 +78,10 @@ class SourceRunner:
 
     async def _run_source(self, order: WorkerOrder) -> None:
         try:
-            await _build_source(order).run(self._publish_offer)
+            source = _build_source(order)
+            if isinstance(source, CredentialSource):
+                source.set_secret_listener(self._report_secrets)
+            await source.run(self._publish_offer)
         except Exception as error:
             text = f"source '{order.name}': {type(error).__name__}: {error}"
             self._link.send_message(
@@ -88,6 +91,10 @@ class SourceRunner:
     def _publish_offer(self, offer: Offer) -> None:
         self._entries, self._prepared = index_entries(offer), {}
         self._link.send_message({"say": "offer", **encode_offer(offer)})
+
+    def _report_secrets(self, secrets: Iterable[str]) -> None:
+        """Send secrets to the bridge, which redacts them, before anything that may contain them."""
+        self._link.send_message({"say": "secrets", "secrets": list(secrets)})
 
     async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
         """Run a call, and send a result whatever it does."""

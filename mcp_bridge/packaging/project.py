@@ -17,6 +17,7 @@ from mcp_bridge.packaging.imports import find_distributions, find_local_files, f
 from mcp_bridge.packaging.requirements import parse_name, read_requirements
 from mcp_bridge.settings import Document, prepare, read_document
 from mcp_bridge.settings.environment import EnvironmentVariable, list_variables
+from mcp_bridge.trust.credentials import find_variables
 
 Where = tuple[str | int, ...]
 
@@ -36,9 +37,12 @@ _REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
     "xaibo": ("provider", "agent"),
     "framework": ("objects", "utcp"),
     "skills": ("path",),
+    "openapi": ("document",),
 }
 """By type of source, the options whose values are files, modules or objects in them (`module:Name`)."""
-_FILE_KEYS = frozenset({"path", "agent", "utcp"})
+_FILE_KEYS = frozenset({"path", "agent", "utcp", "document"})
+_CREDENTIAL_KEYS = ("auth", "headers", "env")
+"""Options whose values can be references to variables with credentials."""
 _PARTIAL_KEYS: Mapping[str, str] = {
     "agent": "the classes named in its agent are not detected",
     "utcp": "what its manuals refer to is not detected",
@@ -61,12 +65,14 @@ class Additions:
 class ProjectReferences:
     """What a document refers to: files with their places, modules, variables, and warnings about the rest.
 
-    `folders` are the paths of which all files are needed, not only those in Python.
+    `credentials` are the variables with credentials, which have to be set. `folders` are the paths of which all files
+    are needed, not only those in Python.
     """
 
     paths: list[tuple[Where, str]] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
+    credentials: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     extras: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
@@ -219,8 +225,11 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
             references.modules.append(name)
         if kind == "skills":
             references.folders.add(text)
+        if key == "document" and text.lower().endswith((".yaml", ".yml")):
+            references.extras.add("openapi")
         if key in _PARTIAL_KEYS:
             references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD_HINT}")
+    references.credentials += find_variables([source.get(key) for key in _CREDENTIAL_KEYS])
     isolation = source.get("isolation")
     if isinstance(isolation, dict):
         references.variables += [
@@ -322,6 +331,7 @@ def _collect_variables(
 ) -> Sequence[EnvironmentVariable]:
     """Collect the variables in the settings, those the user has added, and those passed to workers if they are set."""
     known = {variable.name: variable for variable in list_variables(document)}
+    known |= {name: EnvironmentVariable(name=name, is_credential=True) for name in references.credentials}
     for name in added:
         if not _VARIABLE_NAME.fullmatch(name):
             raise ConfigError(f"'{name}' is not the name of a variable", where="--env", hint="Pass only the name")

@@ -125,10 +125,11 @@ class EnvironmentVariable:
 
     name: str
     default: str | None = None
+    is_credential: bool = False
 
     @property
     def is_secret(self) -> bool:
-        return _is_secret_name(self.name)
+        return self.is_credential or _is_secret_name(self.name)
 
 
 def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:

@@ -51,7 +51,9 @@ class ChainTool(CheckedHandler, PlanningHandler):
         failed: list[str] = []
         skipped: list[str] = []
         for number, step in enumerate(steps, 1):
+            is_interactive = ctx.is_interactive
             await ctx.progress(number - 1, len(steps), step.tool_name)
+            ctx.is_interactive = is_interactive  # the result does not depend on this progress
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
                 step.store_output(_read_output(result), context)

@@ -34,6 +34,15 @@ def has_reference(value: str) -> bool:
     return _REFERENCE.fullmatch(value) is not None
 
 
+def find_variables(value: object) -> list[str]:
+    """Return the environment variables that the references in a value, and in the lists and mappings in it, name."""
+    if isinstance(value, Mapping | list):
+        inner = value.values() if isinstance(value, Mapping) else value
+        return [name for one in inner for name in find_variables(one)]
+    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return [match["variable"]] if match is not None and match["variable"] is not None else []
+
+
 def read_credential(reference: str, key: str, environ: Mapping[str, str]) -> Credential:
     """Return what a reference leads to. May block. Raises SourceError that names the `key`, without values."""
     match = _REFERENCE.fullmatch(reference)

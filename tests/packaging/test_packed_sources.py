@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_bridge.packaging.project import Additions, collect_project
 from tests.kits.packaging.packaging_kit import inside
 
 
@@ -26,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
         "own/things.py",
         "agent.yaml",
         "manual.json",
+        "api.yaml",
         "_hidden.py",
         "a b[1].py",
         "skills/one/SKILL.md",
@@ -49,6 +51,7 @@ def folder(tmp_path: Path) -> Path:
             {"own/__init__.py", "own/things.py", "provider.py"},
         ),
         ("{type: skills, path: skills}", {"skills/one/SKILL.md", "skills/one/parts/two.txt"}),
+        ("{type: openapi, document: api.yaml}", {"api.yaml"}),
         ("{type: 'own.things:Options'}", {"own/__init__.py", "own/things.py"}),
     ],
 )
@@ -75,6 +78,17 @@ def test_what_cannot_be_followed_is_named(folder: Path, source: str, files: set[
     found, told = copied(folder, f"sources: [{source}]")
     assert found == files
     assert said in told
+
+
+def test_the_credentials_of_a_source_are_variables_that_the_host_asks_for(folder: Path) -> None:
+    sources = """
+  - {type: openapi, document: api.yaml, auth: {key: 'env:SHOP', login: {username: me, password: 'env:WORD'}}}
+  - {type: command, tools: {t: {command: ls}}, env: {TOKEN: 'env:SHOP'}}
+  - {type: mcp, name: other, url: https://x.example/mcp, headers: {Authorization: Bearer env:OTHER}}"""
+    (folder / "mcp-bridge.yaml").write_text(f"sources:{sources}")
+    project = collect_project(folder / "mcp-bridge.yaml", Additions())
+    assert [(one.name, one.is_secret) for one in project.variables] == [("SHOP", True), ("WORD", True), ("OTHER", True)]
+    assert project.extras == ("openapi",)
 
 
 @pytest.mark.parametrize("section", ["state", "approvals"])

@@ -160,6 +160,13 @@ async def test_a_step_can_have_no_arguments(tmp_path: Path) -> None:
     assert words(result) == "3"
 
 
+async def test_a_chain_that_only_reads_can_be_cached(tmp_path: Path) -> None:
+    steps = [{"tool": "flaky", "input": {}, "output": "calls", "attempts": 3, "backoff": 0}]
+    chains = {"c": {"steps": steps, "output": "calls", "annotations": {"readOnlyHint": True}}}
+    async with connect_chains(tmp_path, chains, policy=["cache"]) as client:
+        assert [words(await call(client, "c")) for _ in range(2)] == ["3", "3"]
+
+
 async def test_a_chain_can_call_chains_in_any_order(tmp_path: Path) -> None:
     outer = {"steps": [{"tool": "inner", "input": {"url": "url"}, "output": "n"}], "output": "n"}
     inner = {"steps": [FETCH, COUNT], "output": "total"}

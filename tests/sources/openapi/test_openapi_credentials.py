@@ -97,6 +97,22 @@ async def test_a_secret_never_reaches_a_client_or_the_log(
     assert SECRET not in "".join(record.getMessage() for record in ours)
 
 
+@pytest.mark.parametrize("tools", [[], ["run"]], ids=["all", "some"])
+async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
+    tools: list[str], api: ApiServer, tmp_path: Path
+) -> None:
+    api.reply = lambda received: json_reply({"headers": dict(received.headers)})
+    scheme = {"type": "apiKey", "in": "header", "name": "X-Key"}
+    isolation = {"mode": "process", "env": ["API_SECRET"], "workers": 1, "tools": tools}
+    async with serve_document(
+        tmp_path, secured(scheme), server=api.url, auth={"s": "env:API_SECRET"}, isolation=isolation
+    ) as client:
+        result = await client.call_tool("run", {})
+    assert api.received[0].headers["x-key"] == SECRET
+    assert "[secret]" in text_of(result)
+    assert SECRET not in result.model_dump_json()
+
+
 @pytest.mark.parametrize(
     ("security", "auth", "sent"),
     [
