@@ -198,6 +198,8 @@ class Endpoint:
     def use_desk(self, desk: QuestionDesk) -> None:
         """Ask users at this desk the questions of calls whose clients cannot ask."""
         self._runner.desk = desk
+        if self._tasks is not None:
+            self._tasks.desk = desk
 
     def watch_sessions(self, listener: Callable[[Session], None]) -> None:
         """Call `listener` with the session of each handshake client that connects."""

@@ -44,6 +44,7 @@ from mcp_bridge.wire.tasks import REQUIRED_CAPABILITIES, declares_tasks, render_
 from mcp_bridge.wire.tools import to_wire
 
 if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
     from mcp_bridge.server.request_state import StateSealer
     from mcp_bridge.server.task_run import TaskRun
 
@@ -74,6 +75,7 @@ class TaskMethods:
         self._state = state
         self._audience = f"{audience}/tasks"
         self._get_store = get_store
+        self.desk: QuestionDesk | None = None
         self._pipelines: dict[float, Pipeline] = {}
         self._chosen: WeakKeyDictionary[PreparedEntry, ToolTasks] = WeakKeyDictionary()
         self._sealer: StateSealer | None = None
@@ -286,7 +288,15 @@ class TaskMethods:
         if pipeline is None:
             pipeline = self._pipelines[order.timeout] = self._registry.pipeline.with_timeout(order.timeout)
         execute = partial(self._execute, order)
-        return TaskRun(order, execute, listener, registry=self._registry, pipeline=pipeline, get_store=self._get_store)
+        return TaskRun(
+            order,
+            execute,
+            listener,
+            registry=self._registry,
+            pipeline=pipeline,
+            get_store=self._get_store,
+            desk=self.desk,
+        )
 
     async def _execute(self, order: TaskOrder, run: TaskRun) -> Mapping[str, Any]:
         from mcp_bridge.server.task_run import restore_request

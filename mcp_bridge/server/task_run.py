@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.lowlevel import current_token
@@ -27,6 +27,9 @@ from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.pending_question import AnswerRecord, PendingQuestion
 from mcp_bridge.server.questions import QuestionRequest
 from mcp_bridge.server.requests import Request
+
+if TYPE_CHECKING:
+    from mcp_bridge.approvals.desk import QuestionDesk
 
 REPEATED = frozenset(error.code for error in (Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable))
 """The codes of failures after which a task is attempted again. What a tool reports as ToolError is its result."""
@@ -65,9 +68,14 @@ class TaskContext(ServedContext):
     __slots__ = ("_run",)
 
     def __init__(
-        self, run: TaskRun, request: Request, registry: ToolRegistry, get_store: Callable[[], Store] | None
+        self,
+        run: TaskRun,
+        request: Request,
+        registry: ToolRegistry,
+        get_store: Callable[[], Store] | None,
+        desk: QuestionDesk | None,
     ) -> None:
-        super().__init__(request, registry, get_store)
+        super().__init__(request, registry, get_store, desk)
         self._run = run
         self.set_request(None)
         self.ask_through(run)
@@ -82,6 +90,7 @@ class TaskContext(ServedContext):
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Record the progress. Values that do not increase are dropped."""
+        message = self.filter_message(message)
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
             self._progress = progress
             if self.observation is not None:
@@ -96,6 +105,7 @@ class TaskRun:
         execute: Serves the request of the task, given how to run its call. Raises RpcError.
         listener: Called after each change of the state.
         pipeline: The pipeline of the call, with the time limit of tasks.
+        desk: Asks users if the client cannot.
     """
 
     def __init__(
@@ -107,6 +117,7 @@ class TaskRun:
         registry: ToolRegistry,
         pipeline: Pipeline,
         get_store: Callable[[], Store] | None = None,
+        desk: QuestionDesk | None = None,
     ) -> None:
         self.order = order
         self.state = TaskState(updated=order.created)
@@ -116,6 +127,7 @@ class TaskRun:
         self._registry = registry
         self._pipeline = pipeline
         self._get_store = get_store
+        self._desk = desk
         self._scope = anyio.CancelScope()
         self._pending: dict[str, PendingQuestion] = {}
         self._records: list[AnswerRecord] = []
@@ -147,7 +159,7 @@ class TaskRun:
 
     async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
         """Run the call in the pipeline of tasks."""
-        context = TaskContext(self, request, self._registry, self._get_store)
+        context = TaskContext(self, request, self._registry, self._get_store, self._desk)
         context.pipeline, context.caller = self._pipeline, self._registry
         result = await self._pipeline.compose(prepared)(call, context)
         self._failure = result.error_text if result.code in REPEATED else ""

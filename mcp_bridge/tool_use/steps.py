@@ -57,11 +57,6 @@ class ChainStep:
         if self.timeout is not None and self.timeout <= 0:
             raise ValueError(f"timeout must be positive or None, got {self.timeout}")
 
-    @property
-    def takes_context(self) -> bool:
-        """Whether the tool gets the whole context."""
-        return not (self.input_mapping or self.defaults or self.no_input)
-
     def to_dict(self) -> dict[str, Any]:
         """Return this step as a dictionary: the fields of the tool_use API, and others that are set."""
         return {key: value for key, value in asdict(self).items() if key not in _OWN or value != _OWN[key]}

@@ -111,7 +111,7 @@ def render_client(row: ClientRow) -> dict[str, Any]:
         "name": info.name or "unknown",
         "version": info.version,
         "protocol": info.protocol,
-        "transport": info.transport or "http",
+        "transport": info.transport,
         "principal": row.principal,
         "since": row.since,
         "calls": row.calls,

@@ -50,7 +50,8 @@ class CallRecord:
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
         self.call = call
-        self.client = ctx.client_info
+        info = ctx.client_info
+        self.client = info if info.transport else info._replace(transport="http")  # the requests of tasks have none
         self.id = number
         self.principal = ctx.principal
         self.started = time.time()

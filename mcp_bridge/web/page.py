@@ -89,18 +89,23 @@ class WebPage:
         request.check_method("GET")
         state, inbox = self._state, self._inbox
         can_install = viewer.can_manage and self._installations is not None
+        calls = await to_thread.run_sync(state.render_calls, state.select_calls(viewer))
+        lint = await to_thread.run_sync(state.list_findings)
+        installs: list[dict[str, Any]] = []
+        if can_install and self._installations is not None:
+            installs = await to_thread.run_sync(self._installations.list_clients)
         body: dict[str, Any] = {
             "server": state.summarize_server(),
             "sources": state.list_sources(),
             "clients": state.list_clients(viewer),
-            "calls": state.list_calls(viewer),
+            "calls": calls,
             "latency": state.describe_latency(viewer),
             "questions": inbox.list_questions(viewer),
             "decisions": inbox.list_decisions(viewer),
             "quarantine": state.list_pending() if viewer.is_operator else [],
             "settings": state.describe_settings() if viewer.is_operator else None,
-            "lint": await to_thread.run_sync(state.list_findings),
-            "installs": [],
+            "lint": lint,
+            "installs": installs,
             "audit": self._subject.audit_trail is not None,
             "can": {
                 "answer": viewer.can_answer,
@@ -109,8 +114,6 @@ class WebPage:
                 "install": can_install,
             },
         }
-        if can_install and self._installations is not None:
-            body["installs"] = await to_thread.run_sync(self._installations.list_clients)
         await request.respond(200, encode_json(body), NO_STORE)
 
     async def _serve_events(self, request: HttpRequest, viewer: Viewer) -> None:

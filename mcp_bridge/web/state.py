@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.extension import PinningSource, ReportingSource
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.web.call_rows import describe_latency, render_call, render_client
-from mcp_bridge.web.history import CallHistory
+from mcp_bridge.web.history import CallHistory, CallRecord
 from mcp_bridge.web.subject import PageSubject
 from mcp_bridge.web.viewer import Viewer
 from mcp_bridge.wire.redacted_values import redact_values
@@ -70,11 +70,15 @@ class ServerState:
         redacted: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
         return redacted
 
-    def list_calls(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the latest calls and all that run, the latest first."""
+    def select_calls(self, viewer: Viewer) -> list[CallRecord]:
+        """Return the latest calls and all that run, the latest first."""
         visible = [record for record in self._history.list_records() if viewer.can_see(record.principal)]
         running = [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
-        return [render_call(record, self._subject.redactor) for record in [*visible[:SHOWN_CALLS], *running]]
+        return [*visible[:SHOWN_CALLS], *running]
+
+    def render_calls(self, records: Iterable[CallRecord]) -> list[dict[str, Any]]:
+        """Return calls as JSON. With large values this takes a while: use a thread."""
+        return [render_call(record, self._subject.redactor) for record in records]
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
         """Return the counts and durations of each tool."""

@@ -62,6 +62,21 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
         assert said((await wait_for(talk, task, "completed"))["result"]) == "changed [redacted email]"
 
 
+async def test_the_progress_of_tasks_is_redacted(tmp_path: Path) -> None:
+    code = """
+@tool
+async def look(ctx: CallContext) -> str:
+    await ctx.progress(1, 2, "asking ada@example.org")
+    return "done"
+"""
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{code}")
+    source, policy = {"type": "python", "path": "tools.py"}, {"redact": {"patterns": "email"}}
+    bridge = build_bridge(tmp_path, source, policy, tasks={"after": 0, "poll": "10ms"})
+    async with talking(bridge, capabilities=ABLE) as talk:
+        task = await wait_for(talk, await start(talk, "look"), "completed")
+    assert task["statusMessage"] == "asking [redacted email]"
+
+
 async def start(talk: Any, name: str, **arguments: Any) -> str:
     return str((await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]["taskId"])
 

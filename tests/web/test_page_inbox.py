@@ -11,10 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext
+from mcp_bridge import CallContext, TaskOptions, ToolTasks
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.contracts.state import State
+from mcp_bridge.contracts.tasks import TASKS
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.web import inbox
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
@@ -273,6 +274,30 @@ async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page(
         assert "name" in invalid.json()["error"]["message"]
         assert (await page.post(path, action="accept", content={"name": "Ada"})).status_code == 200
     assert results == ["accept {'name': 'Ada'}"]
+
+
+async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page() -> None:
+    state = State(tasks=TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)}))
+
+    async with served_page(Bridge(Profile().registry, state=state)) as served, served.read() as page, page.follow():
+
+        async def request(method: str, **params: Any) -> Any:
+            given = stateless_request(method, params)
+            meta = given["json"]["params"]["_meta"]
+            given["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"extensions": {TASKS: {}}}}
+            if "taskId" in params:
+                given["headers"]["Mcp-Name"] = params["taskId"]
+            return (await page.http.post("/mcp", **given)).json()["result"]
+
+        task = (await request("tools/call", name="greet", arguments={}))["taskId"]
+        question = await page.wait_for("question")
+        await page.post(f"questions/{question['id']}", action="accept", content={"name": "Ada"})
+        with anyio.fail_after(PATIENCE):
+            while (found := await request("tasks/get", taskId=task))["status"] != "completed":  # noqa: ASYNC110 - polled
+                await anyio.sleep(0.01)
+        (client,) = (await page.read_state())["clients"]
+    assert found["result"]["content"][0]["text"] == "accept {'name': 'Ada'}"
+    assert (client["name"], client["transport"]) == ("raw", "http")
 
 
 async def test_a_form_is_not_asked_where_no_page_is_open() -> None:

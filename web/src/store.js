@@ -55,7 +55,7 @@ export function applyEvent(name, data) {
   if (name === "call") return queueCall(data);
   else if (name === "question") questions.value = [...questions.value.filter(({ id }) => id !== data.id), data];
   else if (name === "answered") questions.value = questions.value.filter(({ id }) => id !== data.id);
-  else if (name === "decision") decisions.value = [data, ...decisions.value].slice(0, 200);
+  else if (name === "decision") decisions.value = [data, ...decisions.value.filter(({ time }) => time !== data.time)].slice(0, 200);
   else if (name === "source") sources.value = replaceBy("name", sources.value, data);
   else if (name === "dropped") dropped.value += data.n ?? 0;
   else if (name === "tools") loadTools();

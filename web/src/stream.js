@@ -9,11 +9,14 @@ const LONGEST_WAIT = 5_000;
 const REREAD_AFTER = 300; // ms: many events cause one reading of the state
 const REREAD_UNDER_LOAD = 2_000; // ms
 
+const REPEATABLE = new Set(["call", "question", "answered", "decision", "source"]);
+
 /** "connecting" at first, then "open" or "lost". */
 export const connection = signal("connecting");
 
 let lastId = null;
 let rereading = null;
+const readings = new Set(); // for each state that is being read, the events since it was requested
 
 /** Follow the events until the page is closed. Waits while the token is not valid. */
 export async function followEvents() {
@@ -50,7 +53,9 @@ async function readStream(signal, onOpen) {
   let isFirst = true;
   for await (const { id, event, data } of readEvents(response)) {
     if (id !== null) lastId = id;
-    const isStale = applyEvent(event, parseJson(data));
+    const change = [event, parseJson(data)];
+    for (const changes of readings) changes.push(change);
+    const isStale = applyEvent(...change);
     // A stream that cannot be resumed begins with `reset`, but its state has just been read.
     if (isStale && !(isFirst && event === "reset"))
       rereading ??= setTimeout(rereadState, event === "dropped" ? REREAD_UNDER_LOAD : REREAD_AFTER);
@@ -58,8 +63,16 @@ async function readStream(signal, onOpen) {
   }
 }
 
+/** Read the state, and apply again what has changed since the server may have written it. */
 export async function readState() {
-  applyState(await requestJson("page/state"));
+  const changes = [];
+  readings.add(changes);
+  try {
+    applyState(await requestJson("page/state"));
+    for (const [event, data] of changes) if (REPEATABLE.has(event)) applyEvent(event, data);
+  } finally {
+    readings.delete(changes);
+  }
 }
 
 async function rereadState() {

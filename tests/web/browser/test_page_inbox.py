@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.kits.web.page_server import LEGACY, STATELESS, OtherClients
 
@@ -97,3 +97,22 @@ def test_an_approval_of_the_page_s_own_call_is_a_choice_beside_it(page: Page) ->
     page.get_by_role("button", name="Allow once").click()
     page.go_back()
     expect(result.get_by_label("Structured content")).to_contain_text('"apples": 2')
+
+
+def test_a_question_that_arrives_while_the_state_is_read_stays(
+    page: Page, inbox: Locator, others: OtherClients
+) -> None:
+    held: list[tuple[Route, dict]] = []
+    page.route("**/page/state", lambda route: held.append((route, route.fetch().json())))
+    others.call("show", mode=LEGACY).result()  # the page reads the state because of the new client
+    while not held:
+        page.wait_for_timeout(20)
+    taking = others.call("take", {"item": "apples", "amount": 9})
+    expect(inbox.get_by_text("Take 9 items?")).to_be_visible()
+    route, state = held[0]
+    assert state["questions"] == []
+    route.fulfill(json=state | {"server": state["server"] | {"title": "Renamed"}})
+    expect(page).to_have_title("(1) Renamed")
+    page.unroute("**/page/state")
+    inbox.get_by_role("button", name="Deny").click()
+    assert taking.result().is_error
