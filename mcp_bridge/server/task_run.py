@@ -82,6 +82,7 @@ class TaskContext(ServedContext):
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Record the progress. Values that do not increase are dropped."""
+        message = self.filter_message(message)
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
             self._progress = progress
             if self.observation is not None:
