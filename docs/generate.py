@@ -74,7 +74,7 @@ def settings_page() -> str:
         parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
         parts.append(_table(load_source_type(name), "sources[]."))
         if name == "command":
-            parts.append(_table(CommandToolSettings, "sources[].tools.*."))
+            parts += ["Each tool has these keys:\n", _table(CommandToolSettings, "sources[].tools.*.")]
     parts += [POLICY_HEAD, _table(SelectionOptions, "policy[].*.")]
     for name in POLICIES:
         options = load_policy_type(name)
@@ -83,13 +83,16 @@ def settings_page() -> str:
             shared = SelectionOptions.model_fields if issubclass(options, ToolSelectionOptions) else ()
             parts.append(_table(options, f"policy[].{name}.", without=shared))
     parts += ["## chains\n\n[Chains](chains.md) by their names.\n", _table(chains.ChainSettings, "chains.*.")]
-    parts += [_table(chains.ChainStepSettings, "chains.*.steps[].")]
+    parts += ["Each step has these keys:\n", _table(chains.ChainStepSettings, "chains.*.steps[].")]
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,
         ("http", http_sections.HttpSettings),
         ("http.jwt", http_sections.JwtSettings),
+        ("http.page", http_sections.PageSettings),
         ("state", sections.StateSettings),
+        ("tasks", sections.TaskSettings),
+        ("tasks.tools.*", sections.ToolTaskSettings),
         ("shared", sections.SharedSettings),
         ("approvals", sections.ApprovalSettings),
         ("dialect", sections.DialectSettings),
@@ -161,7 +164,7 @@ POLICY_HEAD = """## policy
 
 A list of [policies](policies.md). Each item is the name of one of the policies below, or a mapping from its name to its
 options. All of them have these keys, which select the calls to which the policy applies; `resources` and `prompts`
-exist only for `allow`, `deny`, `rate_limit` and `redact`.
+exist only for `audit`, `allow`, `deny`, `rate_limit` and `redact`.
 """
 EVENT_LOOP = """## event_loop
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_bridge.app.factory import open_store
+from mcp_bridge.app.stores import open_store
 from mcp_bridge.approvals.audit import AuditLog
 from mcp_bridge.approvals.desk import QuestionDesk
 from mcp_bridge.approvals.grants import GrantStore
@@ -20,18 +21,23 @@ if TYPE_CHECKING:
     from mcp_bridge.settings import Settings
 
 
-def build_approval_policy(settings: Settings) -> ApprovalPolicy:
-    """Build the policy. Raises ConfigError for a store that is unavailable, and if no option approves a call."""
+def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[str], str]] = ()) -> ApprovalPolicy:
+    """Build the policy. `substitutions` are applied to what users at terminals and pages see.
+
+    Raises ConfigError for a store that is unavailable, and if no option approves a call.
+    """
     approvals = settings.approvals
     if not any(map(is_grant, approvals.options)):
         problem = "none of these options approves a call"
         hint = "Include one of: Allow once, Allow for this session, Allow always"
         raise settings.add_location(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
-    desk = QuestionDesk(redactor=redactor)
+    for substitute in substitutions:
+        redactor.add_substitution(substitute)
+    desk = QuestionDesk(ttl=settings.state.ttl, redactor=redactor)
     if approvals.local:
         folder, wait = find_sockets_folder(settings), approvals.wait or 0.0
-        desk = ApprovalServer(folder, name=settings.name, wait=wait, redactor=redactor)
+        desk = ApprovalServer(folder, name=settings.name, wait=wait, ttl=settings.state.ttl, redactor=redactor)
     return ApprovalPolicy(
         options=approvals.options,
         grants=open_approval_store(settings, log_failures=True),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mcp_bridge._version import DISTRIBUTION, __version__
+from mcp_bridge._version import __version__
 from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.app.tool_limits import collect_tool_limits
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import (
     ApprovalSource,
@@ -30,7 +29,7 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import MEMORY, TaskOptions, ToolTasks
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.registry.plugins import load_source_type, make_store
+from mcp_bridge.registry.plugins import load_source_type
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
@@ -76,7 +75,8 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     middleware = _gather_middleware(settings, sources, redactor)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
     policies = [each for each in middleware if isinstance(each, Policy)]
-    desk = _connect_approvals(settings, [*(attached.source for attached in sources), *policies])
+    asking = [*(attached.source for attached in sources), *policies]
+    desk = _connect_approvals(settings, asking, redactor.substitutions)
     running = [desk, *(policy for policy in policies if isinstance(policy, RunningPolicy))]
     bridge = Bridge(
         registry,
@@ -111,6 +111,8 @@ def _build_pipeline(
     middleware: Sequence[Middleware | Policy],
     redactor: Redactor,
 ) -> Pipeline:
+    from mcp_bridge.app.tool_limits import collect_tool_limits  # a file without settings has none
+
     limits = settings.limits
     pipeline = Pipeline(
         middleware,
@@ -167,6 +169,8 @@ def build_dialect(settings: Settings) -> SchemaDialect:
 def _build_state(settings: Settings) -> State:
     state = settings.state
     keys = tuple(key.get_secret_value() for key in state.keys)
+    from mcp_bridge.app.stores import open_store
+
     store = open_store(settings, "state", state.store, state.path)
     return State(keys=keys, ttl=state.ttl, parked=state.parked, store=store, tasks=_build_task_options(settings))
 
@@ -179,42 +183,12 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
     return options._replace(concurrency=0) if settings.tasks.workers_only and options.url != MEMORY else options
 
 
-def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
-    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
-    try:
-        return make_store(name, *_find_store(settings, name, path), where=f"{section}.store")
-    except ConfigError as error:
-        raise settings.add_location(error, section, "store") from None
-
-
-def _find_store(settings: Settings, name: str, path: str | None) -> tuple[Any, ...]:
-    """Return the arguments of a store of ours: where it is. Raises ConfigError if the settings do not say so."""
-    if name == "sqlite":
-        from mcp_bridge.approvals.policy import get_store_file
-
-        return (settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path),)
-    if name == "redis":
-        if (url := find_redis_url(settings)) is None:
-            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
-        try:
-            import redis  # noqa: F401
-        except ImportError:
-            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
-            raise ConfigError("the store `redis` needs the package redis", hint=hint) from None
-        return url, f"mcp-bridge:{settings.name}:state:"
-    return ()
-
-
-def find_redis_url(settings: Settings) -> str | None:
-    """Return the Redis of the settings: that of `state`, else that of `tasks`, else None."""
-    shared = settings.tasks.url if settings.tasks is not None and settings.tasks.url != MEMORY else None
-    return settings.state.url or shared
-
-
-def _connect_approvals(settings: Settings, asking_parts: Iterable[object]) -> QuestionDesk | None:
+def _connect_approvals(
+    settings: Settings, asking_parts: Iterable[object], substitutions: Iterable[Callable[[str], str]]
+) -> QuestionDesk | None:
     """Set the approval policy of every source and policy that asks for approval, and return its desk, if there are any.
 
-    Raises ConfigError for a store that is unavailable.
+    `substitutions` are applied to what users see. Raises ConfigError for a store that is unavailable.
     """
     asking = [part.asking for part in asking_parts if isinstance(part, ApprovalSource)]
     askers = [asker for asker in asking if asker is not None]
@@ -222,7 +196,7 @@ def _connect_approvals(settings: Settings, asking_parts: Iterable[object]) -> Qu
         return None
     from mcp_bridge.app.approval_policy import build_approval_policy
 
-    policy = build_approval_policy(settings)
+    policy = build_approval_policy(settings, substitutions)
     for asker in askers:
         asker.policy = policy
     return policy.desk

@@ -28,6 +28,8 @@ def build_page(
     """Build the page of a bridge that has served no call yet; see `PageSubject` for the arguments."""
     redactor = Redactor(bridge.secrets)
     bridge.add_secret_listener(redactor.add_secrets)
+    for substitute in bridge.registry.pipeline.redactor.substitutions:  # those of the policy `redact`
+        redactor.add_substitution(substitute)
     types = {source.name: "python" for source in bridge.sources}
     if settings is not None:
         redactor.add_secrets(settings.secrets)
@@ -41,7 +43,7 @@ def build_page(
             sources=bridge.sources,
             types=types,
             dialect=bridge.dialect,
-            desk=bridge.desk or QuestionDesk(redactor=redactor),
+            desk=bridge.desk or QuestionDesk(ttl=bridge.state.ttl, redactor=redactor),
             redactor=redactor,
             settings=settings,
             origins=frozenset(origin.lower().rstrip("/") for origin in origins),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.app.factory import find_redis_url
+from mcp_bridge.app.stores import find_redis_url
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import Middleware, Stage
 from mcp_bridge.contracts.policy import CombiningPolicy, Policy, PolicyOptions

@@ -62,4 +62,6 @@ def _build_record(subject: ApprovalSubject, decision: ApprovalDecision) -> dict[
         "how": decision.how,
         "seconds": None if decision.seconds is None else round(decision.seconds, 3),
     }
+    if decision.user:
+        record["user"] = decision.user
     return record | ({"hurried": True} if decision.is_hurried else {})

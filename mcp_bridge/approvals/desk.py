@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,9 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 import anyio
 
 from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
+from mcp_bridge.contracts.errors import QuestionExpired
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.schema.secret_names import find_secret_values
 
 MAX_TEXT = 8_000
 """The most characters of a message, or of arguments, that are shown; the number of further ones is appended."""
@@ -26,10 +29,14 @@ Channel = Literal["page", "terminal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeskAnswer:
-    """What a user has answered: a scope for an approval, the result of an elicitation for a form; and where."""
+    """What a user has answered: a scope for an approval, the result of an elicitation for a form; and where.
+
+    `user` is the user's principal; empty if that is unknown.
+    """
 
     value: Any
     channel: Channel
+    user: str = ""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -61,6 +68,11 @@ class OpenQuestion:
     outcome: Literal["withdrawn", "client"] = "withdrawn"
     settled: anyio.Event = field(default_factory=anyio.Event)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it still waits for an answer, from the client or from a user."""
+        return self.answer is None and self.outcome != "client"
+
 
 class RecordedDecision(NamedTuple):
     """A decision about a call; `time` is in seconds since 1970."""
@@ -75,9 +87,11 @@ class Approver(Protocol):
 
     Attributes:
         channel: Where they are.
+        user: Their principal; empty if that is unknown.
     """
 
     channel: Channel
+    user: str
 
     def can_answer(self, question: OpenQuestion) -> bool:
         """Whether they may see and answer a question."""
@@ -101,6 +115,7 @@ class QuestionDesk:
 
     Args:
         wait: Seconds that a question waits for a user to connect.
+        ttl: Seconds that it waits for the answer of a user who is connected.
         redactor: Removes secrets from what users see.
 
     Attributes:
@@ -113,12 +128,13 @@ class QuestionDesk:
 
     serves_terminals = False
 
-    def __init__(self, *, wait: float = 0.0, redactor: Redactor | None = None) -> None:
+    def __init__(self, *, wait: float = 0.0, ttl: float = math.inf, redactor: Redactor | None = None) -> None:
         self.is_beside_clients = False
         self.decisions: deque[RecordedDecision] = deque(maxlen=MAX_DECISIONS)
         self.on_question: QuestionListener = lambda question, *, is_settled: None
         self.on_decision: Callable[[RecordedDecision], None] = lambda _: None
         self._wait = wait
+        self._ttl = ttl
         self._redactor = redactor or Redactor()
         self._numbers = itertools.count(1)
         self._approvers: set[Approver] = set()
@@ -136,12 +152,12 @@ class QuestionDesk:
     @property
     def questions(self) -> Sequence[OpenQuestion]:
         """The questions that are not answered."""
-        return [question for question in self._waiting.values() if question.answer is None]
+        return [question for question in self._waiting.values() if question.is_open]
 
     def find_question(self, number: int) -> OpenQuestion | None:
         """Return the question with this number if it is not answered."""
         question = self._waiting.get(number)
-        return question if question is not None and question.answer is None else None
+        return question if question is not None and question.is_open else None
 
     @contextmanager
     def ask_approval(
@@ -160,13 +176,6 @@ class QuestionDesk:
         with self._hold_question(question):
             yield question
 
-    async def ask_users(
-        self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope], *, principal: str | None = None
-    ) -> DeskAnswer | None:
-        """Return the scope that the first user chooses, None if no user is connected or all have left."""
-        with self.ask_approval(tool, arguments, prompt, scopes, principal=principal) as question:
-            return await self.wait_for_answer(question)
-
     async def ask_form(
         self, tool: str, params: Mapping[str, Any], check: Callable[[Any], object], *, principal: str | None
     ) -> DeskAnswer | None:
@@ -177,6 +186,8 @@ class QuestionDesk:
             params: The parameters of `elicitation/create`.
             check: Raises ValueError for an answer that is not valid.
             principal: Whose call asks.
+
+        Raises QuestionExpired as `wait_for_answer` does.
         """
         question = self._make_question(tool, None, str(params.get("message", "")), principal)
         question.params, question.check = self._redactor.redact_value(dict(params)), check
@@ -184,9 +195,16 @@ class QuestionDesk:
             return await self.wait_for_answer(question)
 
     async def wait_for_answer(self, question: OpenQuestion) -> DeskAnswer | None:
-        """Return the answer, None if no user who can answer is connected or all have left."""
+        """Return the answer, None if no user who can answer is connected or all have left.
+
+        Raises QuestionExpired if they are connected and do not answer in time. While the client asks too, its limit
+        applies.
+        """
         while question.answer is None and (question.is_beside or await self._wait_for_user(question)):
-            await question.settled.wait()
+            with anyio.move_on_after(math.inf if question.is_beside else self._ttl) as scope:
+                await question.settled.wait()
+            if scope.cancelled_caught:
+                raise QuestionExpired(f"No answer within {self._ttl:g} seconds. Retry the call.")
         return question.answer
 
     def leave_to_users(self, question: OpenQuestion) -> None:
@@ -224,17 +242,17 @@ class QuestionDesk:
             value = cast(Scope, value)
         elif question.check is not None:
             question.check(value)
-        question.answer = DeskAnswer(value=value, channel=approver.channel)
+        question.answer = DeskAnswer(value=value, channel=approver.channel, user=approver.user)
         question.settled.set()
         self._report_settled(question, approver)
 
     def _make_question(self, tool: str, arguments: Any, message: str, principal: str | None) -> OpenQuestion:
-        redactor = self._redactor
-        shown = json.dumps(redactor.redact_value(arguments), ensure_ascii=False, default=repr)
+        redactor, own = self._redactor, Redactor(find_secret_values(arguments))
+        shown = json.dumps(own.redact_value(redactor.redact_value(arguments)), ensure_ascii=False, default=repr)
         return OpenQuestion(
             number=next(self._numbers),
             tool=redactor.redact_text(tool),
-            message=_truncate(redactor.redact_text(message)),
+            message=_truncate(redactor.redact_text(own.redact_text(message))),
             arguments=_truncate(redactor.redact_text(shown)),
             principal=principal,
         )

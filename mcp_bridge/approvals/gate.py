@@ -89,7 +89,7 @@ class ApprovalGate:
         self, subject: ApprovalSubject, decision: ApprovalDecision, ctx: CallContext
     ) -> ApprovalDecision:
         verdict: Literal["allowed", "denied"] = "allowed" if decision.is_allowed else "denied"
-        ctx.record_decision(PolicyDecision("approval", verdict, decision.how))
+        ctx.record_decision(PolicyDecision("approval", verdict, decision.decider))
         if decision.is_repeated:
             return decision
         if self.policy.desk is not None:
@@ -163,7 +163,7 @@ class ApprovalGate:
         async def ask_client() -> None:
             try:
                 decision = await _ask_client(case, options, ctx)
-                if question.answer is None:
+                if question.is_open:
                     decisions.append(decision)
                     question.outcome = "client"
                 tasks.cancel_scope.cancel()
@@ -177,7 +177,10 @@ class ApprovalGate:
         with ctx.release_holds(), _ask_desk(desk, case, options, ctx, is_beside=True) as question:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(ask_client)
-                await desk.wait_for_answer(question)
+                try:
+                    await desk.wait_for_answer(question)
+                except QuestionExpired as error:  # outside of the group, it would be in an ExceptionGroup
+                    errors.insert(0, error)
                 tasks.cancel_scope.cancel()
         if question.answer is not None:
             await ctx.wait_until_owned()
@@ -225,7 +228,7 @@ def _ask_desk(
 
 def _read_desk_answer(case: ApprovalQuestion, answer: DeskAnswer) -> ApprovalDecision:
     logger.info("tool %r: a user at a %s chose %s", case.tool, answer.channel, answer.value)
-    return ApprovalDecision(scope=answer.value, how=answer.channel)
+    return ApprovalDecision(scope=answer.value, how=answer.channel, user=answer.user)
 
 
 def _describe_subject(case: ApprovalQuestion, ctx: CallContext) -> ApprovalSubject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ class ApproverConnection:
     """A connected user. One who does not read is disconnected, and does not delay the others."""
 
     channel: Channel = "terminal"
+    user = ""
 
     def __init__(self, line: connection.JsonConnection) -> None:
         self.line = line
@@ -81,15 +83,22 @@ class ApprovalServer(QuestionDesk):
     Args:
         name: The name of the server, which users see.
         wait: Seconds that a question waits for a user to connect.
+        ttl: Seconds that it waits for the answer of a user who is connected.
         redactor: Removes secrets from what users see.
     """
 
     serves_terminals = True
 
     def __init__(
-        self, folder: Path, *, name: str = "mcp-bridge", wait: float = 0.0, redactor: Redactor | None = None
+        self,
+        folder: Path,
+        *,
+        name: str = "mcp-bridge",
+        wait: float = 0.0,
+        ttl: float = math.inf,
+        redactor: Redactor | None = None,
     ) -> None:
-        super().__init__(wait=wait, redactor=redactor)
+        super().__init__(wait=wait, ttl=ttl, redactor=redactor)
         self._folder = folder
         self._name = name
         self._connections = 0

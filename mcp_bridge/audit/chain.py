@@ -1,7 +1,7 @@
 """The hash chain of records: the hash of each covers its text and the hash of the one before.
 
-A change of a record, or its removal, is found because the hashes after it no longer match. Whoever can write the file
-can also compute all later hashes again, so a hash that is kept elsewhere is what proves the records up to it.
+If a record is changed or removed, the hashes after it no longer match. Anyone who can write the file can also compute
+all later hashes again, so only a hash that is stored elsewhere proves the records up to it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""The removal of old records, of which an anchor in the chain keeps the last hash."""
+"""The removal of old records. An anchor in the chain keeps the hash of the last removed one."""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_bridge.audit.chain import compute_hash
@@ -35,6 +37,8 @@ def remove_old_records(database: sqlite3.Connection, retention: Retention) -> in
 
     Raises sqlite3.Error.
     """
+    if not _is_exceeded(database, retention):  # usually, so it is found out without a lock
+        return 0
     database.execute("BEGIN IMMEDIATE")
     try:
         count = _remove_oldest(database, retention)
@@ -46,13 +50,20 @@ def remove_old_records(database: sqlite3.Connection, retention: Retention) -> in
     return count
 
 
+def _is_exceeded(database: sqlite3.Connection, retention: Retention) -> bool:
+    if _is_too_large(database, retention):
+        return True
+    oldest = database.execute(_OLDEST, (1,)).fetchone()
+    return oldest is not None and oldest[2] < _find_limit(retention)
+
+
 def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
     oldest = database.execute(_OLDEST, (CHUNK,)).fetchall()
     head = read_head(database)
-    if retention.size is not None and _read_size(database) > retention.size:
+    if _is_too_large(database, retention):
         old = oldest
     else:
-        limit = format_time(time.time() - retention.age) if retention.age is not None else ""
+        limit = _find_limit(retention)
         young = next((index for index, row in enumerate(oldest) if row[2] >= limit), len(oldest))
         old = oldest[:young]
     old = [row for row in old if row[0] < head.seq]  # the latest record stays
@@ -67,12 +78,26 @@ def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
     return len(old)
 
 
-def _read_size(database: sqlite3.Connection) -> int:
-    """Return the bytes of the pages that are in use. The file keeps free pages for new records."""
+def _is_too_large(database: sqlite3.Connection, retention: Retention) -> bool:
+    """Whether the pages in use have too many bytes. The file keeps free pages for new records."""
+    if retention.size is None:
+        return False
     pages = read_pragma(database, "page_count") - read_pragma(database, "freelist_count")
-    return pages * read_pragma(database, "page_size")
+    return pages * read_pragma(database, "page_size") > retention.size
+
+
+def _find_limit(retention: Retention) -> str:
+    """Return the time from which records are kept; empty if they are kept for ever."""
+    return format_time(time.time() - retention.age) if retention.age is not None else ""
 
 
 def format_time(seconds: float) -> str:
     """Format seconds since 1970 as in records: `2026-11-26T13:30:00.123456Z`, which sorts as text."""
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:26]}Z"
+    whole = math.floor(seconds)
+    microseconds = int((seconds - whole) * 1_000_000)
+    return f"{_format_second(whole)}.{microseconds:06}Z"
+
+
+@lru_cache(maxsize=1)
+def _format_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -110,12 +110,12 @@ def _describe_verification(found: ChainReport, path: Path, expected: str | None)
         yield f"{path} is BROKEN at record {found.broken}: {found.problem}."
         yield f"Intact before it: {format_count(found.checked, 'record')}."
         return
-    removed = f", after {format_count(found.removed, 'record')} that the retention has removed" if found.removed else ""
+    removed = f", after {format_count(found.removed, 'removed record')} (keep, max_size)" if found.removed else ""
     if found.has_expected:
         yield f"{path} is intact: {format_count(found.checked, 'record')}{removed}."
     else:
         yield f"{path} is NOT the file that had a record with the hash {expected}."
-        yield "Its records match each other, but some were changed or removed, and all hashes computed again."
+        yield "Its records match each other, so some were changed or removed, and all later hashes computed again."
     if found.checked:
         yield f"Record {found.head.seq} is the last one. Its hash is {found.head.hash}"
 
@@ -177,7 +177,7 @@ def _describe_details(record: dict[str, Any]) -> str:
     if record.get("kind") == "gap":
         return f"{record.get('lost')} records were lost: {record.get('reason')}"
     if record.get("kind") == "anchor":
-        return f"the retention removed the records up to {record.get('through')}"
+        return f"the records up to {record.get('through')} were removed (keep, max_size)"
     decisions = [
         f"{each.get('decision')} by {each.get('policy')}{f' ({by})' if (by := each.get('by')) else ''}"
         for each in record.get("decisions", ())

@@ -11,7 +11,7 @@ from mcp_bridge.cli.parameters import Argument, Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrailOptions:
-    """Read, filter and verify an audit trail. Exits with 1 if --verify finds that it was changed."""
+    """Read, filter and verify an audit trail. With --verify, the exit code is 1 if it was changed."""
 
     file: Annotated[
         Path | None,
@@ -22,18 +22,18 @@ class TrailOptions:
     ] = None
     tool: Annotated[
         str | None,
-        Option(metavar="PATTERN", help="The name of the tool, or of what else is called, with the wildcards * and ?."),
+        Option(metavar="PATTERN", help="Only calls of this name, with the wildcards * and ?."),
     ] = None
     principal: Annotated[str | None, Option(metavar="NAME", help="Only the calls of this principal.")] = None
     outcome: Annotated[
-        str | None, Option(metavar="OUTCOME", help="ok, error, denied, cancelled, or started (see `starts`).")
+        str | None, Option(metavar="OUTCOME", help="Only ok, error, denied, cancelled, or started (see `starts`).")
     ] = None
     since: Annotated[
         str | None,
         Option(
             metavar="TIME",
-            help="A duration before now, such as 30m, 2h or 7d, or a time, such as 2026-11-26 or 2026-11-26T13:30. "
-            "Without an offset such as +02:00, it is local.",
+            help="Only calls that began since then: a duration before now, such as 30m, 2h or 7d, or a time, such as "
+            "2026-11-26 or 2026-11-26T13:30, which is local unless it has an offset such as +02:00.",
         ),
     ] = None
     until: Annotated[str | None, Option(metavar="TIME", help="Only calls that began before this time.")] = None
@@ -41,7 +41,7 @@ class TrailOptions:
     limit: Annotated[
         int, Option("--limit", "-n", metavar="N", min=0, help="How many of the latest records; 0 for all.")
     ] = 100
-    follow: Annotated[bool, Option("--follow", "-f", help="Go on with new records until Ctrl-C.")] = False
+    follow: Annotated[bool, Option("--follow", "-f", help="Also print new records, until Ctrl-C.")] = False
     verify: Annotated[bool, Option("--verify", help="Check the chain, and name the first broken record.")] = False
     contains: Annotated[
         str | None,

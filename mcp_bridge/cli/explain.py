@@ -17,9 +17,10 @@ from mcp_bridge.cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge.cli.server_address import split_target
 from mcp_bridge.cli.target import load_target, run_until_started
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.pipeline.explanation import CallExplanation, explain_call
-from mcp_bridge.registry.registry import make_not_found_error
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.pipeline.explanation import CallExplanation, ExplainedLayer, explain_call
+from mcp_bridge.registry.registry import ToolRegistry, make_not_found_error
+from mcp_bridge.tool_use.chain_tool import ChainTool
 
 
 def explain_tool_call(options: ExplainOptions) -> None:
@@ -45,14 +46,35 @@ async def _explain(
     bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any, principal: str | None
 ) -> CallExplanation:
     await run_until_started(bridge)
-    registry = bridge.registry
-    prepared, entry = registry.get_prepared(name), registry.get(name)
-    if prepared is None or entry is None:
-        raise make_not_found_error(name, registry.list_names())
-    has_arguments = arguments is not None or bool(pairs)
-    data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema) if pairs else {}
-    call, ctx = ToolCall(id="cli", name=name, arguments=data), CallContext(principal=principal)
-    return await explain_call(registry.pipeline, prepared, call, ctx, has_arguments=has_arguments)
+    entry = bridge.registry.get(name)
+    if entry is None:
+        raise make_not_found_error(name, bridge.registry.list_names())
+    data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema) if pairs else None
+    return await _explain_entry(bridge.registry, entry, data, CallContext(principal=principal))
+
+
+async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ctx: CallContext) -> CallExplanation:
+    """Explain a call, and if the tool is a chain, its steps. `data` is None if the arguments are unknown."""
+    prepared, arguments = registry.get_prepared(entry.name), {} if data is None else data
+    assert prepared is not None
+    call = ToolCall(id="cli", name=entry.name, arguments=arguments)
+    explanation = await explain_call(registry.pipeline, prepared, call, ctx, has_arguments=data is not None)
+    if not isinstance(entry.handler, ChainTool) or entry.handler.list_problems():
+        return explanation
+    decisive = explanation.decisive
+    is_stopped = decisive is not None and decisive.outcome == "stops"
+    for number, step in enumerate(entry.handler.steps, 1):
+        layer = ExplainedLayer(f"step {number}: {step.tool_name}", "not reached")
+        if not is_stopped and (tool := registry.get(step.tool_name)) is not None:
+            found = (await _explain_entry(registry, tool, None, ctx)).decisive
+            outcome = found.outcome if found is not None else "passes"
+            reason = f"{found.layer}: {found.reason}" if found is not None else ""
+            if outcome == "stops" and step.continue_on_failure:
+                outcome, reason = "passes", f"the chain continues without it: {reason}"
+            layer = layer._replace(outcome=outcome, reason=reason)
+            is_stopped = outcome == "stops"
+        explanation.layers.append(layer)
+    return explanation
 
 
 def _print_explanation(name: str, explanation: CallExplanation) -> None:

@@ -31,7 +31,10 @@ class OpenApiImportOptions:
 
     source: Annotated[str, Argument(metavar="URL|FILE", help="The document, 3.0 or 3.1, as JSON or YAML.")]
     out: Annotated[
-        Path | None, Option("--out", "-o", metavar="FILE", help="The file to write. Default: the title of the API.")
+        Path | None,
+        Option(
+            "--out", "-o", metavar="FILE", help="The file to write. Default: a name made from the title of the API."
+        ),
     ] = None
     force: Annotated[bool, Option("--force", help="Replace the file if it exists, and list what has changed.")] = False
     allow: Annotated[

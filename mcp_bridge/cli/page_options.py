@@ -12,11 +12,12 @@ from mcp_bridge.cli.serve_options import FileArgument, LogLevelOption
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
-    """Develop tools. Serves a file on this machine with a page to try it, reloads it, and opens the page."""
+    """Serve a file with a page to try its tools, and reload it when it changes. Opens the page in the browser."""
 
     file: FileArgument = None
     port: Annotated[
-        int | None, Option(metavar="PORT", min=0, max=65535, help="The port. Default: 8808, or a free one.")
+        int | None,
+        Option(metavar="PORT", min=0, max=65535, help="The port. Default: 8808, or a free one if 8808 is in use."),
     ] = None
     open: Annotated[bool, Option("--open/--no-open", help="Open the page in the browser.")] = True
     log_level: LogLevelOption = "warning"
@@ -24,7 +25,7 @@ class DevOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions:
-    """Show the calls of a running server, live. In a pipe, prints a line for each call. Ends with q or Ctrl-C."""
+    """Show the calls of a running server, live. Press q or Ctrl-C to stop. In a pipe, prints a line for each call."""
 
     target: Annotated[
         str | None,

@@ -19,7 +19,7 @@ class ExplainOptions:
         Argument(
             metavar="[FILE] TOOL [KEY=VALUE]...",
             help=f"FILE: {SETTINGS_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument; KEY:=JSON for any JSON "
-            "value. Without arguments, they are not validated.",
+            "value. If there are none, the arguments are not validated.",
         ),
     ]
     file: TargetOption = None

@@ -62,7 +62,7 @@ def _find_server(options: TopOptions) -> ServerAddress:
         host, port, token_env = http.host, http.port, http.token_env
     if not port:
         hint = "Pass the URL that `serve` has reported"
-        raise ConfigError("the settings choose any free port", where="http.port", hint=hint)
+        raise ConfigError("the port is 0, so the server chooses any free one", where="http.port", hint=hint)
     host = f"[{host}]" if ":" in host else host
     return ServerAddress(url=f"http://{host}:{port}", token=os.environ.get(token_env) if token_env else None)
 
@@ -94,7 +94,9 @@ class CallTable:
                 self.calls[data["id"]] = data
                 while len(self.calls) > MAX_CALLS:
                     self.calls.popitem(last=False)
-            case "client" if data.get("is_connected") is not False:
+            case "client" if data.get("is_connected") is False:
+                self.clients.pop(data["id"], None)
+            case "client":
                 self.clients[data["id"]] = data
             case "source":
                 self.sources[data["name"]] = data
@@ -135,11 +137,10 @@ class CallTable:
         duration = call["duration_ms"]
         if duration is None:
             duration = max(0.0, time.time() - call["started"]) * 1000
-        client = self.clients.get(call["client"], {})
         clock = time.strftime("%H:%M:%S", time.localtime(call["started"]))
         details = _format_progress(call) or json.dumps(call["arguments"], ensure_ascii=False)
         state = call["code"] or call["state"] if call["state"] == "error" else call["state"]
-        cells = [clock, state, f"{duration:.1f}", call["tool"], client.get("name", ""), details]
+        cells = [clock, state, f"{duration:.1f}", call["tool"], call["client_name"], details]
         return [escape(str(cell)) for cell in cells]
 
 

@@ -97,11 +97,6 @@ class CallServices:
         """What the client has declared about itself; empty if the call has no client."""
         return ClientInfo()
 
-    @property
-    def client_source(self) -> ClientInfo | Mapping[str, Any]:
-        """What the client has declared about itself, or the `_meta` of a request that contains it."""
-        return ClientInfo()
-
     def on_session_end(self, callback: Callable[[], None]) -> None:
         """Run `callback` in the event loop when this session ends, if the server can detect that."""
 

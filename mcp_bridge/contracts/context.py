@@ -348,10 +348,6 @@ class NestedContext(CallContext):
         return self._outer.client_info
 
     @property
-    def client_source(self) -> ClientInfo | Mapping[str, Any]:
-        return self._outer.client_source
-
-    @property
     def deadline(self) -> float | None:
         """The nearest deadline of this call and its outer calls."""
         nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)

@@ -68,9 +68,11 @@ class HttpClient:
 
     def _encode_request(self, request: ApiRequest) -> httpx2.Request:
         query = "&".join(filter(None, (request.query, request.secret_query)))
-        url = httpx2.URL(f"{request.url}?{query}" if query else request.url)
+        separator = "&" if "?" in request.url else "?"
+        url = httpx2.URL(f"{request.url}{separator}{query}" if query else request.url)
         files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
-        headers = {**request.headers, **request.secret_headers}
+        headers = httpx2.Headers(request.headers)
+        headers.update(request.secret_headers)  # by names in any case
         return self._client.build_request(
             request.method, url, headers=headers, content=request.content, files=files or None
         )

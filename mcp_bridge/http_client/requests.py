@@ -18,6 +18,11 @@ class ServerUnreachable(HttpClientError):
     """The server cannot be reached, or does not respond as HTTP requires."""
 
 
+def is_header_value(text: str) -> bool:
+    """Whether a text can be the value of a header as it is (RFC 9110, 5.5), in ASCII."""
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
 class Part(NamedTuple):
     """A part of a multipart body. Without `filename`, it is a field."""
 

@@ -29,7 +29,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.settings.values import Duration, Size
-from mcp_bridge.wire.argument_shapes import describe_shape
+from mcp_bridge.wire.argument_shapes import describe_shape, list_keys
 from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.redacted_values import redact_arguments
 
@@ -55,23 +55,24 @@ class AuditOptions(SelectionOptions):
     )
     starts: bool = Field(
         default=False,
-        description="Also record each call before it runs, so that one during which the server crashes leaves a trace.",
+        description="Also record each call before it runs, so that a call leaves a trace if the server crashes.",
     )
     on_failure: Literal["deny", "continue"] = Field(
         default="deny",
-        description="What happens if the file cannot be written. `deny`: calls fail, and do not run. `continue`: they "
-        "run, and the file has the number of lost records later.",
+        description="What happens if the file cannot be written. `deny`: calls fail. `continue`: calls run, and the "
+        "number of lost records is recorded later.",
     )
     synchronous: Synchronous = Field(
         default="normal",
         description="`normal`: a record survives the end of the process. `full`: it also survives a power failure, "
-        "for which each write waits for the disk.",
+        "because each write waits for the disk.",
     )
     keep: Duration | None = Field(
-        default=None, description="How long records are kept, such as `90d`. Default: for ever."
+        default=None, description="How long records are kept, such as `90d`. Default: forever."
     )
     max_size: Size | None = Field(
-        default=None, description="The size from which the oldest records are removed. Default: no limit."
+        default=None,
+        description="The maximum size of the file, beyond which the oldest records are removed. Default: none.",
     )
 
     def build_policy(self, services: PolicyServices) -> Policy:
@@ -170,46 +171,51 @@ class AuditLayer:
         return True
 
     def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
-        """Describe the call before it runs, because a tool can change its arguments."""
-        client = ctx.client_info
-        record: dict[str, Any] = {"time": format_time(time.time()), "kind": call.kind, "name": call.name[:MAX_NAME]}
-        for name, value in (
-            ("source", self._source),
-            ("principal", ctx.principal),
-            ("client", f"{client.name} {client.version}".strip()),
-            ("protocol", ctx.protocol_version),
-            ("transport", client.transport),
-            ("call", call.id[:MAX_ID]),
-            ("parent", ctx.parent_id[:MAX_ID]),
-        ):
-            if value:
-                record[name] = value
+        """Describe the call before it runs, because a tool can change its arguments. What is empty is left out."""
+        info = ctx.client_info
+        name, number, client = call.name[:MAX_NAME], call.id[:MAX_ID], f"{info.name} {info.version}".strip()
+        described = {
+            "time": format_time(time.time()),
+            "kind": call.kind,
+            "name": name,
+            "source": self._source,
+            "principal": ctx.principal,
+            "client": client,
+            "protocol": ctx.protocol_version,
+            "transport": info.transport,
+            "call": number,
+            "parent": ctx.parent_id[:MAX_ID],
+        }
+        record = {key: value for key, value in described.items() if value}
         record |= self._server
-        record |= self._describe_arguments(call.arguments)
-        shape = record.get("shape")
-        keys = shape if isinstance(shape, dict) else ()
+        self._add_arguments(record, call.arguments)
+        if self._redactor.is_empty:
+            return record
         # Clients choose these texts. In most of them nothing is redacted, and one search shows that.
-        given = "\n".join((record["name"], record.get("client", ""), record.get("call", ""), *keys))
+        given = "\n".join((name, client, number, *list_keys(record.get("shape"))))
         return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
 
-    def _describe_arguments(self, arguments: Any) -> dict[str, Any]:
+    def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
         try:
             digest = hash_json(arguments)
-            if self._options.arguments == "full":
-                full = redact_arguments(arguments, self._redactor)
-                if len(str(full)) <= MAX_ARGUMENTS:
-                    return {"arguments": full, "sha256": digest}
-            return {"shape": describe_shape(arguments), "sha256": digest}
+            full = redact_arguments(arguments, self._redactor) if self._options.arguments == "full" else None
+            if full is not None and len(str(full)) <= MAX_ARGUMENTS:
+                record["arguments"] = full
+            else:
+                record["shape"] = describe_shape(arguments)
+            record["sha256"] = digest
         except (TypeError, ValueError, RecursionError):  # a caller in process can pass anything
-            return {"shape": type(arguments).__name__}
+            record["shape"] = type(arguments).__name__
 
     def _complete_record(
-        self, record: Mapping[str, Any], ctx: CallContext, started: float, outcome: Mapping[str, Any]
+        self, record: dict[str, Any], ctx: CallContext, started: float, outcome: Mapping[str, Any]
     ) -> dict[str, Any]:
-        finished = {**record, **outcome, "duration_ms": round((time.monotonic() - started) * 1000, 3)}
+        """Add how the call has ended."""
+        record |= outcome
+        record["duration_ms"] = round((time.monotonic() - started) * 1000, 3)
         if ctx.decisions:
-            finished["decisions"] = self._redactor.redact_value([each.to_json() for each in ctx.decisions])
-        return finished
+            record["decisions"] = self._redactor.redact_value([each.to_json() for each in ctx.decisions])
+        return record
 
 
 def _describe_outcome(result: ToolResult) -> dict[str, Any]:

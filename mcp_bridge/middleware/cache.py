@@ -1,4 +1,4 @@
-"""The policy `cache`: results of read-only tools are kept for some time, and returned for equal calls."""
+"""The policy `cache`: keeps results of read-only tools for some time, and returns them for equal calls."""
 
 from __future__ import annotations
 

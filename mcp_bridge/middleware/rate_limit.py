@@ -54,7 +54,7 @@ class RateLimitOptions(SelectionOptions):
 
     limit: Annotated[str, AfterValidator(_check_limit)] = Field(
         description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
-        "seconds`; several limits are separated by `;`. A window of this length moves with the time."
+        "seconds`; several limits are separated by `;`. The period is a moving window."
     )
     per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
         default=("tool", "principal"),

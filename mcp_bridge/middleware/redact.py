@@ -1,7 +1,8 @@
-"""The policy `redact`: replaces text that matches patterns, in results, in arguments, in the log and in the audit."""
+"""The policy `redact`: replaces text that matches patterns, in results, arguments, the log and the audit trail."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
@@ -28,6 +29,8 @@ _KEPT = frozenset({"annotations", "icons", "mime_type", "role"})
 _URI_CHARACTERS = "%/:?#@!$&'()*+,;=~"
 _SHORTEST_NUMBER = 10**7
 """Smaller numbers are no secrets."""
+_ANCHOR = re.compile(r"[\^$]|\\[Az]")
+"""What refers to the beginning or the end of a text in a pattern, except in the class `[^`."""
 
 
 def _compile_pattern(pattern: str | bytes) -> Any:
@@ -57,12 +60,12 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
 
 
 class RedactOptions(SelectionOptions):
-    """Replace text that matches patterns by `[redacted NAME]`. Needs the extra `redact`."""
+    """Replace text that matches patterns with `[redacted NAME]`. Requires the extra `redact`."""
 
     patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
         default=("secrets",),
         validate_default=True,
-        description="Names of patterns: `secrets` for those of all common keys and tokens, or some of "
+        description="Names of patterns: `secrets` for all those of common keys and tokens, or some of "
         f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
     )
     custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
@@ -72,7 +75,7 @@ class RedactOptions(SelectionOptions):
         default=("results",),
         json_schema_extra=add_single_schema,
         description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
-        "(the tool gets the redacted ones). The log and the audit of the server are always redacted.",
+        "(the tool gets the redacted ones). The log and the audit trail are always redacted.",
     )
 
     @model_validator(mode="after")
@@ -94,6 +97,19 @@ class PatternRedaction:
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()).encode())
         self._patterns = [(name, _compile_pattern(pattern)) for name, pattern in patterns.items()]
+        self._is_anchored = any(_ANCHOR.search(pattern.replace("[^", "")) for pattern in patterns.values())
+
+    def may_match(self, *values: Any) -> bool:
+        """Whether JSON-ready data may have a match; False is certain. All texts are searched at once.
+
+        A pattern that refers to the beginning or the end of a text could not match in joined texts, so it may match.
+        """
+        if self._is_anchored:
+            return True
+        texts: list[str] = []
+        for value in values:
+            _collect_texts(value, texts)
+        return bool(texts) and self._any.search("\n".join(texts).encode(errors="replace")) is not None
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
@@ -126,6 +142,8 @@ class PatternRedaction:
         Images, audio and other bytes stay, and so does the `uri` of the resource that the client reads.
         """
         content = result.content
+        if content is None and not self.may_match(result.output, result.error, result.meta):
+            return result
         if content is not None:
             is_one = isinstance(content, str | bytes | Content)
             content = self._redact_block(content) if is_one else tuple(self._redact_block(one, uri) for one in content)
@@ -183,14 +201,15 @@ class RedactLayer:
     def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
         self._options = options
         self._redaction = redaction
+        self._has_arguments, self._has_results = (each in options.apply_to for each in ("arguments", "results"))
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Return the redacted result, or error, of the call with redacted arguments."""
         if not self._applies_to(call, ctx):
             return await call_next(call, ctx)
-        if "arguments" in self._options.apply_to:
+        if self._has_arguments:
             call = self._redact_arguments(call)
-        if "results" not in self._options.apply_to:
+        if not self._has_results:
             return await call_next(call, ctx)
         ctx.add_filter(self._redaction.redact_value)
         return self._redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
@@ -199,7 +218,7 @@ class RedactLayer:
         """Predict that the call passes."""
         if not self._applies_to(call, ctx):
             return Forecast("passes")
-        given = self._redact_arguments(call) if "arguments" in self._options.apply_to else call
+        given = self._redact_arguments(call) if self._has_arguments else call
         return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}", given)
 
     def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
@@ -207,7 +226,25 @@ class RedactLayer:
 
     def _redact_arguments(self, call: ToolCall) -> ToolCall:
         try:
+            if not self._redaction.may_match(call.arguments):
+                return call
             arguments = self._redaction.redact_value(call.arguments)
         except RecursionError:  # a caller in process can pass anything
             arguments = self._redaction.redact_value(to_plain(call.arguments))
         return call if arguments == call.arguments else replace(call, arguments=arguments)
+
+
+def _collect_texts(value: Any, texts: list[str]) -> None:
+    """Add the texts of JSON-ready data in which `PatternRedaction.redact_value` searches."""
+    kind = type(value)
+    if kind is str or isinstance(value, str):
+        texts.append(value)
+    elif kind is dict or isinstance(value, Mapping):
+        for key, item in value.items():
+            texts.append(str(key))
+            _collect_texts(item, texts)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _collect_texts(item, texts)
+    elif isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
+        texts.append(str(value))

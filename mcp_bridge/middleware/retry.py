@@ -1,4 +1,4 @@
-"""The policy `retry`: repeats calls that failed for a passing reason, of tools for which that is harmless."""
+"""The policy `retry`: repeats failed calls of tools that can be called again without further effects."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RetryOptions(ToolSelectionOptions):
     )
     wait_max: Duration = Field(default=5.0, description="The maximum wait between two attempts.")
     jitter: float = Field(
-        default=0.1, ge=0, le=60, description="The maximum of the random time in seconds that is added to each wait."
+        default=0.1, ge=0, le=60, description="The maximum random time, in seconds, that is added to each wait."
     )
     timeout: Duration = Field(
         default=45.0,
-        description="How long after the first attempt another one may begin. Each has the limit of a call.",
+        description="How long after the first attempt a further one may begin. Each has the full time limit of a call.",
     )
 
     def build_policy(self, services: PolicyServices) -> Policy:
@@ -58,7 +58,7 @@ class RetryPolicy:
         self._options = options
 
     def bind(self, entry: Any) -> PolicyLayer | None:
-        """Return a layer for tools that match, and that may run more than once."""
+        """Return a layer for matching tools that can be called again."""
         is_repeatable = has_hint(entry, IDEMPOTENT, READ_ONLY)
         return RetryLayer(self._options) if is_repeatable and self._options.applies_to_tool(entry) else None
 

@@ -58,9 +58,9 @@ async def _run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
 
 
 def _name_layer(layer: Any) -> str:
-    """Return the name of a policy's class, or the words of the name of a step, such as `limit time`."""
+    """Return the name of a policy, the class of other middleware, or the words of a step, such as `limit time`."""
     function = layer.func if isinstance(layer, partial) else layer
     name = getattr(function, "__name__", "")
     if name == "_recheck_output":
-        return f"recheck {type(layer.args[1]).__name__}"
-    return name.strip("_").replace("_", " ") or type(layer).__name__
+        return f"recheck {layer.args[1]}".replace("'", "")
+    return name.strip("_").replace("_", " ") or str(getattr(layer, "name", type(layer).__name__))

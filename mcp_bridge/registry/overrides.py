@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.handlers import PlannedCall, PlanningHandler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.argument_removal import ArgumentRemoval, list_argument_schemas
@@ -79,4 +80,24 @@ class ToolOverride:
         def run_sync(data: Any, ctx: CallContext) -> Any:
             return prepared.handler(complete_arguments(data), ctx)
 
+        handler: Any = tool.handler
+        if isinstance(handler, PlanningHandler):
+            return _CompletingHandler(handler, run_async, complete_arguments)
         return run_async if prepared.is_async else run_sync
+
+
+@dataclass(frozen=True, slots=True)
+class _CompletingHandler(PlanningHandler):
+    """A handler that plans its calls, with arguments that clients do not give."""
+
+    planning: PlanningHandler
+    run: Callable[[Any, CallContext], Awaitable[Any]]
+    complete: Callable[[Any], dict[str, Any]]
+
+    async def __call__(self, data: Any, ctx: CallContext) -> Any:
+        """Run the handler."""
+        return await self.run(data, ctx)
+
+    def plan_call(self, data: Any) -> Sequence[PlannedCall]:
+        """Return what the handler would run. Raises InvalidArguments."""
+        return self.planning.plan_call(self.complete(data))

@@ -65,8 +65,8 @@ class ServedContext(CallContext):
     """
 
     __slots__ = (
-        *("_channel", "_desk", "_get_store", "_log_throttle", "_progress", "_progress_throttle", "_request"),
-        "_state_key",
+        *("_channel", "_client_info", "_desk", "_get_store", "_log_throttle", "_progress", "_progress_throttle"),
+        *("_request", "_state_key"),
     )
 
     def __init__(
@@ -87,6 +87,7 @@ class ServedContext(CallContext):
         request.incoming.holds = self.holds
         self.session = self._state_key = _find_session(request, self.principal)
         self._request: Request | None = request
+        self._client_info: ClientInfo | None = None
         self._capabilities = request.capabilities
         self._progress: float | None = None
         self._progress_throttle: TokenBucket | None = None
@@ -103,16 +104,14 @@ class ServedContext(CallContext):
 
     @property
     def client_info(self) -> ClientInfo:
-        request = self._request
-        if request is not None and request.session is not None:
-            return request.session.client
-        transport = request.incoming.transport if request is not None else ""
-        return read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
-
-    @property
-    def client_source(self) -> ClientInfo | Mapping[str, Any]:
-        request = self._request
-        return self.meta if request is None or request.session is None else request.session.client
+        if self._client_info is None:
+            request = self._request
+            if request is not None and request.session is not None:
+                self._client_info = request.session.client
+            else:
+                transport = request.incoming.transport if request is not None else ""
+                self._client_info = read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
+        return self._client_info
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""

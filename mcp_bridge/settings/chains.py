@@ -19,7 +19,7 @@ class StepInputSettings(SettingsModel):
         default=None, alias="from", description="A key of the context, or a dotted path such as `page.text`."
     )
     default: Any = Field(default=None, description="The value if the context has none.")
-    value: Any = Field(default=None, description="A fixed value, in place of `from`.")
+    value: Any = Field(default=None, description="A fixed value, instead of `from`.")
 
     @model_validator(mode="after")
     def _check_one_of_both(self) -> Self:
@@ -50,7 +50,7 @@ class ChainStepSettings(SettingsModel):
     input: dict[str, Annotated[StepInputSettings, BeforeValidator(_parse_path)]] = Field(
         default={},
         description="The arguments: a mapping from their names to keys or dotted paths of the context, or to "
-        "`{from: PATH, default: VALUE}` or `{value: VALUE}`. Default: the whole context.",
+        "`{from: PATH, default: VALUE}` or `{value: VALUE}`; `{}` for no arguments. Default: the whole context.",
         json_schema_extra=_add_path_schema,
     )
     output: ContextPath | None = Field(
@@ -61,7 +61,7 @@ class ChainStepSettings(SettingsModel):
         default=1,
         ge=1,
         le=100,
-        description="How often the tool is called until it succeeds. A failed call may have had effects.",
+        description="The maximum number of calls until one succeeds. A failed call may have had effects.",
     )
     backoff: Delay = Field(
         default=1.0,

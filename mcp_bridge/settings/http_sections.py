@@ -54,8 +54,8 @@ class PageSettings(SettingsModel):
 
     operators: tuple[PrincipalName, ...] = Field(
         default=(),
-        description="The principals that see the calls and questions of everyone, and the settings. So does the owner "
-        "of the token in `token_env`. Any other principal sees its own.",
+        description="The principals that see and do everything, as users with the token of `token_env` do. Other "
+        "principals see only their own calls and questions.",
     )
 
 
@@ -83,7 +83,7 @@ class HttpSettings(SettingsModel):
     jwt: JwtSettings | None = Field(default=None, description="Accept JWTs of an OAuth issuer as bearer tokens.")
     page: Annotated[PageSettings | None, BeforeValidator(_parse_switch)] = Field(
         default=None,
-        description="Serve the [web page](page.md) at `/`: `true`, or a mapping that sets details.",
+        description="Serve the [web page](page.md) at `/`: `true`, or a mapping with `operators`.",
         json_schema_extra=_add_switch_schema,
     )
     metrics: bool = Field(

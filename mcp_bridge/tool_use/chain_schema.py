@@ -20,14 +20,14 @@ def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[
     A first step without a mapping receives the whole context, so its schema is that of the chain. Otherwise, the schema
     has the mapped values of the first step, and those of later steps while no earlier step can have produced them.
     """
-    if steps and not (steps[0].input_mapping or steps[0].defaults):
+    if steps and steps[0].takes_context:
         whole = _find_schema(find_tool, steps[0])
         return deepcopy(dict(whole)) if whole and whole.get("type", "object") == "object" else {}
     schema: dict[str, Any] = {"type": "object"}
     produced: set[str] = set()
     for step in steps:
         _add_inputs(schema, step, _find_schema(find_tool, step), produced)
-        if not (step.input_mapping or step.defaults) or not step.output_key:  # from here on, the context is unknown
+        if step.takes_context or not step.output_key:  # from here on, the context is unknown
             break
         produced.add(step.output_key)
     if "properties" not in schema:

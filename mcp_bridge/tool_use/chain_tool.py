@@ -90,7 +90,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         merged = ""
         for number, step in enumerate(self.steps, 1):
             arguments = step.build_input(context)
-            is_whole = not (step.input_mapping or step.defaults)
+            is_whole = step.takes_context
             for target, source in {**{key: key for key in produced if is_whole}, **step.input_mapping}.items():
                 known = merged if resolve_path(context, source) is None else ""
                 if origin := produced.get(source) or produced.get(source.partition(".")[0]) or known:

@@ -11,6 +11,8 @@ from mcp_bridge.schema.validator import validate
 from mcp_bridge.tool_use.chain_schema import FindTool
 from mcp_bridge.tool_use.steps import ChainStep
 
+_FURTHER = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
+"""The keywords of a schema that can have further properties."""
 _LISTED = 20
 """The most names that an error lists."""
 
@@ -56,9 +58,7 @@ class ChainContext:
         for key in keys:
             schema = resolve_reference(value.schema, value.root)
             properties = schema.get("properties")
-            if not isinstance(properties, Mapping):
-                return None
-            if key not in properties and (schema.get("additionalProperties") or "patternProperties" in schema):
+            if not isinstance(properties, Mapping) or (key not in properties and _may_have_others(schema)):
                 return None
             if key not in properties:
                 return f"{value.origin} has no '{key}'. {_format_names(properties)}"
@@ -87,13 +87,14 @@ def find_wiring_problems(
             context.values[step.output_key] = KnownValue(output, output, f"the output of '{step.tool_name}'")
         else:
             context.add_properties(output, f"the output of '{step.tool_name}'")
-            context.is_open = context.is_open or not isinstance(output.get("properties"), Mapping)
+            is_known = isinstance(output.get("properties"), Mapping) and not _may_have_others(output)
+            context.is_open = context.is_open or not is_known
 
 
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    is_whole = not (step.input_mapping or step.defaults)
+    is_whole = step.takes_context
     given = context.values.keys() if is_whole else {*step.input_mapping, *step.defaults}
     required = schema.get("required")
     for name in required if isinstance(required, Sequence) and not (is_whole and context.is_open) else ():
@@ -102,7 +103,7 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
     if schema.get("additionalProperties") is False:
         unknown = [name for name in given if name not in properties]
         for name in unknown:
-            text = f"'{step.tool_name}' has no argument '{name}'. {_format_names(properties)}"
+            text = f"'{step.tool_name}' has no argument '{name}'. {_advise(properties, is_whole=is_whole)}"
             yield None if is_whole else name, text
     for target in given if is_whole else ():
         yield from _check_type(target, context.values[target], properties, schema)
@@ -126,10 +127,23 @@ def _check_type(
         yield target, f"expected {_format_types(wanted)}, but the value from {value.origin} is {_format_types(found)}"
 
 
+def _may_have_others(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema says that an object may have properties which are not in its `properties`."""
+    return bool(schema.get("additionalProperties")) or not _FURTHER.isdisjoint(schema)
+
+
 def _format_types(types: frozenset[str]) -> str:
     return " or ".join(sorted(types)) or "nothing"
 
 
+def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:
+    """Say which arguments a tool has; a step without `input` passes the whole context."""
+    advice = "This step has no `input`, so it passes the whole context" if is_whole else ""
+    if not properties:
+        return f"{advice}. Write `input: {{}}` to pass no arguments" if is_whole else "It has no arguments"
+    return f"{_format_names(properties)}. {advice}" if is_whole else _format_names(properties)
+
+
 def _format_names(names: Mapping[str, Any]) -> str:
     listed = [*map(str, names)]
-    return f"There is {', '.join(listed[:_LISTED])}" if listed else "There is nothing"
+    return f"Known names: {', '.join(listed[:_LISTED])}" if listed else "It is empty"

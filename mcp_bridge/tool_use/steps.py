@@ -10,7 +10,10 @@ from mcp_bridge.contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
 """The most seconds between two attempts of a step."""
-_OWN: dict[str, Any] = {"defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False}
+_OWN: dict[str, Any] = {
+    "defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False,
+    "omits_context": False,
+}  # fmt: skip
 """The fields that are not those of the tool_use API, with their defaults."""
 
 
@@ -27,6 +30,7 @@ class ChainStep:
         backoff: Seconds before the second attempt. The time doubles before each further one.
         timeout: Seconds for each attempt; None for no limit besides that of the tool.
         continue_on_failure: Whether the chain continues if this step fails.
+        omits_context: Whether a step without mapped values and defaults gets no input, instead of the whole context.
     """
 
     tool_name: str
@@ -38,6 +42,12 @@ class ChainStep:
     backoff: float = 1.0
     timeout: float | None = None
     continue_on_failure: bool = False
+    omits_context: bool = False
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the input is the whole context."""
+        return not (self.input_mapping or self.defaults or self.omits_context)
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
@@ -53,7 +63,7 @@ class ChainStep:
 
     def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Return this step's input: mapped values and defaults or, without any, a shallow copy of the whole context."""
-        if not (self.input_mapping or self.defaults):
+        if self.takes_context:
             return dict(context)
         mapped = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
         return {**mapped, **{name: value for name, value in self.defaults.items() if mapped.get(name) is None}}

@@ -46,7 +46,12 @@ class PageClient:
             except httpx2.HTTPError as error:
                 raise PageError(f"{self._base} cannot be reached: {_describe_failure(error)}") from None
             self._check_status(response.status_code)
-            state: dict[str, Any] = orjson.loads(response.content)
+            try:
+                state = orjson.loads(response.content)
+            except ValueError:
+                state = None
+            if not isinstance(state, dict) or "server" not in state:
+                raise PageError(f"{self._base} is not a server with a page: its response is not a state")
             return state
 
     async def follow_events(self) -> AsyncIterator[PageEvent]:

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.request import make_rejection
+from mcp_bridge.web.encoding import encode_json
 from mcp_bridge.web.history import CallRecord
 from mcp_bridge.web.viewer import Viewer
 
@@ -117,7 +116,7 @@ class EventFeed:
         if not self.is_watched:
             return
         self._number += 1
-        line = orjson.dumps(data) + b"\n"
+        line = encode_json(data) + b"\n"
         event = FeedEvent(
             self._number, format_event(line, f"{self._run}-{self._number}", name=name), is_public, principal
         )

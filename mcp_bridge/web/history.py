@@ -14,9 +14,7 @@ from operator import attrgetter
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.observation import ClientInfo, LayerTime
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.server.requests import read_client_info
 from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size, is_small_result
-from mcp_bridge.wire.meta_keys import CLIENT_INFO
 
 MAX_RECORDS = 1000
 """The most calls that are kept after their end."""
@@ -45,15 +43,14 @@ class CallRecord:
     """
 
     __slots__ = (
-        "_history", "_source", "_version", "call", "id", "is_dropped", "layers", "principal", "progress", "result",
-        "seconds", "size", "started",
+        "_history", "call", "client", "id", "is_dropped", "layers", "principal", "progress", "result", "seconds",
+        "size", "started",
     )  # fmt: skip
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
-        self._source = ctx.client_source
-        self._version = ctx.protocol_version
         self.call = call
+        self.client = ctx.client_info
         self.id = number
         self.principal = ctx.principal
         self.started = time.time()
@@ -69,14 +66,6 @@ class CallRecord:
         """The name of the tool or prompt, or the URI of the resource."""
         return self.call.name
 
-    @property
-    def client(self) -> ClientInfo:
-        """What the client has declared about itself."""
-        source = self._source
-        if not isinstance(source, ClientInfo):
-            source = self._source = read_client_info(source.get(CLIENT_INFO), self._version)
-        return source
-
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Note the progress of the call."""
         self.progress = (progress, total, message)
@@ -85,7 +74,6 @@ class CallRecord:
 
     def update_size(self) -> None:
         """Estimate the size of the arguments and the result, and drop them if they are too large to be kept."""
-        self._source = self.client  # the rest of the `_meta` is not kept
         self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
         if self.size > MAX_SIZE:
             self.drop_values()

@@ -24,6 +24,7 @@ class PageApprover:
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
+        self.user = viewer.principal or ""
 
     def can_answer(self, question: OpenQuestion) -> bool:
         """Whether the viewer may see and answer a question."""
@@ -131,5 +132,6 @@ class Inbox:
             "decision": "allow" if decision.is_allowed else "deny",
             "scope": decision.scope if decision.is_allowed else None,
             "how": decision.how,
+            "user": decision.user or None,
             "message": decision.reason,
         }

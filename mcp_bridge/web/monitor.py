@@ -1,4 +1,4 @@
-"""Notices what changes without a call, while a page is open: tools, sources and definitions that wait."""
+"""Detects changes that no call causes, while a page is open: of tools, sources and quarantined definitions."""
 
 from __future__ import annotations
 

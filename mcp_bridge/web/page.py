@@ -16,6 +16,7 @@ from mcp_bridge.server.requests import Session
 from mcp_bridge.transports.http.event_stream import EventStream
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest
 from mcp_bridge.web.call_rows import identify_client, render_call, render_client
+from mcp_bridge.web.encoding import encode_json
 from mcp_bridge.web.feed import MAX_BACKLOG, EventFeed, OpenPage
 from mcp_bridge.web.history import CallHistory, CallRecord, ClientRow
 from mcp_bridge.web.inbox import Inbox
@@ -110,7 +111,7 @@ class WebPage:
         }
         if can_install and self._installations is not None:
             body["installs"] = await to_thread.run_sync(self._installations.list_clients)
-        await request.respond(200, orjson.dumps(body), NO_STORE)
+        await request.respond(200, encode_json(body), NO_STORE)
 
     async def _serve_events(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
@@ -137,13 +138,13 @@ class WebPage:
             raise _make_api_error(400, "invalid", str(error)) from None
         except OSError as error:
             raise _make_api_error(503, "unavailable", self._subject.redactor.redact_text(str(error))) from None
-        await request.respond(200, orjson.dumps(self._subject.redactor.redact_value(page)), NO_STORE)
+        await request.respond(200, encode_json(self._subject.redactor.redact_value(page)), NO_STORE)
 
     async def _serve_action(self, act: Action, rest: str, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("POST")
         request.check_content_type()
         if not viewer.is_authenticated:
-            message = "Nothing can be done at a page without a token. Set http.token_env in the settings."
+            message = "This server requires no token, so its page can change nothing. Set http.token_env."
             raise _make_api_error(403, "forbidden", message)
         data = await request.read_body(MAX_BODY)
         try:
@@ -152,7 +153,7 @@ class WebPage:
             body = None
         if not isinstance(body, dict):
             raise _make_api_error(400, "invalid", "The body must be a JSON object.")
-        await request.respond(200, orjson.dumps(await act(viewer, rest.split("/", 1), body)), NO_STORE)
+        await request.respond(200, encode_json(await act(viewer, rest.split("/", 1), body)), NO_STORE)
 
     async def _answer_question(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
         number = int(rest[0]) if rest[0].isdecimal() and len(rest[0]) < 16 else -1

@@ -28,7 +28,7 @@ async def accept_definition(sources: Sequence[ToolSource], source: str, tool: st
             if not await one.guard.accept_definition(tool, fingerprint):
                 raise LookupError("The definition has changed again, or was accepted already. Read the state again.")
             return
-    raise LookupError("There is no such source of tools.")
+    raise LookupError("There is no source with this name.")
 
 
 def _render_definition(source: str, pending: PendingDefinition, redactor: Redactor) -> dict[str, Any]:

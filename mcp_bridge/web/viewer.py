@@ -1,4 +1,4 @@
-"""Who looks at the page, what they may see and do, and which requests come from the page itself."""
+"""The callers of the page's API, what they may see and do, and which requests come from the page itself."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
     kind = type(value)
     if (name := _NAMES.get(kind)) is not None:
         return name
-    if isinstance(value, str):
+    if kind is str or isinstance(value, str):
         return f"string[{len(value)}]"
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         if not depth:
             return f"object[{len(value)}]"
         shape = {str(key)[:MAX_KEY]: describe_shape(item, depth - 1) for key, item in islice(value.items(), MAX_KEYS)}
@@ -32,3 +32,14 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
     if isinstance(value, list | tuple):
         return f"array[{len(value)}]"
     return kind.__name__
+
+
+def list_keys(shape: Any) -> list[str]:
+    """Return the keys of objects in a shape, on all levels."""
+    if type(shape) is not dict:
+        return []
+    keys = list(shape)
+    for item in shape.values():
+        if type(item) is dict:
+            keys += list_keys(item)
+    return keys

@@ -364,7 +364,8 @@ async def test_who_reads_nothing_loses_the_place_and_holds_up_nobody(folder: Pat
                 await anyio.sleep(0.01)
             for _ in range(20 * MAX_UNREAD):
                 with anyio.move_on_after(0):
-                    await desk.ask_users("add", {"n": "x" * MAX_TEXT}, "Sure?", ["once"])
+                    with desk.ask_approval("add", {"n": "x" * MAX_TEXT}, "Sure?", ["once"]) as question:
+                        await desk.wait_for_answer(question)
             while desk._approvers:  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
         assert deaf is not None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import prompt
@@ -13,6 +17,7 @@ from mcp_bridge.approvals.grants import MAX_SESSION_TIME as DAY
 from mcp_bridge.approvals.grants import GrantStore
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
+from tests.kits.fuzzing import examples
 from tests.kits.approvals.approvals_kit import (
     ALWAYS,
     DENY,
@@ -256,6 +261,21 @@ def test_the_same_arguments_have_the_same_hash(one: Any, other: Any) -> None:
 )
 def test_other_arguments_have_another_hash(one: Any, other: Any) -> None:
     assert hash_json(one) != hash_json(other)
+
+
+JSON_TEXTS = st.text(st.characters(max_codepoint=0xA0) | st.characters())
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | JSON_TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(JSON_TEXTS, inner),
+    max_leaves=10,
+)
+
+
+@examples(300)
+@given(JSON_VALUES)
+def test_a_hash_is_that_of_the_json_of_the_standard_library(value: Any) -> None:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    assert hash_json(value) == sha256(text.encode()).hexdigest()  # decisions that are stored depend on it
 
 
 async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mode: str) -> None:

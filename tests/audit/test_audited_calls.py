@@ -82,6 +82,15 @@ async def test_the_patterns_of_redact_do_not_reach_the_trail(tmp_path: Path) -> 
     assert "margaret" not in str(record)
 
 
+async def test_secrets_in_the_keys_of_arguments_are_redacted(tmp_path: Path) -> None:
+    bridge = build(tmp_path)
+    bridge.hide_secrets(["a-secret-of-the-settings"])
+    async with connect(bridge) as client:
+        await client.call_tool("sign_in", {"user": "u", "password": "p", "options": {"a-secret-of-the-settings": 1}})
+    [record] = read_records(tmp_path / "trail.sqlite3")
+    assert record["shape"]["options"] == {"[secret]": "integer"}
+
+
 async def test_secrets_of_the_settings_in_names_are_redacted(tmp_path: Path) -> None:
     bridge = build(tmp_path)
     bridge.hide_secrets(["a-secret-of-the-settings"])

@@ -81,7 +81,7 @@ async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None
                         await anyio.sleep(0.1)
 
                 tasks.start_soon(call_until_shown)
-                line = await top.wait_for(r"(?m)^\d\d:\d\d:\d\d  ok  [\d.]+  add  mcp  \{\"a\": 1, \"b\": 2\}$")
+                line = await top.wait_for(r"(?m)^\d\d:\d\d:\d\d  ok  [\d.]+  add  mcp \S+  \{\"a\": 1, \"b\": 2\}$")
                 tasks.cancel_scope.cancel()
             assert line
             assert await top.end(signal.SIGINT) == 0

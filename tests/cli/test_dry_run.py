@@ -16,6 +16,11 @@ sources:
       list:
         command: [ls, [-I, "{pattern}"], --, "{folder}"]
         parameters: {folder: path, pattern: string}
+      texts:
+        command: [ls, [-I, "{pattern}"], --, "{folder}"]
+        parameters: {folder: path, pattern: string}
+    overrides:
+      texts: {arguments: {pattern: {value: "*.py"}}}
 chains:
   whole:
     steps:
@@ -75,6 +80,8 @@ def test_values_that_a_step_merges_into_the_context_are_unknown(inside: Inside) 
 def test_the_command_line_of_a_command_is_shown(inside: Inside, tmp_path: Path) -> None:
     done = inside("call", "s.yaml", "list", "folder=a b", "pattern=*.py", "--dry-run")
     assert done.out == f"""1. ls -I '*.py' -- 'a b' {{"cwd": "{tmp_path}"}}\n"""
+    with_fixed_pattern = inside("call", "s.yaml", "texts", "folder=a b", "--dry-run")
+    assert with_fixed_pattern.out == done.out
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,27 @@ def test_policies_for_other_principals_pass(inside: Inside, settings: Path, tmp_
     assert found["outcome"] == "passes"
 
 
+def test_the_steps_of_a_chain_are_explained_too(inside: Inside, settings: Path, tmp_path: Path) -> None:
+    steps = [{"tool": name, "input": {"title": "title"}} for name in ("read_note", "delete_note")]
+    chains = {
+        "tidy": {"steps": steps},
+        "all": {"steps": [{"tool": "tidy"}, {"tool": "read_note"}]},
+        "most": {"steps": [{"tool": "tidy", "continue_on_failure": True}, {"tool": "read_note"}]},
+    }
+    write(tmp_path, POLICY, chains=chains)
+    found = inside("explain", "tidy", "--json").json
+    assert found["outcome"] == "asks"
+    assert [[*each.values()] for each in found["layers"][-2:]] == [
+        ["step 1: read_note", "passes", ""],
+        ["step 2: delete_note", "asks", "approval: without an answer, the default is: deny"],
+    ]
+    done = inside("explain", "all", "--principal", "guest")
+    assert done.out.rstrip().endswith("The call of 'all' would be stopped by: step 1: tidy.")
+    assert [line.split()[-2:] for line in done.out.splitlines() if line.startswith("step 2")] == [["not", "reached"]]
+    assert inside("explain", "most", "--principal", "guest").code == 0
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_limit_in_redis_is_read_and_not_counted(
     inside: Inside,
     settings: Path,

@@ -211,6 +211,20 @@ async def test_custom_patterns_have_names_of_their_own(tmp_path: Path) -> None:
         assert (await call(bridge, "read")).output == "[redacted employee] and E-12"
 
 
+async def test_each_text_is_searched_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    policy = {"redact": {"patterns": "bearer_token", "custom": {"pin": r"^\d{4}$"}}}
+    texts = ["1234", "12345", "a bearer", "abcdefghijklmnop0123"]
+    async with open_tools(tmp_path, f"@tool\ndef read() -> list:\n    return {texts}", policy) as bridge:
+        assert (await call(bridge, "read")).output == ["[redacted pin]", *texts[1:]]
+
+
+async def test_texts_that_match_only_together_stay(tmp_path: Path) -> None:
+    texts = ["a bearer", "abcdefghijklmnop0123"]
+    policy = {"redact": {"patterns": "bearer_token"}}
+    async with open_tools(tmp_path, f"@tool\ndef read() -> list:\n    return {texts}", policy) as bridge:
+        assert (await call(bridge, "read")).output == texts
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -104,6 +104,16 @@ async def test_no_path_leads_out_of_the_root(tmp_path: Path, path: str) -> None:
             assert "this path leads out of the folder that the tool works in" in words(result)
 
 
+async def test_a_path_that_contains_the_separator_of_its_list_is_rejected(tmp_path: Path) -> None:
+    words_tool = write_tool("report", "--in={p:,}", parameters={"p": "path[]"})
+    input_tool = write_tool("report", stdin="{p:\n}", parameters={"p": "path[]"})
+    async with connect_commands(tmp_path, {"words": words_tool, "input": input_tool}) as client:
+        assert json.loads(words(await call(client, "words", p=["a", "b"])))["argv"] == ["--in=a,b"]
+        for name, path in (("words", "a,../../etc/passwd"), ("input", "a\n../../etc/passwd")):
+            result = await call(client, name, p=[path])
+            assert "$.p: this path has a text that separates paths" in words(result)
+
+
 async def test_a_path_in_the_root_is_passed_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     tool = write_tool("report", ["{files}"], parameters={"files": "path[]"}, cwd="a")
@@ -134,6 +144,7 @@ async def test_json_is_structured_content_and_checked_by_its_schema(tmp_path: Pa
     async with connect_commands(tmp_path, {"t": tool}) as client:
         assert (await call(client, "t", text='{"a": 1}'))["structuredContent"] == {"a": 1}
         assert "Output validation failed" in words(await call(client, "t", text='{"a": "b"}'))
+        assert "its output is not JSON: it has NaN" in words(await call(client, "t", text='{"a": NaN}'))
         result = await call(client, "t", text="no json")
         assert result["isError"]
         assert words(result) == (
@@ -163,7 +174,7 @@ async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path
         assert (block["type"], block["mimeType"]) == ("image", "image/png")
         (tmp_path / "chart.png").unlink()
         result = await call(client, "file", name="other.png")
-        assert words(result).endswith("has succeeded, but its file cannot be read: chart.png is not there")
+        assert words(result).endswith("has succeeded, but its file cannot be read: chart.png does not exist")
 
 
 @pytest.mark.parametrize(

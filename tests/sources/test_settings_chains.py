@@ -51,6 +51,9 @@ def fail(text: str) -> str:
     raise ToolError("Nothing there.", code="no_data")
 
 untyped = ToolEntry("untyped", "", lambda data: {"anything": 1, **data}, {})
+known = {"type": "object", "properties": {"a": {}}}
+composed = ToolEntry("composed", "", lambda data: {}, {}, {**known, "allOf": [{"properties": {"b": {}}}]})
+extensible = ToolEntry("extensible", "", lambda data: {}, {}, {**known, "additionalProperties": True})
 
 @tool
 async def sleep() -> None:
@@ -151,6 +154,12 @@ async def test_arguments_can_be_fixed_or_have_a_default(tmp_path: Path) -> None:
         assert (await call(client, "c", extra=1))["structuredContent"] == {"total": 6}
 
 
+async def test_a_step_can_have_no_arguments(tmp_path: Path) -> None:
+    steps = [FETCH, {"tool": "flaky", "input": {}, "attempts": 3, "backoff": 0, "output": "times"}]
+    result = await run(tmp_path, *steps, arguments={"url": "x"}, output="times")
+    assert words(result) == "3"
+
+
 async def test_a_chain_can_call_chains_in_any_order(tmp_path: Path) -> None:
     outer = {"steps": [{"tool": "inner", "input": {"url": "url"}, "output": "n"}], "output": "n"}
     inner = {"steps": [FETCH, COUNT], "output": "total"}
@@ -202,7 +211,7 @@ async def test_a_chain_can_have_a_time_limit(tmp_path: Path) -> None:
         (
             [FETCH, {"tool": "count", "input": {"words": "page.txt"}}],
             "settings.yaml:13: chains.c.steps[1].input.words: the output of 'fetch' has no 'txt'. "
-            "There is text, status",
+            "Known names: text, status",
         ),
         (
             [FETCH, {"tool": "count", "input": {"words": "page.status"}}],
@@ -212,6 +221,11 @@ async def test_a_chain_can_have_a_time_limit(tmp_path: Path) -> None:
         (
             [FETCH, {"tool": "count", "input": {"words": "url", "extra": {"value": "many"}}}],
             "settings.yaml:14: chains.c.steps[1].input.extra: expected type integer, got str",
+        ),
+        (
+            [FETCH, {"tool": "sleep"}],
+            "settings.yaml:11: chains.c.steps[1]: 'sleep' has no argument 'url'. This step has no `input`, so it "
+            "passes the whole context. Write `input: {}` to pass no arguments",
         ),
         (
             [FETCH, {"tool": "count", "input": {"words": "url", "extra": "url"}}],
@@ -231,7 +245,7 @@ async def test_an_input_schema_says_what_the_chain_can_use(tmp_path: Path) -> No
     problems = await find_problems(tmp_path, FETCH, {"tool": "count", "input": {"words": "text"}}, input_schema=schema)
     assert [problem.partition("]")[2] for problem in problems] == [
         ".input.url: expected string, but the value from the input of the chain is integer",
-        ".input.words: neither the input of the chain nor an earlier step has 'text'. There is url, page",
+        ".input.words: neither the input of the chain nor an earlier step has 'text'. Known names: url, page",
     ]
 
 
@@ -242,6 +256,9 @@ async def test_an_input_schema_says_what_the_chain_can_use(tmp_path: Path) -> No
         [{"tool": "untyped", "input": {"a": "a"}}, {"tool": "count", "input": {"words": "anything", "extra": "more"}}],
         [{"tool": "fetch"}, {"tool": "count", "input": {"words": "text"}}],
         [{"tool": "untyped"}, {"tool": "count"}],
+        [{"tool": "composed", "output": "x"}, {"tool": "count", "input": {"words": "x.b"}}],
+        [{"tool": "composed"}, {"tool": "count", "input": {"words": "b"}}],
+        [{"tool": "extensible"}, {"tool": "count", "input": {"words": "b"}}],
     ],
 )
 async def test_what_the_schemas_do_not_say_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:

@@ -132,3 +132,15 @@ async def test_nothing_is_rendered_once_no_page_is_open(monkeypatch: Any) -> Non
                 await anyio.sleep(0.01)
         await page.call_tool("echo")
         assert (await page.read_state())["calls"][0]["layers"] == []
+
+
+async def test_progress_that_is_not_json_is_shown_all_the_same() -> None:
+    async def work(data: Any, ctx: CallContext) -> None:
+        await ctx.progress(data["n"], 10**30, "lone \ud800 surrogate")
+
+    async with served_page(registry_of(entry("work", work))) as served, served.read() as page, page.follow():
+        await page.call_tool("work", n=1)
+        call = await page.wait_for("call", lambda call: call["state"] == "ok")
+        state = await page.read_state()
+    assert call["progress"] == {"progress": 1, "total": str(10**30), "message": "lone \ufffd surrogate"}
+    assert state["calls"] == [call]

@@ -14,11 +14,13 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.approvals.desk import QuestionDesk
+from mcp_bridge.contracts.state import State
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.web import inbox
+from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
 from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of
-from tests.kits.http.http_hosting import PATIENCE, Road, registry_of
+from tests.kits.http.http_hosting import PATIENCE, Road, registry_of, stateless_request
 from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
 
 
@@ -171,6 +173,69 @@ async def test_the_default_applies_once_the_last_page_has_left(monkeypatch: Any)
                 await anyio.sleep(0.01)
     assert code_of(results[0]) == "approval_declined"
     assert house.ran == []
+
+
+async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where_instances_share_a_store() -> None:
+    house = house_with(MemoryStore(), desk=QuestionDesk())
+    bridge = Bridge(house.registry, desk=house.asking.policy.desk, state=State(store=MemoryStore()))
+    params: Any = {"name": "add", "arguments": {"n": 1}}
+
+    async with served_page(bridge) as served, served.read() as page, page.follow():
+
+        async def request(**more: Any) -> Any:
+            given = stateless_request("tools/call", {**params, **more})
+            meta = given["json"]["params"]["_meta"]
+            given["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}}
+            return (await page.http.post("/mcp", **given)).json()["result"]
+
+        asked = await request()
+        question = await page.wait_for("question")
+        await page.post(f"questions/{question['id']}", choice="once")
+        await page.wait_for("answered")
+        assert house.ran == []  # another instance could get the next request
+        (name,) = asked["inputRequests"]
+        answers = {name: {"action": "accept", "content": {"value": DENY}}}
+        result = await request(requestState=asked["requestState"], inputResponses=answers)
+    assert result["structuredContent"] == {"sum": 2}
+    assert house.ran == [{"n": 1, "to": 1}]
+
+
+async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> None:
+    results: list[Any] = []
+    house = house_with(MemoryStore(), desk=QuestionDesk(), audit=tmp_path / "audit")
+    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
+    async with (
+        served_page(bridge, named={"ann": "token-of-ann"}, operators=["ann"]) as served,
+        served.read("token-of-ann") as ann,
+        ann.follow(),
+        calling(served, "legacy") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(call_add, client, results)
+        question = await ann.wait_for("question")
+        await ann.post(f"questions/{question['id']}", choice="once")
+        decision = await ann.wait_for("decision")
+    assert (decision["how"], decision["user"], decision["principal"]) == ("page", "ann", None)
+    assert [(line["how"], line["user"]) for line in lines(tmp_path / "audit")] == [("page", "ann")]
+
+
+async def test_the_default_applies_if_users_at_pages_do_not_answer_in_time() -> None:
+    results: list[Any] = []
+    house = house_with(MemoryStore(), desk=QuestionDesk(ttl=0.05))
+    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
+    async with served_page(bridge) as served, served.read() as page, page.follow(), calling(served, "legacy") as client:
+        await call_add(client, results)
+        assert (await page.wait_for("answered"))["how"] == "withdrawn"
+    assert code_of(results[0]) == "approval_declined"
+    assert "No answer within 0.05 seconds" in results[0].content[0].text
+
+
+def test_a_question_that_the_client_has_answered_is_no_longer_open() -> None:
+    desk = QuestionDesk()
+    with desk.ask_approval("add", {}, "Sure?", ["once"]) as question:
+        assert desk.find_question(question.number) is question
+        question.outcome = "client"
+        assert (desk.questions, desk.find_question(question.number)) == ([], None)
 
 
 class Profile:

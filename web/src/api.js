@@ -1,5 +1,6 @@
 /** Requests to the server of this page, with the token of this tab. */
 import { signal } from "@preact/signals";
+import { parseJson } from "./numbers.js";
 
 const KEY = `mcp-bridge token ${location.pathname}`;
 
@@ -61,13 +62,22 @@ export async function requestJson(path, body) {
       ? {}
       : { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   const response = await send(path, options);
-  const result = await response.json().catch(() => ({}));
+  const result = (await readJson(response)) ?? {};
   if (!response.ok)
     throw new ApiError(
       result.error?.message ?? `The server responded with status ${response.status}.`,
       response.status,
     );
   return result;
+}
+
+/** Return the JSON of a response, null if it has none. */
+export async function readJson(response) {
+  try {
+    return parseJson(await response.text());
+  } catch {
+    return null;
+  }
 }
 
 /** Yield the server-sent events of a response as {id, event, data} with text data. */

@@ -1,5 +1,6 @@
 /** A client of this server in MCP 2026-07-28: the page calls tools as every other client does. */
-import { ApiError, readEvents, send } from "./api.js";
+import { ApiError, readEvents, readJson, send } from "./api.js";
+import { isLargeInteger, parseJson } from "./numbers.js";
 
 const VERSION = "2026-07-28";
 const META = {
@@ -68,10 +69,10 @@ async function request(method, params, { headers, signal, onNotification } = {})
 }
 
 async function readResponse(response, id, onNotification) {
-  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return response.json().catch(() => null);
+  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return readJson(response);
   try {
     for await (const { data } of readEvents(response)) {
-      const message = JSON.parse(data);
+      const message = parseJson(data);
       if (message.id === id) return message;
       if (message.method) onNotification?.(message);
     }
@@ -85,8 +86,9 @@ async function readResponse(response, id, onNotification) {
 function listArgumentHeaders(schema, value, headers = {}) {
   for (const [name, property] of Object.entries(schema?.properties ?? {})) {
     const found = value?.[name];
-    if (property?.["x-mcp-header"] && ["string", "number", "boolean"].includes(typeof found)) {
-      headers[`Mcp-Param-${property["x-mcp-header"]}`] = encodeHeader(String(found));
+    const isPlain = ["string", "number", "boolean"].includes(typeof found) || isLargeInteger(found);
+    if (property?.["x-mcp-header"] && isPlain) {
+      headers[`Mcp-Param-${property["x-mcp-header"]}`] = encodeHeader(String(found.rawJSON ?? found));
     }
     listArgumentHeaders(property, found, headers);
   }

@@ -1,5 +1,6 @@
 /** The result of a call: text, JSON, images, audio, links and embedded resources. */
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { parseJson } from "./numbers.js";
 import { Code, CopyButton } from "./parts.jsx";
 import { formatSize } from "./format.js";
 
@@ -32,7 +33,7 @@ export function ResultView({ result }) {
 /** Whether the text is only the structured content again, which servers add for clients that read only text. */
 function isSameJson(text, value) {
   try {
-    return JSON.stringify(JSON.parse(text)) === JSON.stringify(value);
+    return JSON.stringify(parseJson(text)) === JSON.stringify(value);
   } catch {
     return false;
   }
@@ -55,14 +56,15 @@ function Text({ text }) {
 function readJson(text) {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }
 }
 
-function Media({ data, type }) {
-  const url = useObjectUrl(data, type);
+function Media({ data, type = "" }) {
+  const isPlayed = /^(audio|image)\//.test(type);
+  const url = useObjectUrl(data, isPlayed ? type : "application/octet-stream"); // no browser opens it as a page
   if (!url) return <p class="problem">This content is not valid Base64.</p>;
   if (type.startsWith("audio/")) return <audio class="media" controls src={url} aria-label={`Audio, ${type}`} />;
   if (type.startsWith("image/")) return <img class="media" src={url} alt={`Image, ${type}`} />;

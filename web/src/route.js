@@ -9,7 +9,15 @@ addEventListener("hashchange", () => {
 
 function readRoute() {
   const [, panel = "tools", item = ""] = location.hash.split("/");
-  return { panel: panel || "tools", item: decodeURIComponent(item) };
+  return { panel: panel || "tools", item: decode(item) };
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // an address that a user has typed
+  }
 }
 
 export function formatAddress(panel, item) {

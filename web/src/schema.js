@@ -1,5 +1,7 @@
 /** JSON Schema as forms need it: references resolved, alternatives listed, first values. Validates nothing. */
 
+import { isLargeInteger } from "./numbers.js";
+
 const MAX_DEPTH = 12; // references can be recursive
 
 /** Return the schema with its reference and its `allOf` merged into it. */
@@ -97,10 +99,14 @@ export function isOfKind(value, schema) {
   const kind = getKind(schema);
   if (kind === "const") return schema.const === value;
   if (kind === "enum") return schema.enum.includes(value);
-  if (kind === "integer") return Number.isInteger(value);
+  if (kind === "integer" || kind === "number") return isNumber(value, kind);
   if (kind === "array") return Array.isArray(value);
   if (kind === "object") return isObject(value) && hasConstants(value, schema);
   return kind === "any" || typeof value === kind;
+}
+
+function isNumber(value, kind) {
+  return isLargeInteger(value) || (kind === "integer" ? Number.isInteger(value) : typeof value === "number");
 }
 
 function hasConstants(value, schema) {
@@ -110,7 +116,7 @@ function hasConstants(value, schema) {
 }
 
 export function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !isLargeInteger(value);
 }
 
 /** Return a short text for the type of a schema, such as `string[] | null`. */

@@ -1,6 +1,7 @@
 /** A form made from a JSON Schema. Every value can be sent: the server alone validates, and its problems are shown here. */
 import { createContext } from "preact";
 import { useContext, useLayoutEffect, useId, useState } from "preact/hooks";
+import { parseJson, parseNumber } from "./numbers.js";
 import {
   createValue,
   describeAlternative,
@@ -345,10 +346,6 @@ function NumberInput({ schema, value, onChange, control }) {
   );
 }
 
-function parseNumber(text) {
-  return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text.trim()) ? Number(text) : text;
-}
-
 function describeRange({ minimum, maximum }) {
   if (minimum === undefined && maximum === undefined) return undefined;
   if (maximum === undefined) return `at least ${minimum}`;
@@ -381,7 +378,7 @@ function JsonInput({ value, onChange, control }) {
     <ParsedInput
       value={value}
       onChange={onChange}
-      parse={parseJson}
+      parse={parseAny}
       print={(given) => JSON.stringify(given, null, 2)}
       control={control}
       placeholder="JSON; other text is sent as a string"
@@ -390,9 +387,9 @@ function JsonInput({ value, onChange, control }) {
   );
 }
 
-function parseJson(text) {
+function parseAny(text) {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text;
   }

@@ -1,6 +1,7 @@
 /** The connection to the events of the server, which is opened again whenever it breaks. */
 import { signal } from "@preact/signals";
 import { readEvents, requestJson, send, tokenProblem } from "./api.js";
+import { parseJson } from "./numbers.js";
 import { applyEvent, applyState, loadTools } from "./store.js";
 
 const FIRST_WAIT = 500; // ms, doubled up to LONGEST_WAIT
@@ -30,8 +31,17 @@ export async function followEvents() {
 }
 
 async function readOnce(onOpen) {
+  const controller = new AbortController();
+  try {
+    await readStream(controller.signal, onOpen);
+  } finally {
+    controller.abort(); // a stream that is left open takes one of the few connections that a browser has
+  }
+}
+
+async function readStream(signal, onOpen) {
   const headers = { Accept: "text/event-stream", ...(lastId === null ? {} : { "Last-Event-ID": lastId }) };
-  const response = await send("page/events", { headers });
+  const response = await send("page/events", { headers, signal });
   if (!response.ok) throw new Error(`status ${response.status}`);
   // The stream is open before the state is read, and its events are read afterwards, so none is missed.
   await Promise.all([readState(), loadTools()]);
@@ -40,7 +50,7 @@ async function readOnce(onOpen) {
   let isFirst = true;
   for await (const { id, event, data } of readEvents(response)) {
     if (id !== null) lastId = id;
-    const isStale = applyEvent(event, JSON.parse(data));
+    const isStale = applyEvent(event, parseJson(data));
     // A stream that cannot be resumed begins with `reset`, but its state has just been read.
     if (isStale && !(isFirst && event === "reset"))
       rereading ??= setTimeout(rereadState, event === "dropped" ? REREAD_UNDER_LOAD : REREAD_AFTER);

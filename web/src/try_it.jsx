@@ -1,6 +1,7 @@
 /** The form that calls a tool, with its arguments as JSON beside it, and the results of the calls. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { answerRun, cancelRun, listRunProblems, runs, startRun } from "./runs.js";
+import { parseJson } from "./numbers.js";
 import { Code, State, useClock } from "./parts.jsx";
 import { createValue } from "./schema.js";
 import { findField, SchemaForm } from "./schema_form.jsx";
@@ -86,7 +87,7 @@ function JsonEditor({ value, onChange, onValidity }) {
   useLayoutEffect(() => {
     let current;
     try {
-      current = JSON.stringify(JSON.parse(text));
+      current = JSON.stringify(parseJson(text));
     } catch {
       // The form has changed, so its value replaces the text.
     }
@@ -97,7 +98,7 @@ function JsonEditor({ value, onChange, onValidity }) {
   const change = (event) => {
     setText(event.target.value);
     try {
-      onChange(JSON.parse(event.target.value));
+      onChange(parseJson(event.target.value));
       settle("");
     } catch (error) {
       settle(error.message);

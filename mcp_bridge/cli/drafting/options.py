@@ -10,7 +10,7 @@ from mcp_bridge.cli.parameters import Argument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportCommandOptions:
-    """Draft the settings of a command as a tool. Asks the program itself, which must be one that you trust."""
+    """Draft settings that make a program a tool. Runs the program to read its help, so you have to trust it."""
 
     words: Annotated[
         list[str],

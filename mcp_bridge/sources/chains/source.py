@@ -151,4 +151,5 @@ def _build_step(step: ChainStepSettings) -> ChainStep:
         backoff=step.backoff,
         timeout=step.timeout,
         continue_on_failure=step.continue_on_failure,
+        omits_context="input" in step.model_fields_set,
     )

@@ -15,7 +15,14 @@ from mcp_bridge.settings import Duration, SettingsModel, Size, Whole
 from mcp_bridge.sources.command.outputs import CommandOutput
 from mcp_bridge.sources.command.parameters import CommandParameters, check_use, parse_parameters
 from mcp_bridge.sources.command.source import CommandSource
-from mcp_bridge.sources.command.template import ArgumentTemplate, Placeholder, Word, parse_template, parse_word
+from mcp_bridge.sources.command.template import (
+    ArgumentTemplate,
+    Placeholder,
+    Word,
+    find_separators,
+    parse_template,
+    parse_word,
+)
 from mcp_bridge.sources.command.tool import CommandSystem, CommandTool
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ class CommandToolSettings(SettingsModel):
 
     command: Annotated[str | list[Any], BeforeValidator(_check_command)] = Field(
         description="The words of the command: text, which is split as a shell does, or a list. `{name}` is the value "
-        "of a parameter. In a list, `[-n, '{count}']` is there if `count` is given, and "
+        "of a parameter. In a list, `[-n, '{count}']` is added if `count` is given, and "
         "`{if: verbose, add: --verbose}` if `verbose` is true.",
     )
     description: str = Field(default="", description="What the tool does, for the model.")
@@ -65,14 +72,14 @@ class CommandToolSettings(SettingsModel):
     output_schema: dict[str, Any] = Field(default={}, description="The JSON Schema of `json` output.")
     stderr: Literal["error", "output"] = Field(
         default="error",
-        description="`error`: its end is in the errors of the tool. `output`: it is a part of the output.",
+        description="`error`: the errors of calls have the end of stderr. `output`: stderr is part of the output.",
     )
     files: tuple[str, ...] = Field(
         default=(), description="Files that the program writes, relative to `cwd`, which are added to the result."
     )
     exit_codes: tuple[Whole, ...] = Field(default=(0,), min_length=1, description="The exit codes that mean success.")
     errors: dict[int, str] = Field(
-        default={}, description="The text of the error for an exit code, in place of what the program has printed."
+        default={}, description="The text of the error for an exit code, instead of what the program printed."
     )
     stream: Literal["none", "progress", "log"] = Field(
         default="none",
@@ -117,10 +124,12 @@ class CommandToolSettings(SettingsModel):
 
     def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
         """Build the tool and its handler, which has yet to find its program."""
+        words = [*self._template.words, self.input or ()]
         handler = CommandTool(
             program=self._template.program,
             template=self._template,
             parameters=self._parameters,
+            separators={path: find_separators(words, path) for path in self._parameters.paths},
             directory=self.directory,
             stdin=self.input,
             allow_dash=frozenset(self.allow_dash),
@@ -158,7 +167,8 @@ class CommandOptions(SettingsModel):
         "reference: `env:NAME`, `file:PATH` or `keyring:SERVICE/NAME`.",
     )
     sandbox: Literal["bubblewrap"] | None = Field(
-        default=None, description="`bubblewrap`: the programs can read only the system, themselves and `root`."
+        default=None,
+        description="`bubblewrap`: the programs can read only the system, themselves and `root`, and have no network.",
     )
     network: bool = Field(default=False, description="With `sandbox`: allow the network.")
     read: tuple[str, ...] = Field(default=(), description="With `sandbox`: further paths that they can read.")

@@ -78,9 +78,9 @@ class CommandOutput:
         if self.format == TEXT:
             return data.decode(errors="replace").removesuffix("\n")
         if self.format == JSON:
-            return json.loads(data.decode(errors="replace"))
+            return _parse_json(data.decode(errors="replace"))
         if self.format == JSON_LINES:
-            return [json.loads(line) for line in data.decode(errors="replace").splitlines() if line.strip()]
+            return [_parse_json(line) for line in data.decode(errors="replace").splitlines() if line.strip()]
         return make_content(data, self.format, f"command://{quote(label)}/output")
 
     def _describe_failure(self, ended: ProgramExit, label: str) -> str:
@@ -92,6 +92,14 @@ class CommandOutput:
         stderr = _take_tail(ended.stderr)
         output = _take_tail(ended.output) if self.format == TEXT or not stderr else ""
         return "\n".join(part for part in (f"The program '{label}' ended with {how}.", stderr, output) if part)
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, parse_constant=_reject_constant)
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"it has {name}, which is none of its values")
 
 
 def make_content(data: bytes, media_type: str, uri: str) -> Content:
@@ -119,7 +127,7 @@ def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, l
         if not path.is_relative_to(root):
             raise ValueError(f"{name} leads out of the folder that the tool works in")
         if not path.is_file():
-            raise ValueError(f"{name} is not there")
+            raise ValueError(f"{name} does not exist")
         with path.open("rb") as file:
             data = file.read(limit + 1)
         limit -= len(data)

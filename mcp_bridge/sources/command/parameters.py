@@ -39,6 +39,8 @@ def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandPar
     parts = given["properties"] if is_schema else given
     properties = {name: _parse_property(name, part) for name, part in parts.items()}
     defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+    if is_schema and not isinstance(given.get("required", []), list):
+        raise ValueError("required: expected a list of parameters")
     schema = dict(given) if is_schema else {"type": "object", "additionalProperties": False}
     if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
         schema["required"] = names

@@ -76,7 +76,7 @@ class ArgumentTemplate:
     def names(self) -> Set[str]:
         """The parameters that the template uses."""
         conditions = {part.name for part in self.parts if isinstance(part, ConditionalWords)}
-        return conditions.union(*(_list_names(word) for part in self.parts for word in _list_words(part)))
+        return conditions.union(*map(_list_names, self.words))
 
     @property
     def required(self) -> Set[str]:
@@ -84,10 +84,14 @@ class ArgumentTemplate:
         return {name for part in self.parts if isinstance(part, RequiredWord) for name in _list_names(part.word)}
 
     @property
+    def words(self) -> Sequence[Word]:
+        """All words, also those that are not always there."""
+        return [word for part in self.parts for word in _list_words(part)]
+
+    @property
     def flags(self) -> Set[str]:
         """The parameters that are words of their own as they are, which makes no sense for true and false."""
-        words = (word for part in self.parts for word in _list_words(part))
-        return {word[0].name for word in words if len(word) == 1 and isinstance(word[0], Placeholder)}
+        return {word[0].name for word in self.words if len(word) == 1 and isinstance(word[0], Placeholder)}
 
     def find_missing(self, always: Set[str]) -> Set[str]:
         """Return the parameters that conditional words use, and that may be missing when they are there.
@@ -182,6 +186,12 @@ def _list_words(part: Part) -> Sequence[Word]:
     if isinstance(part, RequiredWord):
         return (part.word,)
     return part.words if isinstance(part, OptionalWords) else (*part.words, *part.otherwise)
+
+
+def find_separators(words: Iterable[Word], name: str) -> Set[str]:
+    """Return the texts that join the items of a list in these words."""
+    pieces = (piece for word in words for piece in word if isinstance(piece, Placeholder) and piece.name == name)
+    return {piece.separator for piece in pieces if piece.separator}
 
 
 def _list_names(word: Word) -> Set[str]:

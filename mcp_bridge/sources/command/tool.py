@@ -41,11 +41,15 @@ class CommandSystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandTool(PlanningHandler):
-    """The handler of a command. `program` is the path of its program, and `template` has all of its words."""
+    """The handler of a command. `program` is the path of its program, and `template` has all of its words.
+
+    `separators` are the texts that join lists of paths, by the names of their parameters.
+    """
 
     program: str
     template: ArgumentTemplate
     parameters: CommandParameters
+    separators: Mapping[str, Set[str]]
     directory: Word
     stdin: Word | None
     allow_dash: Set[str]
@@ -94,6 +98,8 @@ class CommandTool(PlanningHandler):
         for name in self.parameters.paths & values.keys():
             items = values[name] if isinstance(values[name], list) else [values[name]]
             for item in items:
+                if any(separator in item for separator in self.separators[name]):  # it would become several paths
+                    raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
                 resolve_inside(root, directory, item, f"$.{name}")
         words = self.template.fill(values, self.allow_dash)
         if not is_planned:

@@ -7,13 +7,11 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import orjson
-
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError
-from mcp_bridge.http_client.requests import Part
+from mcp_bridge.http_client.requests import Part, is_header_value
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge.sources.openapi.operations import DeclaredBody
-from mcp_bridge.sources.openapi.parameters import Parameter, write_value
+from mcp_bridge.sources.openapi.parameters import Parameter, write_json, write_value
 from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter
 
 FORM, MULTIPART, BINARY = "application/x-www-form-urlencoded", "multipart/form-data", "application/octet-stream"
@@ -52,7 +50,7 @@ def build_body_writer(document: ApiDocument, body: DeclaredBody, converter: Sche
     kind = media_type.partition(";")[0].strip().lower()
     if "json" in kind:
         return BodyWriter(
-            converter.convert_schema(body.schema), lambda value: EncodedBody(media_type, orjson.dumps(value))
+            converter.convert_schema(body.schema), lambda value: EncodedBody(media_type, write_json(value))
         )
     if kind == FORM:
         return _FormWriter(document, body, converter).build_writer()
@@ -164,10 +162,12 @@ class _MultipartWriter(_FormFields):
                 place = f"$.body.{name}[{number}]" if name in self.lists else f"$.body.{name}"
                 content = decode_base64(file["data"], f"{place}.data")
                 kind = file.get("media_type") or media_type or BINARY
+                if not is_header_value(kind):
+                    raise InvalidArguments([f"{place}.media_type: expected a media type such as image/png"])
                 yield Part(name, content, kind, file.get("filename") or name)
             return
         is_json = "json" in media_type
         for one in item if isinstance(item, list) and not is_json else [item]:
             kind = media_type or ("application/json" if isinstance(one, Mapping | list) else "text/plain")
-            content = orjson.dumps(one) if is_json else write_value(one).encode()
+            content = write_json(one) if is_json else write_value(one).encode()
             yield Part(name, content, kind)

@@ -19,6 +19,7 @@ import orjson
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
+from mcp_bridge.http_client.requests import is_header_value
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge.trust.credentials import Credential, has_reference, read_credential
 
@@ -164,6 +165,8 @@ class ApiCredentials:
         try:
             data = orjson.loads(body)
             value = str(data["access_token"])
+            if not is_header_value(value):
+                raise ValueError("the token has characters that a header cannot have")
             lifetime = float(data.get("expires_in") or DEFAULT_LIFETIME)
         except (ValueError, KeyError, TypeError):
             raise ToolUnavailable(
@@ -188,8 +191,10 @@ class ApiCredentials:
                 read[key] = read_credential(text, key, os.environ)
             else:
                 read[key] = Credential(text, text if is_secret else "")
-            if not (read[key].value.isascii() and read[key].value.isprintable()):
-                raise SourceError(f"{key}: the credential has characters that a header cannot have")
+            if not is_header_value(read[key].value):
+                raise SourceError(
+                    f"{key}: the credential has characters that a header cannot have, or spaces at its ends"
+                )
         return read
 
     def _list_given_values(self) -> Iterator[tuple[str, str, bool]]:

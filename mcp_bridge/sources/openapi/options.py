@@ -67,7 +67,7 @@ class OperationRuleOptions(SettingsModel):
 class SecretOptions(SettingsModel):
     """The credentials for a security scheme of the document. Values can be references, such as `env:NAME`."""
 
-    value: str = Field(default="", description="The API key or the token. A text in place of a mapping is this value.")
+    value: str = Field(default="", description="The API key or the token. Text instead of a mapping is this value.")
     username: str = Field(default="", description="The user of HTTP basic authentication.")
     password: str = Field(default="", description="The password of this user.")
     client_id: str = Field(default="", description="The client that fetches tokens (OAuth 2.0 client credentials).")
@@ -93,7 +93,7 @@ class OpenApiOptions(SettingsModel):
         default=(), description="Do not publish operations that match one of these rules."
     )
     server: Annotated[str, AfterValidator(_check_server)] | None = Field(
-        default=None, description="The URL of the API, in place of all servers in the document."
+        default=None, description="The URL of the API, instead of the servers in the document."
     )
     server_variables: dict[str, str] = Field(
         default={}, description="Values for variables in the URL of the document's server."
@@ -115,8 +115,8 @@ class OpenApiOptions(SettingsModel):
     )
     output_schemas: Literal["types", "exact", "none"] = Field(
         default="types",
-        description="The output schemas of tools, by which results are validated. `types`: only the types of values, "
-        "each of which can be null. `exact`: as the document says. `none`: tools have none.",
+        description="The output schemas of tools, against which results are validated. `types`: only the types of "
+        "values, each of which can be null. `exact`: as the document says. `none`: no output schemas.",
     )
     max_response: Size = Field(default=10 * 2**20, description="The maximum size of a response.")
 

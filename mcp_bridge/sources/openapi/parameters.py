@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -9,10 +11,12 @@ from urllib.parse import quote
 import orjson
 
 from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.http_client.requests import is_header_value
 
 RESERVED = ":/?@!$'()*,;[]"
 """The reserved characters of RFC 3986 that `allowReserved` keeps. `#`, `&`, `+` and `=` would end or change a value."""
 _SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_ENCODED_SLASH = re.compile(r"%2F|%5C")
 _DOTS = frozenset({".", "..", "%2e", "%2e%2e", ".%2e", "%2e."})
 
 
@@ -48,7 +52,7 @@ class Parameter(NamedTuple):
     def write_path(self, value: Any) -> str:
         """Return the value as a part of a path, percent-encoded. Raises InvalidArguments for one that changes the path.
 
-        Servers resolve `.` and `..`, also in other segments than the last.
+        Servers resolve `.` and `..`, also in other segments than the last, and some decode `%2F` before.
         """
         if self.media_type:
             return _check_segment(quote(write_value(value), safe=""), self.argument)
@@ -69,8 +73,9 @@ class Parameter(NamedTuple):
             text = ",".join(f"{key}={part}" for key, part in _write_members(value))
         else:
             text = ",".join(_list_texts(value))
-        if not (text.isascii() and text.isprintable()):
-            raise InvalidArguments([f"$.{self.argument}: a header can only have printable ASCII characters"])
+        if not is_header_value(text):
+            problem = "a header can only have printable ASCII characters, and no spaces at its ends"
+            raise InvalidArguments([f"$.{self.argument}: {problem}"])
         return text
 
     def write_cookie(self, value: Any) -> list[str]:
@@ -89,15 +94,25 @@ class Parameter(NamedTuple):
         return "".join(f";{key}={quote(text, safe='')}" if text else f";{key}" for key, text in pairs)
 
 
+def write_json(value: Any) -> bytes:
+    """Return a value as JSON."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer of more than 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def write_value(value: Any) -> str:
     """Return a value as text: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else write_json(value).decode()
 
 
 def _check_segment(text: str, argument: str) -> str:
     if text.lower() in _DOTS or not text:
         problem = "must not be empty" if not text else "must not be '.' or '..', which lead to another path"
         raise InvalidArguments([f"$.{argument}: {problem}"])
+    if ".." in _ENCODED_SLASH.split(text):
+        raise InvalidArguments([f"$.{argument}: must not have '..' beside a slash, which leads to another path"])
     return text
 
 

@@ -54,7 +54,7 @@ class RequestBuilder(NamedTuple):
             headers["content-type"] = encoded.media_type
         return ApiRequest(
             self.method.upper(),
-            self.server + _VARIABLE.sub(lambda match: segments[match[1]], self.path),
+            self.server + _VARIABLE.sub(lambda match: segments[match[1]], self.path.partition("#")[0]),
             "&".join(query),
             headers,
             encoded.content,

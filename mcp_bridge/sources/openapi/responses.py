@@ -21,7 +21,10 @@ MAX_ERROR = 2_000
 """The most characters of a body in an error."""
 HTTP_ERROR = "http_error"
 _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
-_NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next\b', re.IGNORECASE)
+_NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
+"""The next page in a Link header. It never reads a part twice: a header can be long, and the server chooses it."""
+_NO_CHARSETS = frozenset({"idna", "punycode"})
+"""Encodings of Python that are none of texts, and that are slow."""
 
 
 def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_schema: bool = False) -> ToolResult:
@@ -133,7 +136,8 @@ def _is_utf8(body: bytes) -> bool:
 def _decode_body(response: HttpResponse) -> str:
     """Decode a body with the charset of its header; UTF-8 if there is none, or an unknown one."""
     match = re.search(r"charset=\"?([\w.:-]+)", response.headers.get("content-type", ""), re.IGNORECASE)
+    charset = match[1].lower() if match is not None else "utf-8"
     try:
-        return response.body.decode(match[1] if match is not None else "utf-8", errors="replace")
-    except LookupError:
+        return response.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
+    except (LookupError, UnicodeError):
         return response.body.decode(errors="replace")

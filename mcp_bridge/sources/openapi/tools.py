@@ -76,7 +76,8 @@ class ToolBuilder:
         )
         schemes = self._credentials.choose_schemes(content) or ()
         output_schema = self._build_output_schema(operation)
-        caller = _OperationCaller(builder, self._credentials, schemes, self._send, bool(output_schema))
+        queries = {one.name: one.argument for one in builder.parameters if one.location == "query"}
+        caller = _OperationCaller(builder, self._credentials, schemes, self._send, queries, bool(output_schema))
         return ToolEntry(
             name,
             self._screen_text(_describe_operation(operation), operation),
@@ -128,12 +129,16 @@ class ToolBuilder:
 
 
 class _OperationCaller(NamedTuple):
-    """Calls an operation. `has_schema` means that its results are validated by an output schema."""
+    """Calls an operation. `queries` are its arguments by the names of the query's parameters.
+
+    `has_schema` means that its results are validated by an output schema.
+    """
 
     builder: RequestBuilder
     credentials: ApiCredentials
     schemes: tuple[str, ...]
     send: Send
+    queries: Mapping[str, str]
     has_schema: bool
 
     async def call_operation(self, data: Any) -> ToolResult:
@@ -145,8 +150,7 @@ class _OperationCaller(NamedTuple):
             raise ToolUnavailable(f"The API did not respond: {error}.") from error
         if response.status == UNAUTHORIZED:
             self.credentials.forget()
-        parameters = {one.name: one.argument for one in self.builder.parameters if one.location == "query"}
-        return to_result(response, parameters, has_schema=self.has_schema)
+        return to_result(response, self.queries, has_schema=self.has_schema)
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:

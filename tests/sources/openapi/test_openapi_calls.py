@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.settings import load
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.openapi.api_server import (
     ApiServer,
@@ -70,7 +76,7 @@ async def test_arguments_go_where_the_document_says(api: ApiServer, tmp_path: Pa
     assert received.body == b'{"name":"n"}'
 
 
-@pytest.mark.parametrize("value", ["..", ".", "", "%2E%2e"])
+@pytest.mark.parametrize("value", ["..", ".", "", "%2E%2e", "../x", "a\\..\\b"])
 async def test_no_argument_leads_to_another_path(value: str, api: ApiServer, tmp_path: Path) -> None:
     document = operation_of("delete", "/users/{id}/keys", parameters=[parameter("id", "path")])
     async with serve_document(tmp_path, document, server=api.url) as client:
@@ -79,16 +85,47 @@ async def test_no_argument_leads_to_another_path(value: str, api: ApiServer, tmp
         assert api.received[0].path == "/users/%252E%252e/keys"
     else:
         assert result.is_error
-        assert "$.id: must not be" in text_of(result)
+        assert "$.id: must not" in text_of(result)
         assert api.received == []
 
 
 async def test_a_header_cannot_contain_another_header(api: ApiServer, tmp_path: Path) -> None:
     document = operation_of("get", "/x", parameters=[parameter("X-A", "header")])
     async with serve_document(tmp_path, document, server=api.url) as client:
-        result = await client.call_tool("run", {"X-A": "1\r\nX-Admin: 1"})
-    assert "$.X-A: a header can only have printable ASCII characters" in text_of(result)
+        for value in ("1\r\nX-Admin: 1", " 1"):
+            result = await client.call_tool("run", {"X-A": value})
+            assert "$.X-A: a header can only have printable ASCII characters" in text_of(result)
     assert api.received == []
+
+
+async def test_a_header_of_the_settings_replaces_that_of_the_request(api: ApiServer, tmp_path: Path) -> None:
+    headers = {"Accept": "application/vnd.github.raw+json"}
+    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url, headers=headers) as client:
+        assert not (await client.call_tool("run", {})).is_error
+    assert api.received[0].headers["accept"] == "application/vnd.github.raw+json"
+
+
+async def test_integers_can_have_more_than_64_bits(api: ApiServer, tmp_path: Path) -> None:
+    arguments = {"n": 2**70, "body": {"id": 2**70}}
+    parameters = [parameter("n", "query", {"type": "integer"})]
+    content = {"parameters": parameters, "requestBody": body_of("application/json")}
+    source = {"type": "openapi", "document": "api.json", "server": api.url, "allow_addresses": ["loopback"]}
+    (tmp_path / "api.json").write_text(json.dumps(operation_of("post", "/x", **content)))
+    (tmp_path / "s.json").write_text(json.dumps({"sources": [source]}))
+    bridge = build_from_settings(load(tmp_path / "s.json", {}))
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+        result = await bridge.registry.dispatch(ToolCall(id="1", name="run", arguments=arguments), CallContext())
+    assert result.success, result.error_text
+    assert api.received[0].query == [("n", "1180591620717411303424")]
+    assert api.received[0].body == b'{"id":1180591620717411303424}'
+
+
+async def test_a_path_can_have_a_query_and_a_fragment_of_its_own(api: ApiServer, tmp_path: Path) -> None:
+    document = operation_of("get", "/x?action=list#first", parameters=[parameter("n", "query")])
+    async with serve_document(tmp_path, document, server=api.url) as client:
+        assert not (await client.call_tool("run", {"n": "1"})).is_error
+    assert api.received[0].target == "/x?action=list&n=1"
 
 
 async def test_arguments_are_validated_before_a_request(api: ApiServer, tmp_path: Path) -> None:
@@ -123,7 +160,9 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
         body = {"title": "T", "image": file, "more": [{"data": "QQ=="}], "meta": {"k": [1]}}
         assert not (await client.call_tool("run", {"body": body})).is_error
         wrong = await client.call_tool("run", {"body": {"image": {"data": "?"}}})
+        unsafe = await client.call_tool("run", {"body": {"image": {"data": "QQ==", "media_type": "image/png\r\nX: 1"}}})
     assert "$.body.image.data: expected base64" in text_of(wrong)
+    assert "$.body.image.media_type: expected a media type" in text_of(unsafe)
     (received,) = api.received
     kind, _, boundary = received.headers["content-type"].partition("; boundary=")
     assert kind == "multipart/form-data"
@@ -160,6 +199,8 @@ async def test_other_bodies_are_text_or_base64(
         (json_reply({"a": 1}), {"type": "text", "text": '{"a":1}'}),
         (json_reply([1, 2]), {"type": "text", "text": "[1,2]"}),
         (Reply(b"h\xe9", headers={"content-type": "text/plain; charset=latin-1"}), {"type": "text", "text": "hé"}),
+        (Reply(b"h", headers={"content-type": "text/plain; charset=undefined"}), {"type": "text", "text": "h"}),
+        (Reply(b"a-" + b"z" * 500_000, headers={"content-type": "text/plain; charset=Punycode"}), {"type": "text"}),
         (Reply(b"{", headers={"content-type": "application/json"}), {"type": "text", "text": "{"}),
         (Reply(b"<a/>", headers={"content-type": "application/xml"}), {"type": "text", "text": "<a/>"}),
         (Reply(b"plain", headers={}), {"type": "text", "text": "plain"}),
@@ -231,6 +272,14 @@ async def test_a_next_page_without_known_arguments_is_reported(api: ApiServer, t
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
     assert [block.text for block in result.content] == ["rows", "There are more results on a next page."]
+
+
+@pytest.mark.parametrize("link", ["<" * 60_000, "<>;" * 20_000])
+async def test_a_long_link_takes_no_time(link: str, api: ApiServer, tmp_path: Path) -> None:
+    api.reply = json_reply([], link=link)
+    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+        with anyio.fail_after(20):  # trying all beginnings of `<...>` takes minutes
+            assert text_of(await client.call_tool("run", {})) == "[]"
 
 
 async def test_a_response_that_is_too_long_is_an_error_also_when_it_is_compressed(

@@ -164,6 +164,7 @@ async def test_a_token_of_a_client_is_fetched_once_and_again_when_it_expires(
     [
         (json_reply({"error": "invalid_client"}, 401), "the server responded with HTTP status 401 and without a token"),
         (Reply(b"no"), "the server responded with HTTP status 200 and without a token"),
+        (json_reply({"access_token": "t\r\nX: 1"}), "the server responded with HTTP status 200 and without a token"),
     ],
 )
 async def test_a_token_that_cannot_be_fetched_is_an_error(
@@ -203,7 +204,9 @@ async def test_a_token_server_that_is_down_is_an_error(api: ApiServer, tmp_path:
         ({"type": "http", "scheme": "bearer"}, "env:NOT_SET_AT_ALL",
          "auth.s: the environment variable NOT_SET_AT_ALL is not set"),
         ({"type": "http", "scheme": "bearer"}, "a\nb", "auth.s: the credential has characters that a header "
-                                                       "cannot have"),
+                                                       "cannot have, or spaces at its ends"),
+        ({"type": "http", "scheme": "bearer"}, "ab ", "auth.s: the credential has characters that a header "
+                                                      "cannot have, or spaces at its ends"),
     ],
 )  # fmt: skip
 async def test_credentials_that_do_not_suit_stop_the_source(

@@ -54,6 +54,8 @@ def test_an_address_names_a_panel_and_what_is_selected_in_it(page: Page, server:
     expect(page.get_by_role("heading", name="take")).to_be_visible()
     page.goto(f"{server.base}/#/tools/nothing")
     expect(page.get_by_text("There is no tool “nothing”.")).to_be_visible()
+    page.goto(f"{server.base}/#/tools/50%")
+    expect(page.get_by_text("There is no tool “50%”.")).to_be_visible()
 
 
 def test_the_page_requests_nothing_from_elsewhere(browser: Browser, server: PageServer) -> None:

@@ -89,6 +89,19 @@ def test_the_form_and_the_json_follow_each_other(page: Page) -> None:
     expect(tool.get_by_role("button", name="Call tool")).to_be_enabled()
 
 
+def test_integers_that_a_browser_would_round_keep_their_digits(page: Page) -> None:
+    tool = open_tool(page, "order")
+    arguments = '{"lines": [], "handover": {"kind": "pickup", "hour": 9}, "extra": {"id": 9007199254740993}}'
+    tool.get_by_label("JSON", exact=True).fill(arguments)
+    structured = call(tool).get_by_label("Structured content")
+    expect(structured).to_contain_text('"id": 9007199254740993')
+    tool = open_tool(page, "take")
+    tool.get_by_label("amount").fill("-9007199254740993")
+    expect(tool.get_by_label("JSON", exact=True)).to_have_value(re.compile("-9007199254740993"))
+    call(tool)
+    expect(tool.get_by_label("amount")).to_have_accessible_description(re.compile("-9007199254740993"))
+
+
 def test_arguments_that_are_no_fields_are_sent_too(page: Page) -> None:
     tool = open_tool(page, "take")
     tool.get_by_label("JSON", exact=True).fill('{"item": "pears", "colour": "green"}')

@@ -9,7 +9,7 @@ import { QuestionForm } from "../question_form.jsx";
 import { Questions } from "../try_it.jsx";
 
 const FORBIDDEN =
-  "You cannot answer on this page. A server without a token allows it to nobody: set http.token_env in its settings.";
+  "You cannot answer here, because this server requires no token. Set http.token_env in its settings.";
 const TITLES = {
   once: "Allow once",
   session: "Allow for this session (same arguments)",

@@ -9,7 +9,7 @@ const DECIDERS = {
   terminal: "user at a terminal",
   page: "user at a page",
   remembered: "earlier decision",
-  default: "default of the hook",
+  default: "default",
   timeout: "no answer in time",
 };
 
@@ -22,7 +22,7 @@ export function DecisionsPanel() {
     ["Tool", ({ tool }) => tool, "mono"],
     ["Decision", ({ decision }) => <State state={decision} />],
     ["For", ({ scope }) => ({ once: "this call", session: "the session", always: "always" })[scope] ?? ""],
-    ["By", ({ how }) => DECIDERS[how] ?? how],
+    ["By", ({ how, user }) => [DECIDERS[how] ?? how, user].filter(Boolean).join(": ")],
     ["Principal", ({ principal }) => principal],
   ];
   return <Table label="Decisions" columns={columns} rows={rows} />;
@@ -116,8 +116,8 @@ export function ClientsPanel() {
   if (!clients.value.length)
     return (
       <Empty title="No client is connected.">
-        Connect one in <a href="#/install">Install</a>. Clients of 2026-07-28 keep no connection, so they are listed by
-        their last calls.
+        Connect one in <a href="#/install">Install</a>. Clients of 2026-07-28 keep no connection, so they are listed once
+        they have made a call.
       </Empty>
     );
   const columns = [
@@ -139,7 +139,7 @@ export function ClientsPanel() {
 }
 
 export function SettingsPanel() {
-  if (!settings.value) return <Empty title="The server shows no settings." />;
+  if (!settings.value) return <Empty title="There are no settings to show.">Only operators see them.</Empty>;
   const { path, text } = settings.value;
   return (
     <>

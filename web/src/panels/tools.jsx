@@ -21,7 +21,7 @@ export function ToolsPanel() {
   const list = tools.value;
   if (list === null) return <Empty title={toolsProblem.value || "Loading the tools…"} />;
   if (!list.length)
-    return <Empty title="This server has no tools.">The Sources panel says why, if a source failed.</Empty>;
+    return <Empty title="This server has no tools.">If a source has failed, the Sources panel says why.</Empty>;
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   const found = list.filter((tool) => words.every((word) => describeForSearch(tool).includes(word)));
   const name = route.value.item;

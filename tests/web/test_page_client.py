@@ -1,0 +1,58 @@
+"""The client of the page's API, and the table that `top` makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge.cli.top import CallTable
+from mcp_bridge.web.client import PageClient, PageError
+from tests.kits.http.http_hosting import entry, registry_of
+from tests.kits.web.web_kit import LEGACY, TOKEN, served_page
+
+
+async def test_a_server_of_another_kind_is_reported_as_such() -> None:
+    async def respond(stream: Any) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, respond)
+        with pytest.raises(PageError, match="is not a server with a page"):
+            await PageClient(f"http://127.0.0.1:{port}").read_state()
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_table_lists_clients_while_they_are_connected_and_names_them_afterwards() -> None:
+    table = CallTable()
+
+    async with served_page(registry_of(entry("echo"))) as served, anyio.create_task_group() as tasks:
+        client, news = PageClient(served.base, TOKEN), asyncio.Queue[str]()
+
+        async def follow() -> None:
+            async for event in client.follow_events():
+                table.apply_event(event)
+                news.put_nowait(event.name)
+
+        async def wait_for(name: str) -> None:
+            while await news.get() != name:
+                pass
+
+        tasks.start_soon(follow)
+        await wait_for("reset")
+        table.replace_state(await client.read_state())
+        async with LEGACY.to(served.base, token=TOKEN) as caller:
+            await caller.call_tool("echo", {"n": 1})
+            await wait_for("call")
+            assert "1 client" in table.summarize()
+        await wait_for("client")
+        assert "0 clients" in table.summarize()
+        ((_, cells),) = table.list_rows(9)
+        assert cells[-2].startswith("mcp ")
+        tasks.cancel_scope.cancel()
