@@ -169,7 +169,7 @@ class PatternRedaction:
         if not isinstance(block, Content):
             return self.redact_text(block) if isinstance(block, str) else block
         values = {each.name: getattr(block, each.name) for each in fields(block) if each.name not in _KEPT}
-        changes = {}
+        changes: dict[str, Any] = {}
         for name, value in values.items():
             if (redacted := self.redact_value(value)) != value and not (name == "uri" and value == known_uri):
                 changes[name] = quote(redacted, safe=_URI_CHARACTERS) if name == "uri" else redacted
