@@ -174,7 +174,7 @@ class AuditLayer:
         """Describe the call before it runs, because a tool can change its arguments. What is empty is left out."""
         info = ctx.client_info
         name, number, client = call.name[:MAX_NAME], call.id[:MAX_ID], f"{info.name} {info.version}".strip()
-        described = {
+        described: dict[str, Any] = {
             "time": format_time(time.time()),
             "kind": call.kind,
             "name": name,
