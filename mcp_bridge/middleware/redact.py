@@ -168,9 +168,9 @@ class PatternRedaction:
     def _redact_block(self, block: Any, known_uri: str = "") -> Any:
         if not isinstance(block, Content):
             return self.redact_text(block) if isinstance(block, str) else block
-        values = {each.name: getattr(block, each.name) for each in fields(block) if each.name not in _KEPT}
         changes: dict[str, Any] = {}
-        for name, value in values.items():
+        for name in {each.name for each in fields(block)} - _KEPT:
+            value = getattr(block, name)
             if (redacted := self.redact_value(value)) != value and not (name == "uri" and value == known_uri):
                 changes[name] = quote(redacted, safe=_URI_CHARACTERS) if name == "uri" else redacted
         return replace(block, **changes) if changes else block

@@ -100,7 +100,9 @@ class SelectionOptions(ToolSelectionOptions):
 
     def applies_to_call(self, call: ToolCall) -> bool:
         """Whether a call of a matching entry matches: that of a resource template has its own URI."""
-        return call.kind != "resource" or self.selects_everything or includes_uri(self.resources, call.name)
+        if call.kind != "resource" or self.selects_everything:
+            return True
+        return bool(self.resources) and includes_uri(self.resources, call.name)
 
     def decides_for(self, entry: Any) -> bool:
         """Whether `applies_to_entry` decides about this entry alone, and not the URI in each call."""
