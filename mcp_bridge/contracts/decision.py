@@ -6,10 +6,13 @@ from typing import Literal, NamedTuple
 
 
 class PolicyDecision(NamedTuple):
-    """Which policy has allowed or denied a call. `by` is who decided for it, such as a user at a terminal."""
+    """Which policy has allowed or denied a call, or answered it in place of the tool.
+
+    `by` is who decided for the policy, such as a user at a terminal.
+    """
 
     policy: str
-    decision: Literal["allowed", "denied"]
+    decision: Literal["allowed", "denied", "answered"]
     by: str = ""
     reason: str = ""
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from mcp_bridge.contracts.tool import ToolEntry
+
 SEARCH_TOOLS = "search_tools"
 CALL_TOOL = "call_tool"
 LIST_RESOURCES = "list_resources"
@@ -14,6 +16,10 @@ LIST_PROMPTS = "list_prompts"
 GET_PROMPT = "get_prompt"
 BUILT_IN_TOOLS = frozenset({SEARCH_TOOLS, CALL_TOOL, LIST_RESOURCES, READ_RESOURCE, LIST_PROMPTS, GET_PROMPT})
 """Names of tools of the server itself, which other servers cannot take."""
+
+
+class BuiltInEntry(ToolEntry):
+    """A tool of the server itself."""
 
 
 class SearchPolicy(NamedTuple):

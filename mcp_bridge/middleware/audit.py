@@ -129,10 +129,10 @@ class AuditLayer:
         if self._is_selective and not self._applies_to(call, ctx):
             return await call_next(call, ctx)
         record = self._describe_call(call, ctx)
-        if not await self._can_start(record):
-            return _make_failure(call, "did not run")
         started = time.monotonic()
         try:
+            if not await self._can_start(record):
+                return _make_failure(call, "did not run")
             result = await call_next(call, ctx)
         except BaseException:  # only the cancellation of the call: there is no response that could wait for the record
             self._writer.append_soon(self._complete_record(record, ctx, started, {"outcome": "cancelled"}))

@@ -11,6 +11,7 @@ from cachetools import TTLCache
 from pydantic import Field
 
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import EncodedOutput, ToolCall, ToolEntry, ToolResult
@@ -94,6 +95,7 @@ class CacheLayer:
             return await call_next(call, ctx)
         kept = self._results.get(key)
         if kept is not None and kept.entry is self._entry:  # and not an earlier one with the same id
+            ctx.record_decision(PolicyDecision(self.name, "answered"))
             return kept.restore()
         result = await call_next(call, ctx)
         is_pure = result.success and not ctx.is_interactive and not ctx.injected

@@ -20,6 +20,7 @@ from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import ConfigError, RateLimited
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
@@ -58,8 +59,8 @@ class RateLimitOptions(SelectionOptions):
     per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
         default=("tool", "principal"),
         json_schema_extra=add_single_schema,
-        description="What is counted separately: each `tool` (also each resource and prompt), each `principal`, or "
-        "both. `[]` counts all calls together.",
+        description="What is counted separately: each `tool` (also each resource, resource template and prompt), "
+        "each `principal`, or both. `[]` counts all calls together.",
     )
     store: Literal["memory", "redis"] = Field(
         default="memory",
@@ -157,18 +158,26 @@ class RateLimitPolicy:
 
     def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for entries that match."""
-        return RateLimitLayer(self._options, self._counter, self._id) if self._options.applies_to_entry(entry) else None
+        template = entry.uri_template if isinstance(entry, ResourceTemplate) else None
+        layer = RateLimitLayer(self._options, self._counter, self._id, template)
+        return layer if self._options.applies_to_entry(entry) else None
 
 
 class RateLimitLayer:
-    """Counts the calls of one entry. `policy` separates its numbers from those of other policies."""
+    """Counts the calls of one entry. `policy` separates its numbers from those of other policies.
+
+    All URIs of a `template` count together: clients can make any number of them.
+    """
 
     name = "rate_limit"
 
-    def __init__(self, options: RateLimitOptions, counter: CallCounter, policy: str) -> None:
+    def __init__(
+        self, options: RateLimitOptions, counter: CallCounter, policy: str, template: str | None = None
+    ) -> None:
         self._options = options
         self._counter = counter
         self._policy = policy
+        self._template = template
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Raises RateLimited."""
@@ -193,7 +202,7 @@ class RateLimitLayer:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
 
     def _build_key(self, call: ToolCall, ctx: CallContext) -> tuple[str, ...]:
-        name = f"{call.kind}:{call.name}" if "tool" in self._options.per else ""
+        name = f"{call.kind}:{self._template or call.name}" if "tool" in self._options.per else ""
         principal = ctx.principal or "" if "principal" in self._options.per else ""
         return self._policy, name, principal
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from mcp_bridge._version import DISTRIBUTION
-from mcp_bridge.contracts.content import Content, EmbeddedResource, ResourceLink, Text
+from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.middleware.secret_patterns import PATTERNS, expand_names, is_card_number
+from mcp_bridge.middleware.secret_patterns import PATTERNS, expand_names, redact_card_numbers
 from mcp_bridge.middleware.selection import Patterns, SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.wire.values import to_plain
 
 HINT = f"Run `pip install '{DISTRIBUTION}[redact]'`"
 _CARD = "credit_card"
+_KEPT = frozenset({"annotations", "icons", "mime_type", "role"})
+"""Fields of content whose values are words of the protocol, or no texts."""
+_URI_CHARACTERS = "%/:?#@!$&'()*+,;=~"
 _SHORTEST_NUMBER = 10**7
 """Smaller numbers are no secrets."""
 _ANCHOR = re.compile(r"[\^$]|\\[Az]")
@@ -115,55 +118,62 @@ class PatternRedaction:
             return text
         text = data.decode()
         for name, pattern in self._patterns:
-            text = pattern.sub(self._choose_replacement(name), text)
+            mark = f"[redacted {name}]"
+            text = redact_card_numbers(text, mark) if name == _CARD else pattern.sub(lambda _, mark=mark: mark, text)
         return text
 
     def redact_value(self, value: Any) -> Any:
-        """Return JSON-ready data without matches, also in keys."""
+        """Return JSON-ready data, or content, without matches, also in keys."""
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, Mapping):
-            return {self.redact_text(str(key)): self.redact_value(item) for key, item in value.items()}
+            return self._redact_mapping(value)
         if isinstance(value, list | tuple):
             return [self.redact_value(item) for item in value]
         if isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
             digits = str(value)
             redacted = self.redact_text(digits)
             return value if redacted == digits else redacted
-        return value
+        return self._redact_block(value)
 
-    def redact_block(self, block: Any) -> Any:
-        """Return content without matches in its text. Images, audio and other bytes stay."""
-        if isinstance(block, str):
-            return self.redact_text(block)
-        if isinstance(block, Text):
-            return replace(block, text=self.redact_text(block.text))
-        if isinstance(block, EmbeddedResource | Message):
-            return replace(block, content=self.redact_block(block.content))
-        if isinstance(block, ResourceLink):
-            title, description = self.redact_value(block.title), self.redact_value(block.description)
-            return replace(block, name=self.redact_text(block.name), title=title, description=description)
-        return block
+    def redact_result(self, result: ToolResult, uri: str = "") -> ToolResult:
+        """Return a result without matches in its output, content, error and metadata.
 
-    def redact_result(self, result: ToolResult) -> ToolResult:
-        """Return a result without matches in its output, content, error and metadata."""
+        Images, audio and other bytes stay, and so does the `uri` of the resource that the client reads.
+        """
         content = result.content
         if content is None and not self.may_match(result.output, result.error, result.meta):
             return result
         if content is not None:
             is_one = isinstance(content, str | bytes | Content)
-            content = self.redact_block(content) if is_one else tuple(self.redact_block(block) for block in content)
+            content = self._redact_block(content) if is_one else tuple(self._redact_block(one, uri) for one in content)
         output, error, meta = map(self.redact_value, (result.output, result.error, result.meta))
         is_same = output == result.output and content == result.content
         if is_same and error == result.error and meta == result.meta:
             return result
         return replace(result, output=output, content=content, error=error, meta=meta, encoded=None)
 
-    def _choose_replacement(self, name: str) -> Callable[[Any], str]:
-        mark = f"[redacted {name}]"
-        if name == _CARD:
-            return lambda found: mark if is_card_number(found[0]) else str(found[0])
-        return lambda found: mark
+    def _redact_mapping(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+        """Redact keys and values. Keys that become equal are numbered."""
+        redacted: dict[str, Any] = {}
+        for key, item in value.items():
+            text = name = self.redact_text(str(key))
+            number = 1
+            while name in redacted:
+                number += 1
+                name = f"{text} {number}"
+            redacted[name] = self.redact_value(item)
+        return redacted
+
+    def _redact_block(self, block: Any, known_uri: str = "") -> Any:
+        if not isinstance(block, Content):
+            return self.redact_text(block) if isinstance(block, str) else block
+        changes: dict[str, Any] = {}
+        for name in {each.name for each in fields(block)} - _KEPT:
+            value = getattr(block, name)
+            if (redacted := self.redact_value(value)) != value and not (name == "uri" and value == known_uri):
+                changes[name] = quote(redacted, safe=_URI_CHARACTERS) if name == "uri" else redacted
+        return replace(block, **changes) if changes else block
 
 
 class RedactPolicy:
@@ -202,7 +212,7 @@ class RedactLayer:
         if not self._has_results:
             return await call_next(call, ctx)
         ctx.add_filter(self._redaction.redact_value)
-        return self._redaction.redact_result(await call_next(call, ctx))
+        return self._redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
         """Predict that the call passes."""

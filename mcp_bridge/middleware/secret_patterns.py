@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 PATTERNS: Mapping[str, str] = {
@@ -24,6 +25,15 @@ PATTERNS: Mapping[str, str] = {
     "iban": r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
     "us_ssn": r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b",
 }
+_CARD = re.compile(PATTERNS["credit_card"], re.ASCII)
+_CARD_LAYOUT = re.compile(
+    r"\b(?=(?P<group>[0-9]{4,19}))(?:[0-9]{13,19}|[0-9]{4}(?:[ -][0-9]{4}){2}[ -][0-9]{1,4}"
+    r"|[0-9]{4}[ -][0-9]{6}[ -][0-9]{4,5})\b",
+    re.ASCII,
+)
+"""The usual groups of the digits of a card, which may have other digits before and after them."""
+_DOUBLED = str.maketrans("0123456789", "0246813579")
+"""The sums of the digits of doubled digits."""
 SECRETS = "secrets"
 PERSONAL = ("credit_card", "email", "iban", "us_ssn")
 """Names of patterns of personal data. The others are those of secrets, which `secrets` includes."""
@@ -41,8 +51,20 @@ def expand_names(names: tuple[str, ...]) -> list[str]:
     return list(expanded)
 
 
-def is_card_number(text: str) -> bool:
+def redact_card_numbers(text: str, mark: str) -> str:
+    """Replace numbers of payment cards, also between other digits, such as those of an expiry date."""
+    parts: list[str] = []
+    copied = position = 0
+    while (found := _CARD_LAYOUT.search(text, position)) is not None:
+        position = found.end("group")
+        if _is_card_number(found[0]):
+            parts += (text[copied : found.start()], mark)
+            copied = position = found.end()
+    text = "".join((*parts, text[copied:]))
+    return _CARD.sub(lambda found: mark if _is_card_number(found[0]) else found[0], text)
+
+
+def _is_card_number(text: str) -> bool:
     """Whether the digits of a text have the check digit of a payment card (ISO/IEC 7812-1, Luhn)."""
-    digits = [int(character) for character in reversed(text) if character.isdigit()]
-    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
-    return (sum(digits[::2]) + sum(doubled)) % 10 == 0
+    digits = text.replace(" ", "").replace("-", "")
+    return sum(map(int, digits[-1::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field
 
+from mcp_bridge.contracts.completion import CompletionEntry
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.listing import BUILT_IN_TOOLS
+from mcp_bridge.contracts.listing import BuiltInEntry
 from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.resource import ResourceEntry
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
 from mcp_bridge.settings.sections import SettingsModel
 from mcp_bridge.settings.values import Annotation
@@ -91,19 +93,20 @@ class SelectionOptions(ToolSelectionOptions):
         if isinstance(entry, PromptEntry):
             return bool(self.prompts) and includes(self.prompts, (entry.name,))
         if isinstance(entry, ResourceEntry):
-            return bool(self.resources) and includes(self.resources, (entry.uri,))
-        return bool(self.resources or self.prompts)
+            return bool(self.resources) and includes_uri(self.resources, entry.uri)
+        if isinstance(entry, CompletionEntry) and isinstance(entry.completed, ResourceTemplate):
+            return bool(self.resources) and includes_uri(self.resources, entry.completed.uri_template)
+        return self.applies_to_entry(entry.completed) if isinstance(entry, CompletionEntry) else bool(self.resources)
 
     def applies_to_call(self, call: ToolCall) -> bool:
-        """Whether a call of a matching entry matches: its URI decides, or what it completes."""
-        if call.kind in {"tool", "prompt"} or self.selects_everything:
+        """Whether a call of a matching entry matches: that of a resource template has its own URI."""
+        if call.kind != "resource" or self.selects_everything:
             return True
-        patterns = [self.resources] if call.kind == "resource" else [self.resources, self.prompts]
-        return any(each and includes(each, (call.name,)) for each in patterns)
+        return bool(self.resources) and includes_uri(self.resources, call.name)
 
     def decides_for(self, entry: Any) -> bool:
-        """Whether `applies_to_entry` decides about this entry alone, and not the URI or name in each call."""
-        return self.selects_everything or isinstance(entry, ToolEntry | PromptEntry | ResourceEntry)
+        """Whether `applies_to_entry` decides about this entry alone, and not the URI in each call."""
+        return self.selects_everything or not isinstance(entry, ResourceTemplate)
 
     @property
     def selects_tools(self) -> bool:
@@ -129,9 +132,14 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
     return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
 
 
+def includes_uri(patterns: Sequence[str], uri: str) -> bool:
+    """Whether patterns include a URI. Escapes such as `%2D` are decoded, because resources get decoded variables."""
+    return includes([unquote(pattern) for pattern in patterns], (unquote(uri),))
+
+
 def is_built_in(tool: ToolEntry) -> bool:
     """Whether it is a tool of the server itself, such as the one that calls others, which have their own policies."""
-    return not tool.owner and tool.name in BUILT_IN_TOOLS
+    return isinstance(tool, BuiltInEntry)
 
 
 def has_hint(tool: Any, *names: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mcp_bridge.contracts.listing import BuiltInEntry
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.server.requests import Request
@@ -68,7 +69,7 @@ def build_tool(
         "additionalProperties": False,
     }
     annotations = {"readOnlyHint": True, "openWorldHint": False} if reads else {}
-    return BuiltInTool(ToolEntry(name, description, handler, schema, annotations=annotations), find_target)
+    return BuiltInTool(BuiltInEntry(name, description, handler, schema, annotations=annotations), find_target)
 
 
 def read_reference(given: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]] | None:

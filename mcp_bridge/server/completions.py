@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from mcp_bridge.contracts.completion import CompletionEntry
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
@@ -30,13 +30,6 @@ LONGEST = 1000
 VALUES, CHARACTERS = 10_000, 1_000_000
 """The most values, and characters of values, that one request compares. Ranking runs in the event loop."""
 _EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
-
-
-@dataclass(frozen=True)
-class CompletionEntry:
-    """A function that completes one argument, as an entry whose handler can be called."""
-
-    handler: Callable[[Any], Any]
 
 
 class CompletionMethod:
@@ -62,16 +55,21 @@ class CompletionMethod:
             raise RequestError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
         offered = entry.completions.get(argument, ())
         data = {"argument": argument, "value": typed, "known": dict(known)}
-        values = await self._call_function(offered, name, request, data) if callable(offered) else offered
+        values = await self._call_function(offered, entry, name, request, data) if callable(offered) else offered
         ranked, total = rank_values([str(value) for value in values], typed)
         completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
         return self._responses.complete_result({"completion": completion}, request.version)
 
     async def _call_function(
-        self, function: Callable[..., Any], name: str, request: Request, data: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        completed: PromptEntry | ResourceTemplate,
+        name: str,
+        request: Request,
+        data: Mapping[str, Any],
     ) -> Collection[Any]:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
-        prepared = self._prepare_completion(name, data["argument"], function)
+        prepared = self._prepare_completion(completed, name, data["argument"], function)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
         output = to_plain(self._responses.check_success(result, request.version, name=name).output)
         return output if isinstance(output, list) else [] if output is None else [output]
@@ -89,10 +87,12 @@ class CompletionMethod:
             raise RequestError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
         return ref["uri"], template
 
-    def _prepare_completion(self, name: str, argument: str, function: Callable[..., Any]) -> PreparedEntry:
+    def _prepare_completion(
+        self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, function: Callable[..., Any]
+    ) -> PreparedEntry:
         known = self._prepared.get((name, argument))
         if known is None or known[0] is not function:
-            prepared = PreparedEntry(CompletionEntry(adapt_completion(function)))
+            prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
             known = self._prepared[name, argument] = (function, prepared)
         return known[1]
 

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from mcp_bridge.audit import database
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.testing import connect
 from tests.kits.audit.audit_kit import (
     AuditedServer,
@@ -45,6 +48,24 @@ def test_a_call_during_which_the_server_is_killed_has_left_its_start(tmp_path: P
     assert [(each["call"], each["outcome"]) for each in read_records(trail)] == [
         *(("1", "started"), ("1", "ok"), ("2", "started"))
     ]
+
+
+async def test_a_call_that_is_cancelled_before_it_runs_has_an_end(tmp_path: Path) -> None:
+    bridge, trail = build(tmp_path, starts=True), tmp_path / "trail.sqlite3"
+    made = ToolCall(id="1", name="add", arguments={"a": 1, "b": 2})
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+        await bridge.registry.dispatch(made, CallContext(request_id="1"))
+        with closing(sqlite3.connect(trail, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # so the start of the next call is not stored yet
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(bridge.registry.dispatch, made, CallContext(request_id="2"))
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+            other.execute("ROLLBACK")
+        await bridge.registry.dispatch(made, CallContext(request_id="3"))
+    outcomes = [each["outcome"] for each in read_records(trail)]
+    assert outcomes == ["started", "ok", "started", "cancelled", "started", "ok"]
 
 
 @contextmanager

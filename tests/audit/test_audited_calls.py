@@ -20,6 +20,7 @@ from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.audit.audit_kit import build, read_records, wait_for_record, write_settings
 from tests.kits.http.http_hosting import ROADS, Road, hosted
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.policies.policies_kit import build_bridge
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
 
@@ -98,6 +99,19 @@ async def test_secrets_of_the_settings_in_names_are_redacted(tmp_path: Path) -> 
         await client.read_resource("note://a-secret-of-the-settings")
     [record] = read_records(tmp_path / "trail.sqlite3")
     assert record["name"] == "note://[secret]"
+
+
+async def test_a_call_that_the_cache_answers_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from mcp_bridge import tool\n@tool(annotations={'readOnlyHint': True})\ndef look() -> int:\n    return 1\n"
+    )
+    audit = {"audit": {"path": "trail.sqlite3"}}
+    async with connect(build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, audit, "cache")) as client:
+        for _ in range(2):
+            await client.call_tool("look")
+    ran, answered = read_records(tmp_path / "trail.sqlite3")
+    assert "decisions" not in ran
+    assert (answered["outcome"], answered["decisions"]) == ("ok", [{"policy": "cache", "decision": "answered"}])
 
 
 async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> None:

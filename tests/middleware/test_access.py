@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp.types import PromptReference
+from mcp.types import PromptReference, ResourceTemplateReference
 
 from mcp_bridge.testing import connect
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 
 PROMPT = PromptReference(name="write")
+TEMPLATE = ResourceTemplateReference(uri="notes://{title}")
 NOTES = '''
 @tool(tags=["notes"], annotations={"readOnlyHint": True})
 def read_note() -> str:
@@ -131,8 +132,35 @@ async def test_a_pattern_of_uris_decides_for_each_uri_of_a_template(tmp_path: Pa
         assert (await client.read_resource("notes://today")).contents
         assert (await client.get_prompt("write", {"topic": "cats"})).messages
         assert (await client.complete(PROMPT, {"name": "topic", "value": "c"})).completion.values == ["cats"]
-        with pytest.raises(MCPError, match="was denied"):
-            await client.read_resource("notes://secret-plan")
+        for uri in ("notes://secret-plan", "notes://%73ecret-plan"):  # the same variable
+            with pytest.raises(MCPError, match="was denied"):
+                await client.read_resource(uri)
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_prompt_allowed", "is_template_allowed"),
+    [
+        ({"allow": {"prompts": "*"}}, True, False),
+        ({"allow": {"resources": "*"}}, False, True),
+        ({"deny": {"resources": "!public://*"}}, True, False),
+        ({"deny": {"prompts": "!public_*"}}, False, True),
+        ({"allow": {"tools": "*"}}, False, False),
+    ],
+)
+async def test_completions_belong_to_what_they_complete(
+    tmp_path: Path, policy: Any, is_prompt_allowed: bool, is_template_allowed: bool
+) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import resource, prompt\n{OTHERS}")
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy)
+    allowed = []
+    async with connect(bridge) as client:
+        for completed, argument in ((PROMPT, "topic"), (TEMPLATE, "title")):
+            try:
+                await client.complete(completed, {"name": argument, "value": ""})
+                allowed.append(True)
+            except MCPError as error:
+                allowed.append("was denied" not in str(error))
+    assert allowed == [is_prompt_allowed, is_template_allowed]
 
 
 async def test_tools_of_the_server_itself_need_no_permission(tmp_path: Path) -> None:

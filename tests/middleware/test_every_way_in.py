@@ -32,6 +32,17 @@ async def look(ctx: CallContext) -> str:
     """Call another tool."""
     result = await ctx.invoke("change", {"text": "ada@example.org"})
     return result.code or result.output
+
+
+runs = []
+
+
+@tool(annotations={"readOnlyHint": True})
+async def report(ctx: CallContext) -> int:
+    """Report progress."""
+    runs.append("")
+    await ctx.progress(1, message="mail to ada@example.org")
+    return len(runs)
 '''
 ABLE: Any = {**EVERYTHING, "extensions": {TASKS: {}}}
 
@@ -62,19 +73,16 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
         assert said((await wait_for(talk, task, "completed"))["result"]) == "changed [redacted email]"
 
 
-async def test_the_progress_of_tasks_is_redacted(tmp_path: Path) -> None:
-    code = """
-@tool
-async def look(ctx: CallContext) -> str:
-    await ctx.progress(1, 2, "asking ada@example.org")
-    return "done"
-"""
-    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{code}")
-    source, policy = {"type": "python", "path": "tools.py"}, {"redact": {"patterns": "email"}}
-    bridge = build_bridge(tmp_path, source, policy, tasks={"after": 0, "poll": "10ms"})
+async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(
+        tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0, "poll": "10ms"}
+    )
     async with talking(bridge, capabilities=ABLE) as talk:
-        task = await wait_for(talk, await start(talk, "look"), "completed")
-    assert task["statusMessage"] == "asking [redacted email]"
+        ended = [await wait_for(talk, await start(talk, "report"), "completed") for _ in range(2)]
+    assert [said(each["result"]) for each in ended] == ["1", "2"]
+    assert [each["statusMessage"] for each in ended] == ["mail to [redacted email]"] * 2
 
 
 async def start(talk: Any, name: str, **arguments: Any) -> str:
@@ -97,6 +105,13 @@ async def test_a_tool_of_an_agent_is_under_the_policies(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, {"deny": {"tools": "private_*"}}) as bridge:
         ctx = CallContext(caller=bridge.registry)
         entry = ToolEntry("private_tool", "Not published.", lambda data: "ran")
+        assert (await ctx.invoke_entry(entry)).code == "denied"
+
+
+async def test_a_tool_of_an_agent_is_no_tool_of_the_server_itself(tmp_path: Path) -> None:
+    async with open_tools(tmp_path, TOOLS, {"allow": {"tools": "look"}}) as bridge:
+        ctx = CallContext(caller=bridge.registry)
+        entry = ToolEntry("read_resource", "Not published.", lambda data: "ran")
         assert (await ctx.invoke_entry(entry)).code == "denied"
 
 

@@ -49,7 +49,13 @@ def structured() -> dict:
 @tool
 def content():
     """Blocks."""
-    return [Text(MAIL), EmbeddedResource("notes://1", MAIL), ResourceLink("notes://2", MAIL, description=MAIL), b"x"]
+    meta = {"by": MAIL}
+    return [
+        Text(MAIL, meta=meta),
+        EmbeddedResource("notes://1", MAIL, resource_meta=meta),
+        ResourceLink(f"notes://{MAIL}", MAIL, description=MAIL),
+        b"x",
+    ]
 
 
 @tool
@@ -113,13 +119,36 @@ async def test_ordinary_text_stays(tmp_path: Path, text: str) -> None:
         assert (await call(bridge, "read")).output == text
 
 
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("4111 1111 1111 1111 123", "[redacted credit_card] 123"),
+        ("4111111111111111 12 27", "[redacted credit_card] 12 27"),
+        ("order 1234 4111 1111 1111 1111", "order 1234 [redacted credit_card]"),
+        ("2 x 3782-822463-10005", "2 x [redacted credit_card]"),
+        ("41111111 11111111", "[redacted credit_card]"),
+    ],
+)
+async def test_a_card_number_is_found_between_other_digits(tmp_path: Path, text: str, redacted: str) -> None:
+    code = f"@tool\ndef read() -> str:\n    return {text!r}"
+    async with open_tools(tmp_path, code, {"redact": {"patterns": "credit_card"}}) as bridge:
+        assert (await call(bridge, "read")).output == redacted
+
+
+async def test_keys_that_become_equal_keep_their_values(tmp_path: Path) -> None:
+    code = "@tool\ndef count() -> dict:\n    return {'ada@x.org': 1, 'bob@x.org': 2}"
+    async with open_tools(tmp_path, code, EMAILS) as bridge:
+        assert (await call(bridge, "count")).output == {MARK: 1, f"{MARK} 2": 2}
+
+
 async def test_results_of_every_kind_are_redacted(tmp_path: Path) -> None:
     async with open_tools(tmp_path, RESULTS, EMAILS) as bridge:
         structured = (await call(bridge, "structured")).output
         assert structured == {MARK: [MARK, {"number": "[redacted credit_card]", "small": 7, "flag": True}]}
         text, resource, link, _ = (await call(bridge, "content")).content or ()
         assert (text.text, resource.content, link.name, link.description) == (MARK, MARK, MARK, MARK)
-        assert (resource.uri, link.uri) == ("notes://1", "notes://2")
+        assert (resource.uri, link.uri) == ("notes://1", "notes://%5Bredacted%20email%5D")
+        assert (text.meta, resource.resource_meta) == ({"by": MARK}, {"by": MARK})
         assert (await call(bridge, "failing")).error_text == f"unknown: {MARK}"
 
 

@@ -33,6 +33,7 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 from starlette.applications import Starlette
 
+from mcp_bridge.contracts.completion import CompletionEntry
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.prompt import PromptEntry
@@ -41,7 +42,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
-from mcp_bridge.server.completions import CompletionEntry, rank_values
+from mcp_bridge.server.completions import rank_values
 from mcp_bridge.server.pages import BadCursor, decode_cursor, encode_cursor
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.messages import render_messages, to_messages
@@ -227,7 +228,7 @@ class OracleServer:
             raise MCPError(INVALID_PARAMS, f"{name} has no argument {argument!r}", {"argument": argument})
         offered: Any = entry.completions.get(argument, ())
         if callable(offered):
-            prepared = PreparedEntry(CompletionEntry(adapt_completion(offered)))
+            prepared = PreparedEntry(CompletionEntry(adapt_completion(offered), entry))
             known = (params.context.arguments if params.context is not None else None) or {}
             arguments = {"argument": argument, "value": params.argument.value, "known": known}
             result = await self._run(request, params, prepared, name, arguments, "completion")
