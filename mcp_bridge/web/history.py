@@ -16,7 +16,7 @@ from mcp_bridge.contracts.observation import ClientInfo, LayerTime
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.server.requests import read_client_info
 from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size, is_small_result
-from mcp_bridge.wire.meta_keys import CLIENT_INFO
+from mcp_bridge.wire.meta_keys import CLIENT_INFO, PROTOCOL_VERSION
 
 MAX_RECORDS = 1000
 """The most calls that are kept after their end."""
@@ -44,25 +44,21 @@ class CallRecord:
     `seconds` is None while the call runs; `result` is also None if it was cancelled.
     """
 
-    __slots__ = (
-        "_history", "_source", "_version", "call", "id", "is_dropped", "layers", "principal", "progress", "result",
-        "seconds", "size", "started",
-    )  # fmt: skip
+    # Values of the class, because setting them in each record would cost every call more than the rest.
+    seconds: float | None = None
+    result: ToolResult | None = None
+    progress: tuple[float, float | None, str | None] | None = None
+    layers: list[LayerTime] | None = None
+    is_dropped = False
+    size = 0
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
         self._source = ctx.client_source
-        self._version = ctx.protocol_version
         self.call = call
         self.id = number
         self.principal = ctx.principal
         self.started = time.time()
-        self.seconds: float | None = None
-        self.result: ToolResult | None = None
-        self.progress: tuple[float, float | None, str | None] | None = None
-        self.layers: list[LayerTime] | None = None
-        self.is_dropped = False
-        self.size = 0
 
     @property
     def name(self) -> str:
@@ -74,7 +70,7 @@ class CallRecord:
         """What the client has declared about itself."""
         source = self._source
         if not isinstance(source, ClientInfo):
-            source = self._source = read_client_info(source.get(CLIENT_INFO), self._version)
+            source = self._source = read_client_info(source.get(CLIENT_INFO), str(source.get(PROTOCOL_VERSION, "")))
         return source
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -124,8 +120,9 @@ class CallHistory:
         """Record the end of a call. Its size is estimated at once if it may be large, else together with others."""
         record.seconds, record.result = time.time() - record.started, result
         del self._running[record.id]
-        self._fresh.append(record)
-        if len(self._fresh) >= BATCH or not is_small_result(result):
+        fresh = self._fresh
+        fresh.append(record)
+        if len(fresh) >= BATCH or not is_small_result(result):
             self._measure_fresh()
         if self.listener is not None:
             self.listener(record)
