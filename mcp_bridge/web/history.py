@@ -160,8 +160,8 @@ class CallHistory:
         """Move the calls that have just ended to the others, and keep to the limits."""
         for record in self._fresh:
             record.update_size()
-            self._ended.append(record)
             self._bytes += record.size
+        self._ended += self._fresh
         self._fresh.clear()
         while len(self._ended) > MAX_RECORDS:
             self._bytes -= self._ended.popleft().size
