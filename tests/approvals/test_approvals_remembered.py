@@ -17,7 +17,6 @@ from mcp_bridge.approvals.grants import MAX_SESSION_TIME as DAY
 from mcp_bridge.approvals.grants import GrantStore
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
-from tests.kits.fuzzing import examples
 from tests.kits.approvals.approvals_kit import (
     ALWAYS,
     DENY,
@@ -29,6 +28,7 @@ from tests.kits.approvals.approvals_kit import (
     house_with,
     offered,
 )
+from tests.kits.fuzzing import examples
 
 from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
 
