@@ -172,21 +172,23 @@ class AuditLayer:
 
     def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments. What is empty is left out."""
-        info = ctx.client_info
+        info, parent = ctx.client_info, ctx.parent_id
         name, number, client = call.name[:MAX_NAME], call.id[:MAX_ID], f"{info.name} {info.version}".strip()
-        described: dict[str, Any] = {
-            "time": format_time(time.time()),
-            "kind": call.kind,
-            "name": name,
-            "source": self._source,
-            "principal": ctx.principal,
-            "client": client,
-            "protocol": ctx.protocol_version,
-            "transport": info.transport,
-            "call": number,
-            "parent": ctx.parent_id[:MAX_ID],
-        }
-        record = {key: value for key, value in described.items() if value}
+        record: dict[str, Any] = {"time": format_time(time.time()), "kind": call.kind, "name": name}
+        if self._source:
+            record["source"] = self._source
+        if ctx.principal:
+            record["principal"] = ctx.principal
+        if client:
+            record["client"] = client
+        if ctx.protocol_version:
+            record["protocol"] = ctx.protocol_version
+        if info.transport:
+            record["transport"] = info.transport
+        if number:
+            record["call"] = number
+        if parent:
+            record["parent"] = parent[:MAX_ID]
         record |= self._server
         self._add_arguments(record, call.arguments)
         if self._redactor.is_empty:

@@ -42,10 +42,13 @@ class CallRecord:
     `seconds` is None while the call runs; `result` is also None if it was cancelled.
     """
 
-    __slots__ = (
-        "_history", "call", "client", "id", "is_dropped", "layers", "principal", "progress", "result", "seconds",
-        "size", "started",
-    )  # fmt: skip
+    # Values of the class, because setting them in each record would cost every call more than the rest.
+    seconds: float | None = None
+    result: ToolResult | None = None
+    progress: tuple[float, float | None, str | None] | None = None
+    layers: list[LayerTime] | None = None
+    is_dropped = False
+    size = 0
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
@@ -55,12 +58,6 @@ class CallRecord:
         self.id = number
         self.principal = ctx.principal
         self.started = time.time()
-        self.seconds: float | None = None
-        self.result: ToolResult | None = None
-        self.progress: tuple[float, float | None, str | None] | None = None
-        self.layers: list[LayerTime] | None = None
-        self.is_dropped = False
-        self.size = 0
 
     @property
     def name(self) -> str:
@@ -113,8 +110,9 @@ class CallHistory:
         """Record the end of a call. Its size is estimated at once if it may be large, else together with others."""
         record.seconds, record.result = time.time() - record.started, result
         del self._running[record.id]
-        self._fresh.append(record)
-        if len(self._fresh) >= BATCH or not is_small_result(result):
+        fresh = self._fresh
+        fresh.append(record)
+        if len(fresh) >= BATCH or not is_small_result(result):
             self._measure_fresh()
         if self.listener is not None:
             self.listener(record)
@@ -152,8 +150,8 @@ class CallHistory:
         """Move the calls that have just ended to the others, and keep to the limits."""
         for record in self._fresh:
             record.update_size()
-            self._ended.append(record)
             self._bytes += record.size
+        self._ended += self._fresh
         self._fresh.clear()
         while len(self._ended) > MAX_RECORDS:
             self._bytes -= self._ended.popleft().size

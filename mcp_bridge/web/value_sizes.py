@@ -75,6 +75,8 @@ def estimate_result_size(result: ToolResult | None) -> int:
         size = 2 * result.encoded.size  # the output and its text
     else:
         size = estimate_size(result.output)
+    if result.content is None and result.meta is None:  # the usual case
+        return size
     for block in result.content or ():
         for name in ("text", "data", "content"):
             value = getattr(block, name, "")
