@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._version import __version__
 from mcp_bridge.app.bridge import AttachedSource, Bridge
@@ -25,7 +26,7 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
 from mcp_bridge.contracts.policy import Policy, RunningPolicy
 from mcp_bridge.contracts.state import State
-from mcp_bridge.contracts.store import Store
+from mcp_bridge.contracts.store import ClosableStore, Store
 from mcp_bridge.contracts.tasks import MEMORY, TaskOptions, ToolTasks
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.pipeline.pipeline import Pipeline
@@ -36,7 +37,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
-    from mcp_bridge.approvals.desk import QuestionDesk
+    from mcp_bridge.approvals.policy import ApprovalPolicy
     from mcp_bridge.registry.overrides import ToolOverride
     from mcp_bridge.runtime.sandbox import SandboxOptions
     from mcp_bridge.settings import Settings, SourceSettings
@@ -76,8 +77,10 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
     policies = [each for each in middleware if isinstance(each, Policy)]
     asking = [*(attached.source for attached in sources), *policies]
-    desk = _connect_approvals(settings, asking, redactor.substitutions)
+    approvals = _connect_approvals(settings, asking, redactor.substitutions)
+    desk = approvals.desk if approvals is not None else None
     running = [desk, *(policy for policy in policies if isinstance(policy, RunningPolicy))]
+    stores = [state.store, approvals.grants if approvals is not None else None]
     bridge = Bridge(
         registry,
         [*sources, *_attach_chains(settings, sources, registry)],
@@ -85,7 +88,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         state,
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
-        background=[each.run for each in running if each is not None],
+        background=[*(each.run for each in running if each is not None), *_close_at_end(stores)],
         desk=desk,
     )
     bridge.hide_secrets(settings.hidden_from_clients)
@@ -183,10 +186,19 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
     return options._replace(concurrency=0) if settings.tasks.workers_only and options.url != MEMORY else options
 
 
+def _close_at_end(stores: Iterable[object]) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+    """Yield background tasks that close stores with connections."""
+    for store in stores:
+        if isinstance(store, ClosableStore):
+            from mcp_bridge.app.stores import close_at_end
+
+            yield partial(close_at_end, store)
+
+
 def _connect_approvals(
     settings: Settings, asking_parts: Iterable[object], substitutions: Iterable[Callable[[str], str]]
-) -> QuestionDesk | None:
-    """Set the approval policy of every source and policy that asks for approval, and return its desk, if there are any.
+) -> ApprovalPolicy | None:
+    """Set the approval policy of every source and policy that asks for approval, and return it, if there are any.
 
     `substitutions` are applied to what users see. Raises ConfigError for a store that is unavailable.
     """
@@ -199,7 +211,7 @@ def _connect_approvals(
     policy = build_approval_policy(settings, substitutions)
     for asker in askers:
         asker.policy = policy
-    return policy.desk
+    return policy
 
 
 def _choose_ttl(changing: bool) -> int:

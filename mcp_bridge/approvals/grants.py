@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mcp_bridge.approvals.decisions import ApprovalSubject, Scope, hash_json
-from mcp_bridge.contracts.store import ListableStore, Store
+from mcp_bridge.contracts.store import ClosableStore, ListableStore, Store
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
@@ -45,6 +45,11 @@ class GrantStore:
         self._prefix = f"mcp-bridge/approved/{_hash_name(bridge)}/"
         self._expires = expires
         self._clock = clock
+
+    async def aclose(self) -> None:
+        """Close the connections of the store, if it has any."""
+        if isinstance(self._store, ClosableStore):
+            await self._store.aclose()
 
     async def find_grant(
         self, subject: ApprovalSubject, scopes: Container[Scope] = ("session", "always")

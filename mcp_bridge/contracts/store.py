@@ -29,3 +29,11 @@ class ListableStore(Store, Protocol):
 
     async def keys(self, prefix: str) -> Sequence[str]:
         """Return the keys that begin with `prefix`, of values that have not expired."""
+
+
+@runtime_checkable
+class ClosableStore(Protocol):
+    """A store with connections, which are closed when the server ends."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""

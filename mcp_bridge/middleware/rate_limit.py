@@ -93,6 +93,7 @@ class CallCounter:
         self._prefix = f"mcp-bridge:{name}:limits"
         self._redis_url = redis_url
         self._redis: Mapping[bool, RedisLimiter] | None = None
+        self._client: Any = None
         self._loop: object = None
         self._paused_until = 0.0
 
@@ -103,6 +104,12 @@ class CallCounter:
     async def find_exceeded(self, *key: str) -> tuple[RateLimitItem, float] | None:
         """Return what `count` would return, without counting."""
         return await self._find_exceeded(key, is_counted=False)
+
+    async def aclose(self) -> None:
+        """Close the connections to Redis. The next call opens new ones."""
+        client, self._client, self._redis = self._client, None, None
+        if client is not None:
+            await client.aclose()
 
     async def _find_exceeded(self, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
         if self._redis_url is not None and time.monotonic() >= self._paused_until:
@@ -135,7 +142,8 @@ class CallCounter:
 
             from mcp_bridge.stores.redis import connect_redis
 
-            pool: Any = connect_redis(url).connection_pool  # has the address, in the place of the URL
+            self._client = connect_redis(url)
+            pool: Any = self._client.connection_pool  # has the address, in the place of the URL
             options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
             storage = RedisStorage("async+redis://localhost:6379", **options)
             self._redis = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
@@ -155,6 +163,14 @@ class RateLimitPolicy:
         self._options = options
         self._counter = counter
         self._id = hashlib.sha256(options.model_dump_json().encode()).hexdigest()[:12]
+
+    async def run(self) -> None:
+        """Close the connections to Redis when cancelled."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._counter.aclose()
 
     def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for entries that match."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import anyio
 
-from mcp_bridge.contracts.store import Store
+from mcp_bridge.contracts.store import ClosableStore, Store
 
 T = TypeVar("T")
 PATIENCE = 5.0
@@ -38,6 +38,10 @@ class FaultTolerantStore:
 
     async def delete(self, key: str) -> None:
         await self._run_with_timeout(partial(self._store.delete, key))
+
+    async def aclose(self) -> None:
+        if isinstance(self._store, ClosableStore):
+            await self._run_with_timeout(self._store.aclose)
 
     async def _run_with_timeout(self, request: Callable[[], Awaitable[T]]) -> T | None:
         try:
