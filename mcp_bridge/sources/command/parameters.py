@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge.sources.command.template import ArgumentTemplate
+from mcp_bridge.sources.command.template import ArgumentTemplate, Placeholder
 
 PATH = "path"
 _TYPES = ("string", "integer", "number", "boolean", "object", PATH)
@@ -90,6 +90,12 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
         raise ValueError(f"the parameter '{optional[0]}' is optional, but the command always needs it. {hint}")
     if missing := sorted(template.find_missing(always)):
         raise ValueError(f"the parameter '{missing[0]}' may be missing where `if` adds it. Make it required")
+    for word in template.words:
+        paths = [piece.name for piece in word if isinstance(piece, Placeholder) and piece.name in parameters.paths]
+        if len(paths) > 1:  # each is checked alone, but together they can lead elsewhere
+            raise ValueError(
+                f"the paths '{paths[0]}' and '{paths[1]}' are in one word. Put each into a word of its own"
+            )
     flags = sorted(name for name in template.flags if known[name].get("type") == "boolean")
     if flags:
         hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
