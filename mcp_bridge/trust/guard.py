@@ -33,7 +33,7 @@ CHECK_INTERVAL = 1.0
 """Seconds between checks whether the user has accepted definitions, while some wait for it."""
 
 OMITTED = "..."
-"""The line of a difference that stands for unchanged lines."""
+"""The line of a difference in place of unchanged lines."""
 _CONTEXT = 2
 """Unchanged lines that are shown around a change."""
 

@@ -112,7 +112,7 @@ class EventFeed:
             self._timer = loop.call_at(max(self._due, loop.time()), self._send_calls)
 
     def send(self, name: str, data: Any, *, principal: str | None = None, is_public: bool = True) -> None:
-        """Send an event, unless nobody watches."""
+        """Send an event, unless no page is open."""
         if not self.is_watched:
             return
         self._number += 1

@@ -106,7 +106,7 @@ class ProgramRun:
             self._ended.set()
 
     async def _run_program(self) -> None:
-        lifeline, end = os.pipe()  # its end tells the supervisor that this process has gone
+        lifeline, end = os.pipe()  # its end shows the supervisor that this process has ended
         try:
             with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
                 process = await self._start_program(lifeline)
