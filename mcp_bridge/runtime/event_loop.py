@@ -6,8 +6,10 @@ import asyncio
 import errno
 import logging
 import signal
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import anyio
@@ -82,6 +84,30 @@ def is_on_asyncio() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+@contextmanager
+def wake_on_signals() -> Iterator[None]:
+    """Inside, in the main thread, a signal wakes this event loop, so that handlers of the `signal` module run at once.
+
+    Python runs such a handler between two instructions. Without this, a signal that arrives just before asyncio's loop
+    begins to wait would be handled after the next event only. uvloop and trio wake by themselves.
+    """
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        if (before := signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)) != -1:
+            signal.set_wakeup_fd(before)
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_reader(receiver, receiver.recv, 4096)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(-1)
+            loop.remove_reader(receiver)
 
 
 def is_being_cancelled(error: BaseException) -> bool:

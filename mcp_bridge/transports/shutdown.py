@@ -10,7 +10,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -19,6 +19,7 @@ from anyio.abc import TaskStatus
 
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.request_counter import RequestCounter
+from mcp_bridge.runtime.event_loop import wake_on_signals
 from mcp_bridge.runtime.supervisor import Supervisor
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
@@ -123,11 +124,9 @@ class ShutdownSignals:
 
         An exception between any two instructions could leave the loop or a lock in an invalid state.
         """
-        self._cancel, self._soon = cancel, make_call_soon()
-        try:
+        self._cancel = cancel
+        with self._schedule_in_this_loop():
             yield
-        finally:
-            self._soon = None
 
     @contextmanager
     def handle_while_serving(
@@ -138,11 +137,17 @@ class ShutdownSignals:
         `patience` is how long draining may take.
         """
         self._acts, self._patience, self._is_serving = (drain, now), patience, True
-        self._soon = make_call_soon()
-        if self._count:  # an imported module has caught `Interrupted`
-            self._soon(cast("Callable[[], None]", drain))
-        try:
+        with self._schedule_in_this_loop() as soon:
+            if self._count:  # an imported module has caught `Interrupted`
+                soon(cast("Callable[[], None]", drain))
             yield
+
+    @contextmanager
+    def _schedule_in_this_loop(self) -> Iterator[CallSoon]:
+        self._soon = soon = make_call_soon()
+        try:
+            with wake_on_signals() if self._before else nullcontext():
+                yield soon
         finally:
             self._soon = None
 

@@ -1,4 +1,4 @@
-"""A signal before anything is served: it cancels the start, and is never an exception in the middle of the loop."""
+"""A signal cancels a start, wakes a server that waits, and is never an exception in the middle of the loop."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import anyio
+import pytest
 
 from mcp_bridge.transports.shutdown import ShutdownSignals
 
+PATIENCE = 30
 IMPORTS = """
 import os, signal
 os.kill(os.getpid(), signal.SIGTERM)
@@ -45,6 +48,26 @@ def test_a_signal_while_the_loop_starts_cancels_the_start() -> None:
         anyio.run(main)
         reached.append("the end")
     assert reached == ["after the signal", "the end"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads from /proc what the event loop is doing")
+def test_a_signal_wakes_an_event_loop_that_waits() -> None:
+    main_thread = Path(f"/proc/self/task/{threading.get_native_id()}/wchan")
+    handled = threading.Event()
+
+    def take_signal() -> bool:
+        """Receive a signal in this thread, which does not interrupt the wait of the main one."""
+        while "epoll" not in main_thread.read_text():
+            os.sched_yield()
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        return handled.wait(PATIENCE)
+
+    async def main() -> None:
+        with ending.handle_while_serving(handled.set, handled.set, 2 * PATIENCE):
+            assert await anyio.to_thread.run_sync(take_signal)
+
+    with ShutdownSignals() as ending:
+        anyio.run(main)
 
 
 def test_a_signal_in_the_middle_of_an_import_ends_the_import(tmp_path: Path) -> None:
