@@ -125,8 +125,7 @@ def test_rows_stay_in_place_while_new_calls_arrive(page: Page, grid: Locator, ot
     page.wait_for_function("document.querySelector('[role=grid]').ariaRowCount > 90")
     frame = page.locator(".grid-frame")
     frame.evaluate("frame => { frame.scrollTop = 1500 }")
-    first = grid.locator("tr[data-id]").nth(12)
-    identity = first.get_attribute("data-id")
+    identity = grid.locator("tr[aria-rowindex='55']").get_attribute("data-id")  # rendered only after scrolling
     place = page.locator(f'tr[data-id="{identity}"]').bounding_box()
     shown = page.get_by_text("calls shown").inner_text()
     others.call("show").result()
