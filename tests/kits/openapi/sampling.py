@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import Any
 
 import jsonschema_rs
+from hypothesis import Phase, find, settings
+from hypothesis.errors import HypothesisException
+from hypothesis.strategies import characters, from_regex
 
 Json = dict[str, Any]
 MAX_DEPTH = 12
@@ -13,6 +18,7 @@ FORMATS = {
     "date-time": "2026-01-02T03:04:05Z",
     "email": "ann@example.com",
     "uri": "https://example.com/",
+    "url": "https://example.com/",
     "uuid": "123e4567-e89b-42d3-a456-426614174000",
     "ipv4": "192.0.2.1",
 }
@@ -90,7 +96,19 @@ def sample_text(schema: Json) -> str:
     if pattern is None:
         return fitting[0]
     validator = jsonschema_rs.validator_for({"pattern": pattern})
-    return next((text for text in fitting if validator.is_valid(text)), fitting[0])
+    found = next((text for text in fitting if validator.is_valid(text)), None)
+    return found if found is not None else make_text(pattern, low, high)
+
+
+@functools.cache
+def make_text(pattern: str, low: int, high: int) -> str:
+    """Return a text that matches a pattern; an empty one if the pattern is not one of Python, or nothing is found."""
+    is_valid = jsonschema_rs.validator_for({"pattern": pattern, "minLength": low, "maxLength": high}).is_valid
+    options = settings(derandomize=True, database=None, phases=[Phase.generate])
+    try:
+        return find(from_regex(pattern, alphabet=characters(codec="ascii")), is_valid, settings=options)
+    except (re.error, HypothesisException):
+        return ""
 
 
 def resolve(schema: Json, root: Json) -> Json:
