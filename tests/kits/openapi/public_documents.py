@@ -62,15 +62,16 @@ EXPLAINED = {
     '"location":["path"': "ambiguous in a path",
     "cannot be resolved": "redirected elsewhere",
     "Output validation failed": "example breaks its schema",
+    "Only Transfer-Encoding": "invalid header of the mock",
 }
 """What became of calls whose result contains these words.
 
 The mock compares a part of a path with the alternatives `integer` and `string` of a schema, of which both fit. Examples
-of documents, which the mock returns, are not always what their schemas say.
+of documents, which the mock returns, are not always what their schemas say. It makes up headers, too.
 """
 MAX_REASONS = 8
 """The most reasons that are printed for one document."""
-_VIOLATION = re.compile(r"Violation: (request.*)")
+_VIOLATION = re.compile(r"error +Violation: (request.*)")
 
 
 def install(folder: Path) -> None:
