@@ -67,7 +67,7 @@ EXPLAINED = {
 """What became of calls whose result contains these words.
 
 The mock compares a part of a path with the alternatives `integer` and `string` of a schema, of which both fit. Examples
-of documents, which the mock returns, are not always what their schemas say. It makes up headers, too.
+of documents, which the mock returns, are not always what their schemas say. The mock makes up headers, too.
 """
 MAX_REASONS = 8
 """The most reasons that are printed for one document."""
