@@ -86,6 +86,7 @@ def test_rows_of_calls_are_reached_with_arrow_keys(page: Page, others: OtherClie
     others.call("take", {"item": "apples"}).result()
     page.get_by_role("link", name="Calls").click()
     rows = page.get_by_role("grid").get_by_role("row")
+    expect(rows.nth(2)).to_contain_text("show")
     expect(rows.nth(1)).to_contain_text("take")
     rows.nth(1).focus()
     press(page, "ArrowDown")
