@@ -22,6 +22,7 @@ FILES = {
     "isolated": "benchmarks/servers/isolated.yaml",
     **dict.fromkeys(HOSTS, "benchmarks/servers/hooks.yaml"),
     "audited": "benchmarks/servers/audited.yaml",
+    "page": "benchmarks/servers/page.yaml",
 }
 """What the bridge serves, by the name of the case's server."""
 
@@ -79,7 +80,7 @@ def all_cases():
 
 
 def call_cases():
-    """Yield the cases of calls: each server, many tools, typed tools, policies, workers, hooks."""
+    """Yield the cases of calls: each server, many tools, typed tools, policies, workers, the page, hooks."""
     for transport, era in itertools.product(TRANSPORTS, Era):
         case = Case(server="bridge", transport=transport, era=era)
         if era is Era.MODERN:
@@ -89,6 +90,7 @@ def call_cases():
             yield replace(case, server=server)
     for server in ("governed", "audited", "bridge-typed", "isolated"):
         yield Case(server=server, transport="stdio")
+    yield Case(server="page", transport="http")
     for host, hooks in itertools.product(HOSTS, HOOKS):
         yield Case(server=host, transport="stdio", hooks=hooks)
 

@@ -95,6 +95,7 @@ def http_goals():
     yield compare("http handshake, resumable", handshake, Fraction(1, 8))
     for case in (modern, handshake):
         yield compare(f"http {case.era}, default loop", replace(case, server="bridge"), Fraction(1, 4))
+    yield compare("http modern, with a page that is not open", Case(server="page", transport="http"), 1.05, "bridge")
 
 
 def size_goals():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.context import CallContext
@@ -52,12 +52,12 @@ class ObservedCall(Protocol):
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """The call has reported progress."""
 
+    def end(self, result: ToolResult | None) -> None:
+        """The call has ended with this result, or was cancelled (None)."""
+
 
 class CallObserver(Protocol):
-    """Observes the calls of a pipeline. Its methods must be fast, because every call waits for them."""
+    """Observes the calls of a pipeline. It must be fast, because every call waits for it."""
 
     def begin_call(self, call: ToolCall, ctx: CallContext) -> ObservedCall:
         """A call begins."""
-
-    def end_call(self, observed: Any, result: ToolResult | None, /) -> None:
-        """A call, as `begin_call` has returned it, has ended with this result, or was cancelled (None)."""

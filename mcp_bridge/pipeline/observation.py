@@ -16,19 +16,15 @@ Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
 
 
 def observe_calls(observer: CallObserver, layers: Sequence[Layer], composed: CallNext) -> CallNext:
-    """Return a function that runs calls through `composed`, which consists of `layers`, and reports them."""
-    begin_call, end_call = observer.begin_call, observer.end_call
+    """Return a function that reports calls and runs them through `composed`, which consists of `layers`.
 
-    async def run_observed(call: ToolCall, ctx: CallContext) -> ToolResult:
+    The outermost layer reports the end of the call: one more coroutine would cost more than the rest.
+    """
+    begin_call = observer.begin_call
+
+    def run_observed(call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
         ctx.observation = observed = begin_call(call, ctx)
-        call_next = composed if observed.layers is None else _compose_timed(layers, observed.layers)
-        try:
-            result = await call_next(call, ctx)
-        except BaseException:
-            end_call(observed, None)
-            raise
-        end_call(observed, result)
-        return result
+        return (composed if observed.layers is None else _compose_timed(layers, observed.layers))(call, ctx)
 
     return run_observed
 

@@ -182,23 +182,27 @@ class Pipeline:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
         started = time.monotonic()
         watch = CancellationWatch()
+        result: ToolResult | None = None
         try:
-            result = await watch.run(call_next(call, ctx))
-        except BaseException as error:
-            if watch.is_cancelled_by_others(error):
-                if is_outermost and logger.isEnabledFor(logging.INFO):
-                    self._log_call(call, ctx, time.monotonic() - started, None)
-                if (cancellation := _extract_cancellation(error)) is not error:
-                    raise cancellation from None
-                raise
-            result = to_error_result(error if isinstance(error, CallError) else self._report_unexpected(call, error))
-        if watch.own_requests:
-            await watch.reset()
-        seconds = time.monotonic() - started
-        result.duration_ms = seconds * 1000
-        if is_outermost and logger.isEnabledFor(logging.INFO):
-            self._log_call(call, ctx, seconds, result)
-        return result
+            try:
+                result = await watch.run(call_next(call, ctx))
+            except BaseException as error:
+                if watch.is_cancelled_by_others(error):
+                    if (cancellation := _extract_cancellation(error)) is not error:
+                        raise cancellation from None
+                    raise
+                shown = error if isinstance(error, CallError) else self._report_unexpected(call, error)
+                result = to_error_result(shown)
+            if watch.own_requests:
+                await watch.reset()
+            result.duration_ms = (time.monotonic() - started) * 1000
+            return result
+        finally:
+            if is_outermost:
+                if ctx.observation is not None:
+                    ctx.observation.end(result)
+                if logger.isEnabledFor(logging.INFO):
+                    self._log_call(call, ctx, time.monotonic() - started, result)
 
     def _log_call(self, call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None) -> None:
         from mcp_bridge.pipeline.call_log import log_call  # a start does not need it, nor does the default log level

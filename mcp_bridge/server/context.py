@@ -17,7 +17,7 @@ from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.session_state import SessionState, StateValues
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.requests import Request, read_client_info
+from mcp_bridge.server.requests import ClientInfoReader, Request
 from mcp_bridge.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
@@ -35,6 +35,7 @@ RATE = 50.0
 """Notifications per second that a call may send in the long run (basic/utilities/progress: SHOULD)."""
 BURST = 100
 """Notifications that a call may send at once."""
+_CLIENTS = ClientInfoReader()
 _CONNECTION = "connection/"
 _ONLY_CLIENT = f"process/{uuid4().hex}"
 """The session of all calls where there is one client, such as over stdio. Other processes may use the same store."""
@@ -110,7 +111,7 @@ class ServedContext(CallContext):
                 self._client_info = request.session.client
             else:
                 transport = request.incoming.transport if request is not None else ""
-                self._client_info = read_client_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
+                self._client_info = _CLIENTS.read(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
         return self._client_info
 
     def set_request(self, request: Request | None) -> None:

@@ -153,6 +153,24 @@ def read_client_info(declared: Any, version: str, transport: str = "", session: 
     )
 
 
+class ClientInfoReader:
+    """Reads what stateless clients declare with every request. What equals the latest costs only a comparison."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[Any, str, str] | None = None
+        self._info = ClientInfo()
+
+    def read(self, declared: Any, version: str, transport: str) -> ClientInfo:
+        """See `read_client_info`."""
+        key = (declared, version, transport)
+        if key == self._latest:
+            return self._info
+        info = read_client_info(declared, version, transport)
+        if declared == {"name": info.name, "version": info.version}:  # more would be kept, of any size
+            self._latest, self._info = key, info
+        return info
+
+
 def has_envelope(params: Mapping[str, Any]) -> bool:
     """Whether a request is of the stateless era: no other has this key."""
     meta = params.get("_meta")

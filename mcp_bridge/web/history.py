@@ -9,19 +9,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.observation import ClientInfo, LayerTime
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size, is_small_result
+from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size
 
 MAX_RECORDS = 1000
-"""The most calls that are kept after their end."""
+"""The most calls that are kept after their end while a page is open."""
+MAX_UNWATCHED = 200
+"""The same while none is: the processor's cache still holds them when they are released."""
+BATCH = 16
+"""Calls whose sizes are estimated together: a loop costs less than half as much as a step in each call."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how many bytes the kept arguments and results have at most; beyond that, those of the oldest calls go."""
-BATCH = 64
-"""Calls whose sizes are estimated together: a loop costs half as much as a step in each call."""
 
 
 class ClientRow:
@@ -37,27 +40,29 @@ class ClientRow:
 
 
 class CallRecord:
-    """One call. Its arguments and `result` are those of the call itself, not copies, until they are dropped.
+    """One call (see `ObservedCall`). Its arguments and `result` are those of the call, not copies, until it drops them.
 
     `seconds` is None while the call runs; `result` is also None if it was cancelled.
     """
 
-    # Values of the class, because setting them in each record would cost every call more than the rest.
-    seconds: float | None = None
-    result: ToolResult | None = None
-    progress: tuple[float, float | None, str | None] | None = None
-    layers: list[LayerTime] | None = None
-    is_dropped = False
-    size = 0
+    __slots__ = (
+        *("_history", "call", "client", "id", "is_dropped", "layers", "principal", "progress"),
+        *("result", "seconds", "started"),
+    )
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
         self._history = history
-        self.call = call
         info = ctx.client_info
         self.client = info if info.transport else info._replace(transport="http")  # the requests of tasks have none
+        self.call = call
         self.id = number
         self.principal = ctx.principal
         self.started = time.time()
+        self.seconds: float | None = None
+        self.result: ToolResult | None = None
+        self.progress: tuple[float, float | None, str | None] | None = None
+        self.layers: list[LayerTime] | None = None
+        self.is_dropped = False
 
     @property
     def name(self) -> str:
@@ -70,32 +75,36 @@ class CallRecord:
         if (listener := self._history.listener) is not None:
             listener(self)
 
-    def update_size(self) -> None:
-        """Estimate the size of the arguments and the result, and drop them if they are too large to be kept."""
-        self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
-        if self.size > MAX_SIZE:
-            self.drop_values()
+    def end(self, result: ToolResult | None) -> None:
+        """Note the end of the call."""
+        self.seconds, self.result = time.time() - self.started, result
+        self._history.keep_ended(self)
+
+    def measure(self) -> int:
+        """Estimate the bytes of the arguments and the result, and drop them if they are too large to be kept."""
+        size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
+        if size <= MAX_SIZE:
+            return size
+        self.drop_values()
+        return 0
 
     def drop_values(self) -> None:
         """Release the arguments and the result."""
-        self.call, self.is_dropped, self.size = replace(self.call, arguments=None), True, 0
+        self.call, self.is_dropped = replace(self.call, arguments=None), True
         if (result := self.result) is not None:
             self.result = ToolResult(success=result.success, code=result.code)
 
 
 class CallHistory:
-    """Observes the calls of a pipeline (see `CallObserver`), and knows the handshake clients that are connected.
-
-    While `listener` is set, it is called with each record that changes, and the times of layers are measured.
-    """
+    """Observes the calls of a pipeline (see `CallObserver`), and knows the handshake clients that are connected."""
 
     def __init__(self) -> None:
         self.listener: Callable[[CallRecord], None] | None = None
         self._connected: dict[tuple[ClientInfo, str | None], float] = {}
         self._running: dict[int, CallRecord] = {}
-        self._fresh: list[CallRecord] = []
-        self._ended: deque[CallRecord] = deque()
-        self._bytes = self._calls = 0
+        self._ended: deque[CallRecord] = deque(maxlen=MAX_UNWATCHED)
+        self._sizes: deque[int] = deque(maxlen=MAX_UNWATCHED)  # of those that are measured
+        self._calls = self._unmeasured = 0
 
     def begin_call(self, call: ToolCall, ctx: CallContext) -> CallRecord:
         """Record a call that begins."""
@@ -106,16 +115,22 @@ class CallHistory:
             self.listener(record)
         return record
 
-    def end_call(self, record: CallRecord, result: ToolResult | None, /) -> None:
-        """Record the end of a call. Its size is estimated at once if it may be large, else together with others."""
-        record.seconds, record.result = time.time() - record.started, result
+    def keep_ended(self, record: CallRecord) -> None:
+        """Move a call to those that have ended."""
         del self._running[record.id]
-        fresh = self._fresh
-        fresh.append(record)
-        if len(fresh) >= BATCH or not is_small_result(result):
-            self._measure_fresh()
+        self._ended.append(record)
+        self._unmeasured += 1
+        if self._unmeasured == BATCH:
+            self._keep_to_limits()
         if self.listener is not None:
             self.listener(record)
+
+    def set_listener(self, listener: Callable[[CallRecord], None] | None) -> None:
+        """Call `listener` with each record that changes, and measure layers; with None, keep fewer calls."""
+        self.listener = listener
+        self._keep_to_limits()
+        most = MAX_UNWATCHED if listener is None else MAX_RECORDS
+        self._ended, self._sizes = deque(self._ended, most), deque(self._sizes, most)
 
     def list_records(self) -> list[CallRecord]:
         """List the calls, the latest first."""
@@ -123,7 +138,7 @@ class CallHistory:
 
     def list_ended(self) -> Iterator[CallRecord]:
         """Yield the calls that have ended, in the order in which they did."""
-        self._measure_fresh()
+        self._keep_to_limits()
         return iter(self._ended)
 
     def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:
@@ -146,24 +161,21 @@ class CallHistory:
                 rows[key].calls += 1
         return list(rows.values())
 
-    def _measure_fresh(self) -> None:
-        """Move the calls that have just ended to the others, and keep to the limits."""
-        for record in self._fresh:
-            record.update_size()
-            self._bytes += record.size
-        self._ended += self._fresh
-        self._fresh.clear()
-        while len(self._ended) > MAX_RECORDS:
-            self._bytes -= self._ended.popleft().size
-        if self._bytes > MAX_BYTES:
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        for record in self._ended:
-            self._bytes -= record.size
-            record.drop_values()
-            if self._bytes <= MAX_BYTES // 2:
-                return
+    def _keep_to_limits(self) -> None:
+        """Estimate the sizes of the latest calls, and drop the values of the oldest ones beyond `MAX_BYTES`."""
+        ended, sizes = self._ended, self._sizes
+        first = max(len(ended) - self._unmeasured, 0)
+        sizes.extend([record.measure() for record in islice(ended, first, None)])
+        self._unmeasured = 0
+        excess = sum(sizes) - MAX_BYTES
+        if excess > 0:
+            excess += MAX_BYTES // 2
+            for place, record in enumerate(ended):
+                excess -= sizes[place]
+                sizes[place] = 0
+                record.drop_values()
+                if excess <= 0:
+                    return
 
 
 def format_state(record: CallRecord) -> str:

@@ -206,7 +206,7 @@ class WebPage:
         return Installations(build) if build is not None else None
 
     def _set_watched(self, is_watched: bool) -> None:
-        self.history.listener = self._report_call if is_watched else None
+        self.history.set_listener(self._report_call if is_watched else None)
         self._reported_clients = {(row.info, row.principal) for row in self.history.list_clients()}
         self._monitor.set_running(is_watched)
 

@@ -14,37 +14,26 @@ VALUE_SIZE = 64
 MAX_VALUES = 4000
 """How many values are visited; with more, the whole counts as too large."""
 TOO_LARGE = MAX_SIZE + 1
-SMALL = 16 * 1024
-"""Bytes of a small result."""
-MAX_PLAIN = 16
-"""The most items of an object that is measured without a stack, if it has no lists and objects."""
 
 
 def estimate_size(value: Any) -> int:
     """Return about how many bytes a value takes; `TOO_LARGE` for more than `MAX_SIZE`."""
-    if type(value) is str:  # the usual cases
+    if type(value) is str:  # the usual case
         return VALUE_SIZE + len(value)
-    if type(value) is dict and len(value) <= MAX_PLAIN:
-        size = VALUE_SIZE
-        for item in value.values():
-            kind = type(item)
-            if kind is str:
-                size += VALUE_SIZE + len(item)
-            elif kind is int or kind is float or kind is bool or item is None:
-                size += VALUE_SIZE
-            else:
-                return _estimate_nested(value)
-        return size if size <= MAX_SIZE else TOO_LARGE
-    return _estimate_nested(value)
-
-
-def _estimate_nested(value: Any) -> int:
     size, visited, waiting = 0, 0, [value]
     while waiting:
         one = waiting.pop()
         visited += 1
         size += VALUE_SIZE
-        if isinstance(one, str | bytes | bytearray):
+        kind = type(one)
+        if kind is str:  # the usual cases
+            size += len(one)
+        elif kind is dict:
+            waiting += one
+            waiting += one.values()
+        elif kind is int or kind is float or kind is bool or one is None:
+            continue
+        elif isinstance(one, bytes | bytearray | str):
             size += len(one)
         elif isinstance(one, Mapping):
             waiting += one.keys()
@@ -54,17 +43,6 @@ def _estimate_nested(value: Any) -> int:
         if size > MAX_SIZE or visited + len(waiting) > MAX_VALUES:
             return TOO_LARGE
     return size
-
-
-def is_small_result(result: ToolResult | None) -> bool:
-    """Whether a result is known to be small without visiting its values."""
-    if result is None:
-        return True
-    if result.content is not None or result.meta is not None:
-        return False
-    if (encoded := result.encoded) is not None:
-        return encoded.size <= SMALL
-    return result.output is None or (type(result.output) is str and len(result.output) <= SMALL)
 
 
 def estimate_result_size(result: ToolResult | None) -> int:

@@ -101,17 +101,30 @@ async def run_calls(history: CallHistory, count: int, output: Any) -> None:
     ctx = CallContext()
     for number in range(count):
         record = history.begin_call(ToolCall(id=str(number), name="tool", arguments={"number": number}), ctx)
-        history.end_call(record, ToolResult(success=True, output=output))
+        record.end(ToolResult(success=True, output=output))
 
 
 async def test_the_memory_of_past_calls_is_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(histories, "MAX_BYTES", 100_000)
     history = CallHistory()
+    history.set_listener(lambda record: None)
     await run_calls(history, histories.MAX_RECORDS + 500, "x" * 1000)
     records = history.list_records()
     assert len(records) == histories.MAX_RECORDS
-    assert sum(record.size for record in records) <= 100_000
-    assert (records[0].is_dropped, records[-1].is_dropped) == (False, True)
+    kept = [record for record in records if not record.is_dropped]
+    assert kept == records[: len(kept)]
+    assert 40 < len(kept) < 100
+
+
+async def test_fewer_calls_are_kept_while_no_page_is_open() -> None:
+    history = CallHistory()
+    await run_calls(history, histories.MAX_UNWATCHED + 50, "text")
+    assert len(history.list_records()) == histories.MAX_UNWATCHED
+    history.set_listener(lambda record: None)
+    await run_calls(history, histories.MAX_UNWATCHED, "text")
+    assert len(history.list_records()) == 2 * histories.MAX_UNWATCHED
+    history.set_listener(None)
+    assert len(history.list_records()) == histories.MAX_UNWATCHED
 
 
 async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:

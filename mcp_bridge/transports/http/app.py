@@ -182,16 +182,8 @@ class BridgeApp:
         path = request.scope["path"]
         if path not in PATHS or request.scope.get("root_path"):
             path = _find_path(request)
-        if self._page is not None and (serve := self._page.find_handler(path)) is not None:
-            return serve(request)
-        if path == "/health":
-            return self._report_health(request)
-        if path == "/metrics" and self._metrics is not None:
-            return self._report_metrics(request, self._metrics)
-        if path.startswith(METADATA_PATH):
-            return self._describe_resource(request, path)
         if path not in PATHS:
-            raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
+            return self._serve_other(request, path)
         self._admission.check_running()
         if path == "/sse":
             return self._sse.serve_stream(request)
@@ -201,6 +193,18 @@ class BridgeApp:
         if version is None or version in HANDSHAKE_VERSIONS:
             return self._sessions.serve(request)
         return self._stateless.serve(request, version)
+
+    def _serve_other(self, request: HttpRequest, path: str) -> Awaitable[None]:
+        """Serve what is not MCP."""
+        if self._page is not None and (serve := self._page.find_handler(path)) is not None:
+            return serve(request)
+        if path == "/health":
+            return self._report_health(request)
+        if path == "/metrics" and self._metrics is not None:
+            return self._report_metrics(request, self._metrics)
+        if path.startswith(METADATA_PATH):
+            return self._describe_resource(request, path)
+        raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
 
     def _describe_resource(self, request: HttpRequest, path: str) -> Awaitable[None]:
         """Respond with the protected-resource metadata (RFC 9728)."""
