@@ -178,11 +178,15 @@ async def forward_connections(server: str, opening: anyio.Event) -> AsyncIterato
 
     async def forward(client: SocketStream) -> None:
         nonlocal streams
-        head = await client.receive()
-        streams += head.startswith(b"GET /sse")
-        if streams == 2 and head.startswith(b"GET /sse"):
-            opening.set()
-            await anyio.sleep_forever()
+        async with client:
+            head = await client.receive()
+            streams += head.startswith(b"GET /sse")
+            if streams == 2 and head.startswith(b"GET /sse"):
+                opening.set()
+                await anyio.sleep_forever()
+            await pass_on(client, head)
+
+    async def pass_on(client: SocketStream, head: bytes) -> None:
         async with await anyio.connect_tcp("127.0.0.1", int(server.rpartition(":")[2])) as target:
             await target.send(head)
             async with anyio.create_task_group() as tasks:
