@@ -84,10 +84,11 @@ class CallCounter:
 
     def __init__(self, limit: str, *, name: str, redis_url: str | None) -> None:
         from limits import parse_many
-        from limits.storage import MemoryStorage
         from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 
-        storage = MemoryStorage()
+        from mcp_bridge.middleware.window_storage import WindowStorage
+
+        storage = WindowStorage()
         self._limits = parse_many(limit)
         self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"

@@ -1,0 +1,159 @@
+"""A storage in memory for the package limits.
+
+The package's own storage in memory starts up to 100 threads per second, for each of which the event loop waits, and
+takes three times as long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Storage
+
+MIN_KEYS = 1000
+"""The fewest keys among which those without calls in their windows are searched for."""
+
+
+class ExactWindow:
+    """The times of the calls in a window of `expiry` seconds, the oldest first."""
+
+    __slots__ = ("expiry", "times")
+
+    def __init__(self, expiry: int) -> None:
+        self.expiry = expiry
+        self.times: deque[float] = deque()
+
+    def move(self, now: float) -> None:
+        """Forget the calls that have left the window."""
+        times, start = self.times, now - self.expiry
+        while times and times[0] < start:
+            times.popleft()
+
+    def is_empty(self, now: float) -> bool:
+        """Whether all calls have left the window."""
+        self.move(now)
+        return not self.times
+
+
+class CountedWindow:
+    """The numbers of calls in the current period of `expiry` seconds, and in the previous one."""
+
+    __slots__ = ("current", "expiry", "period", "previous")
+
+    def __init__(self, expiry: int) -> None:
+        self.expiry = expiry
+        self.period = self.current = self.previous = 0
+
+    def move(self, now: float) -> float:
+        """Begin a new period if the current one is over; return the seconds until its end."""
+        period, elapsed = divmod(now, self.expiry)
+        if period != self.period:
+            self.previous = self.current if period == self.period + 1 else 0
+            self.period, self.current = int(period), 0
+        return self.expiry - elapsed
+
+    def is_empty(self, now: float) -> bool:
+        """Whether neither period has calls."""
+        self.move(now)
+        return not self.current and not self.previous
+
+
+class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
+    """Keeps the windows of calls for the strategies "moving window" and "sliding window counter" of limits.
+
+    It is used in one event loop, so it needs no locks.
+    """
+
+    STORAGE_SCHEME = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._exact: dict[str, ExactWindow] = {}
+        self._counted: dict[str, CountedWindow] = {}
+        self._next_search = MIN_KEYS
+
+    def __len__(self) -> int:
+        return len(self._exact) + len(self._counted)
+
+    def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Count calls if the window has room for them; return whether it has."""
+        now = time.time()
+        window = self._exact.get(key)
+        if window is None:
+            self._remove_empty(now)
+            window = self._exact[key] = ExactWindow(expiry)
+        window.move(now)
+        if len(window.times) + amount > limit:
+            return False
+        window.times.extend([now] * amount)
+        return True
+
+    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+        """Return the time of the oldest call in the window, or now, and the number of calls."""
+        now = time.time()
+        window = self._exact.get(key)
+        if window is None or window.is_empty(now):
+            return now, 0
+        return window.times[0], len(window.times)
+
+    def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Count calls if both periods, the previous one as far as it is in the window, have room for them."""
+        now = time.time()
+        window = self._counted.get(key)
+        if window is None:
+            self._remove_empty(now)
+            window = self._counted[key] = CountedWindow(expiry)
+        left = window.move(now)
+        if window.current + int(window.previous * left / expiry) + amount > limit:
+            return False
+        window.current += amount
+        return True
+
+    def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
+        """Return the number of calls in each period and the seconds until it leaves the window, the previous first."""
+        window = self._counted.get(key) or CountedWindow(expiry)
+        left = window.move(time.time())
+        return window.previous, left, window.current, left + expiry
+
+    def clear_sliding_window(self, key: str, expiry: int) -> None:
+        """Forget the calls of a key."""
+        self.clear(key)
+
+    def clear(self, key: str) -> None:
+        """Forget the calls of a key."""
+        self._exact.pop(key, None)
+        self._counted.pop(key, None)
+
+    def reset(self) -> int:
+        """Forget all calls; return how many keys they had."""
+        count = len(self)
+        self._exact.clear()
+        self._counted.clear()
+        return count
+
+    def check(self) -> bool:
+        """Return True: memory is always there."""
+        return True
+
+    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Raise NotImplementedError, as do `get` and `get_expiry`: there are no fixed windows."""
+        raise NotImplementedError
+
+    def get(self, key: str) -> int:
+        raise NotImplementedError
+
+    def get_expiry(self, key: str) -> float:
+        raise NotImplementedError
+
+    @property
+    def base_exceptions(self) -> tuple[type[Exception], ...]:
+        return ()
+
+    def _remove_empty(self, now: float) -> None:
+        """Remove the keys without calls in their windows, once there are many keys: clients can make any number."""
+        if len(self) < self._next_search:
+            return
+        self._exact = {key: window for key, window in self._exact.items() if not window.is_empty(now)}
+        self._counted = {key: window for key, window in self._counted.items() if not window.is_empty(now)}
+        self._next_search = max(MIN_KEYS, 2 * len(self))
