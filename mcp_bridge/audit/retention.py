@@ -15,7 +15,7 @@ from mcp_bridge.audit.database import read_head, read_pragma
 
 CHUNK = 1000
 """The most records that are removed at once, so that calls do not wait for long."""
-INTERVAL = 128
+INTERVAL = 512
 """How many records are written between two checks."""
 _OLDEST = "SELECT seq, hash, time FROM records ORDER BY seq LIMIT ?"
 _INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"

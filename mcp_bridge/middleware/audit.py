@@ -24,6 +24,7 @@ from mcp_bridge.contracts.errors import (
     RateLimited,
 )
 from mcp_bridge.contracts.extension import CallNext, Stage
+from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions
@@ -123,6 +124,8 @@ class AuditLayer:
         self._server = policy.server
         self._source = source
         self._fails_closed = policy.options.on_failure == "deny"
+        self._caller: tuple[ClientInfo, str | None, str] | None = None
+        self._described: dict[str, Any] = {}
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Run the call, and return its result once it is recorded. A call that cannot be recorded is an error."""
@@ -172,19 +175,9 @@ class AuditLayer:
 
     def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments. What is empty is left out."""
-        info, parent = ctx.client_info, ctx.parent_id
-        name, number, client = call.name[:MAX_NAME], call.id[:MAX_ID], f"{info.name} {info.version}".strip()
-        record: dict[str, Any] = {"time": format_time(time.time()), "kind": call.kind, "name": name}
-        if self._source:
-            record["source"] = self._source
-        if ctx.principal:
-            record["principal"] = ctx.principal
-        if client:
-            record["client"] = client
-        if ctx.protocol_version:
-            record["protocol"] = ctx.protocol_version
-        if info.transport:
-            record["transport"] = info.transport
+        parent, caller = ctx.parent_id, self._describe_caller(ctx)
+        name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
+        record = {"time": format_time(time.time()), "kind": call.kind, "name": name, **caller}
         if number:
             record["call"] = number
         if parent:
@@ -194,8 +187,23 @@ class AuditLayer:
         if self._redactor.is_empty:
             return record
         # Clients choose these texts. In most of them nothing is redacted, and one search shows that.
-        given = "\n".join((name, client, number, *list_keys(record.get("shape"))))
+        given = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
         return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
+
+    def _describe_caller(self, ctx: CallContext) -> dict[str, Any]:
+        """Describe the source and the caller; the next call of the same caller gets the same description."""
+        key = (ctx.client_info, ctx.principal, ctx.protocol_version)
+        if key != self._caller:
+            info = ctx.client_info
+            described = {
+                "source": self._source,
+                "principal": ctx.principal,
+                "client": f"{info.name} {info.version}".strip(),
+                "protocol": ctx.protocol_version,
+                "transport": info.transport,
+            }
+            self._caller, self._described = key, {name: value for name, value in described.items() if value}
+        return self._described
 
     def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
         try:

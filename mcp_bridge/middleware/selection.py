@@ -124,6 +124,8 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
 
     Without patterns that include something, everything is included.
     """
+    if patterns == ("*",):  # as policies often say of principals
+        return True
     names = tuple(names)
     excluding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     if any(fnmatchcase(name, pattern) for name in names for pattern in excluding):

@@ -27,8 +27,13 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
     if kind is dict or isinstance(value, Mapping):
         if not depth:
             return f"object[{len(value)}]"
-        shape = {str(key)[:MAX_KEY]: describe_shape(item, depth - 1) for key, item in islice(value.items(), MAX_KEYS)}
-        return shape | ({"...": f"{len(value) - MAX_KEYS} more"} if len(value) > MAX_KEYS else {})
+        shape: dict[str, Any] = {}
+        for key, item in islice(value.items(), MAX_KEYS):
+            text = type(item) is str  # the usual case
+            shape[str(key)[:MAX_KEY]] = f"string[{len(item)}]" if text else describe_shape(item, depth - 1)
+        if len(value) > MAX_KEYS:
+            shape["..."] = f"{len(value) - MAX_KEYS} more"
+        return shape
     if isinstance(value, list | tuple):
         return f"array[{len(value)}]"
     return kind.__name__
