@@ -112,6 +112,7 @@ async def test_integers_can_have_more_than_64_bits(api: ApiServer, tmp_path: Pat
     source = {"type": "openapi", "document": "api.json", "server": api.url, "allow_addresses": ["loopback"]}
     (tmp_path / "api.json").write_text(json.dumps(operation_of("post", "/x", **content)))
     (tmp_path / "s.json").write_text(json.dumps({"sources": [source]}))
+    api.reply = json_reply({"id": 2**70})
     bridge = build_from_settings(load(tmp_path / "s.json", {}))
     async with bridge.run_sources():
         await bridge.wait_until_started()
@@ -119,6 +120,7 @@ async def test_integers_can_have_more_than_64_bits(api: ApiServer, tmp_path: Pat
     assert result.success, result.error_text
     assert api.received[0].query == [("n", "1180591620717411303424")]
     assert api.received[0].body == b'{"id":1180591620717411303424}'
+    assert result.output == {"id": str(2**70)}  # as from any tool
 
 
 async def test_a_path_can_have_a_query_and_a_fragment_of_its_own(api: ApiServer, tmp_path: Path) -> None:
