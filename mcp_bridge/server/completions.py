@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -55,21 +55,21 @@ class CompletionMethod:
             raise RequestError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
         offered = entry.completions.get(argument, ())
         data = {"argument": argument, "value": typed, "known": dict(known)}
-        values = await self._call_function(offered, entry, name, request, data) if callable(offered) else offered
+        values = await self._call_completion(offered, entry, name, request, data) if offered else ()
         ranked, total = rank_values([str(value) for value in values], typed)
         completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
         return self._responses.complete_result({"completion": completion}, request.version)
 
-    async def _call_function(
+    async def _call_completion(
         self,
-        function: Callable[..., Any],
+        offered: Callable[..., Any] | Sequence[Any],
         completed: PromptEntry | ResourceTemplate,
         name: str,
         request: Request,
         data: Mapping[str, Any],
     ) -> Collection[Any]:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
-        prepared = self._prepare_completion(completed, name, data["argument"], function)
+        prepared = self._prepare_completion(completed, name, data["argument"], offered)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
         output = to_plain(self._responses.check_success(result, request.version, name=name).output)
         return output if isinstance(output, list) else [] if output is None else [output]
@@ -88,13 +88,21 @@ class CompletionMethod:
         return ref["uri"], template
 
     def _prepare_completion(
-        self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, function: Callable[..., Any]
+        self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, offered: Any
     ) -> PreparedEntry:
         known = self._prepared.get((name, argument))
-        if known is None or known[0] is not function:
+        if known is None or known[0] is not offered:
+            function = offered if callable(offered) else _make_constant(offered)
             prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
-            known = self._prepared[name, argument] = (function, prepared)
+            known = self._prepared[name, argument] = (offered, prepared)
         return known[1]
+
+
+def _make_constant(values: Any) -> Callable[[str], Awaitable[Any]]:
+    async def list_values(typed: str) -> Any:
+        return list(values)
+
+    return list_values
 
 
 def _check_size(value: str, known: Mapping[str, str]) -> None:

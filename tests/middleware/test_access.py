@@ -39,7 +39,7 @@ def index() -> str:
     return "index"
 
 
-@resource("notes://{title}", completions={"title": lambda typed: ["today"]})
+@resource("notes://{title}", completions={"title": ["today"]})
 def note(title: str) -> str:
     """One."""
     return title
