@@ -24,6 +24,8 @@ MAX_BATCH = 100
 """The most calls of a batch. The number of the others is sent instead."""
 MAX_PAGES = 32
 """The most pages at once."""
+MAX_OWN_PAGES = 4
+"""The most pages of one principal that is not an operator."""
 MAX_BACKLOG = 4 * 1024 * 1024
 """Bytes that may wait for a page that reads slowly. With more, its stream breaks, and it begins again."""
 MAX_EVENTS, MAX_BYTES = 1000, 4 * 1024 * 1024
@@ -85,6 +87,9 @@ class EventFeed:
         """Send events to a page during the block, first those after its last one. Raises HttpRejection."""
         if len(self._pages) >= MAX_PAGES:
             raise make_rejection(503, f"{MAX_PAGES} pages are open. Close one.")
+        viewer = page.viewer
+        if not viewer.is_operator and sum(other.viewer == viewer for other in self._pages) >= MAX_OWN_PAGES:
+            raise make_rejection(503, f"{MAX_OWN_PAGES} pages of this principal are open. Close one.")
         self._begin_watching()
         self._resume(page, last_event)
         self._pages.add(page)

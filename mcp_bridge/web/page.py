@@ -31,7 +31,8 @@ NO_STORE = ((b"cache-control", b"no-store"), *SECURITY_HEADERS)
 PREFIX = "/page/"
 MAX_BODY = 256 * 1024
 """The most bytes in the body of a request."""
-
+MAX_REPORTED = 10_000
+"""The most clients that are remembered as known to the open pages."""
 OBSERVER = b"role=observer"
 """The query of a stream whose users cannot answer questions, so that no question waits for them."""
 
@@ -213,6 +214,8 @@ class WebPage:
     def _report_call(self, record: CallRecord) -> None:
         """Send a call soon, and before it a client that the pages do not know."""
         if (key := (record.client, record.principal)) not in self._reported_clients:
+            if len(self._reported_clients) >= MAX_REPORTED:  # clients can make up any number of names
+                self._reported_clients.clear()
             self._reported_clients.add(key)
             self._send_client(render_client(ClientRow(*key, record.started)), record.principal)
         self.feed.report_call(record)

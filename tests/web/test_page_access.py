@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_bridge.web import feed
 from mcp_bridge.web.static_files import FILES, StaticFiles
 from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
 from tests.kits.web.web_kit import TOKEN, served_page
@@ -144,6 +145,21 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
     assert own["can"] == {"answer": True, "approve": True, "quarantine": False, "install": False}
     for name in ("carol", "owner"):
         assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
+
+
+async def test_a_principal_cannot_take_the_pages_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MAX_OWN_PAGES", 1)
+    tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
+    async with (
+        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as served,
+        served.read("token-of-alice") as alice,
+        served.read("token-of-carol") as carol,
+        alice.follow(),
+        carol.follow(),
+        alice.http.stream("GET", "/page/events") as second_of_alice,
+        carol.http.stream("GET", "/page/events") as second_of_carol,
+    ):
+        assert (second_of_alice.status_code, second_of_carol.status_code) == (503, 200)
 
 
 async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
