@@ -39,8 +39,6 @@ class CallContext(CallServices):
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
         since: When another instance asked the questions that this call continues from, in seconds since 1970.
-        message_size: The size of the request in bytes, or None if it is unknown. Set by the server; it saves work where
-            a request is too small to exceed a limit.
         pipeline: The pipeline of the call, which also applies to calls that it makes.
         is_in_thread: Whether the handler has a thread. Calls that it makes count against no client, because they would
             wait for the threads of its other calls. Set by the pipeline.
@@ -61,8 +59,8 @@ class CallContext(CallServices):
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_lifespan", "_paused", "_session_state", "answers",
         "approved_call", "caller", "check", "check_output", "client", "holds", "injected", "is_in_thread",
-        "message_size", "meta", "needs", "observation", "pipeline", "principal", "protocol_version", "request_id",
-        "session", "since", "started", "state",
+        "meta", "needs", "observation", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
+        "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +85,6 @@ class CallContext(CallServices):
         self.answers: Mapping[str, Any] = {}
         self.state: Any = None
         self.since: float | None = None
-        self.message_size: int | None = None
         self.pipeline: Any = None
         self.is_in_thread = self.is_interactive = self.started = False
         self.needs: NeedsInput | None = None

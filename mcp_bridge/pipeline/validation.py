@@ -24,9 +24,9 @@ RecheckPolicies = Callable[[Sequence[BoundMiddleware]], Iterator[Layer]]
 
 
 def validate_input(
-    check: Callable[[ToolCall, int | None], None], call: ToolCall, ctx: CallContext, call_next: CallNext
+    check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext
 ) -> Awaitable[ToolResult]:
-    check(call, ctx.message_size)
+    check(call)
     return call_next(call, ctx)
 
 
@@ -42,8 +42,8 @@ def provide_checks(
     return call_next(call, ctx)
 
 
-def check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, message_size: int | None = None) -> None:
-    if (excess := limits.describe_excess(call.arguments, message_size)) is not None:
+def check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall) -> None:
+    if (excess := limits.describe_excess(call.arguments)) is not None:
         raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
         raise InvalidArguments(tool.input.describe_problems(call.arguments, call.root), tool=call.name, kind=call.kind)

@@ -23,14 +23,11 @@ class SizeLimits(NamedTuple):
     depth: int = 64
     nodes: int = 100_000
 
-    def describe_excess(self, data: Any, message_size: int | None = None) -> str | None:
+    def describe_excess(self, data: Any) -> str | None:
         """The first limit that the data exceeds, as text, or None.
 
-        `message_size` is the size in bytes of the JSON message that contained the data, if there was one. Most data is
-        a flat object, or too small to exceed anything, so it is not walked.
+        Most data is a flat object, or too small to exceed anything, so it is not walked.
         """
-        if message_size is not None and message_size <= min(self.size, self.nodes, 2 * self.depth):
-            return None  # a level takes two bytes, a value or a character at least one
         if (type(data) is dict and self._is_small_and_flat(data)) or self._is_small_as_json(data):
             return None
         return self._walk(data)
