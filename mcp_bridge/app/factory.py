@@ -175,7 +175,7 @@ def _build_state(settings: Settings) -> State:
     from mcp_bridge.app.stores import open_store
 
     store = open_store(settings, "state", state.store, state.path)
-    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=store, tasks=_build_task_options(settings))
+    return State(keys=keys, ttl=state.ttl, suspended=state.suspended, store=store, tasks=_build_task_options(settings))
 
 
 def _build_task_options(settings: Settings) -> TaskOptions | None:

@@ -18,13 +18,13 @@ class State:
             opens, so keys can be rotated while serving. Instances with the same keys continue each other's calls.
             Without keys, this process generates one.
         ttl: The most seconds that a question waits for its answer.
-        parked: The most calls that may wait at once.
+        suspended: The most calls that may wait at once.
         store: Records which states have been used; None for the memory of this process.
         tasks: Which calls may continue as tasks; None for none.
     """
 
     keys: Sequence[str] = ()
     ttl: float = 600.0
-    parked: int = 256
+    suspended: int = 256
     store: Store | None = None
     tasks: TaskOptions | None = None

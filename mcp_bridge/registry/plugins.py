@@ -97,7 +97,7 @@ def make_store(name: str, *arguments: Any, where: str = "state.store") -> Store:
     try:
         store = factory(*arguments) if name in STORES else factory()
         if name == "sqlite":
-            store.check()
+            store.check_file()
     except Exception as error:  # whatever a third-party factory raises
         raise ConfigError(f"store '{name}' cannot be made: {error}", where=where) from error
     if not isinstance(store, Store):

@@ -99,10 +99,10 @@ class CompletionMethod:
 
 
 def _make_constant(values: Any) -> Callable[[str], Awaitable[Any]]:
-    async def list_values(typed: str) -> Any:
+    async def return_values(typed: str) -> Any:
         return list(values)
 
-    return list_values
+    return return_values
 
 
 def _check_size(value: str, known: Mapping[str, str]) -> None:

@@ -111,7 +111,7 @@ class ServedContext(CallContext):
                 self._client_info = request.session.client
             else:
                 transport = request.incoming.transport if request is not None else ""
-                self._client_info = _CLIENTS.read(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
+                self._client_info = _CLIENTS.read_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
         return self._client_info
 
     def set_request(self, request: Request | None) -> None:

@@ -160,7 +160,7 @@ class ClientInfoReader:
         self._latest: tuple[Any, str, str] | None = None
         self._info = ClientInfo()
 
-    def read(self, declared: Any, version: str, transport: str) -> ClientInfo:
+    def read_info(self, declared: Any, version: str, transport: str) -> ClientInfo:
         """See `read_client_info`."""
         key = (declared, version, transport)
         if key == self._latest:

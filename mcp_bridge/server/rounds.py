@@ -33,8 +33,8 @@ class CallRounds:
 
     def __init__(self, registry: ToolRegistry, state: State, store: Store | None, *, audience: str) -> None:
         self._registry = registry
-        self._used = UsedStates(store, state.ttl, most=max(MARKS, 2 * state.parked))
-        self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl, is_shared=store is not None)
+        self._used = UsedStates(store, state.ttl, most=max(MARKS, 2 * state.suspended))
+        self._suspended = SuspendedCalls(size=state.suspended, ttl=state.ttl, is_shared=store is not None)
         self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

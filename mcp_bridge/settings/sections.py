@@ -131,7 +131,7 @@ class StateSettings(SettingsModel):
         "default, each start generates a key.",
     )
     ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")
-    parked: Whole = Field(
+    suspended: Whole = Field(
         default=256, ge=1, le=1_000_000, description="The maximum number of suspended calls, which wait for answers."
     )
 

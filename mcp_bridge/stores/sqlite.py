@@ -76,7 +76,7 @@ class SqliteStore:
         self._idle_since = -LINGER
         self._pages = 0
 
-    def check(self) -> None:
+    def check_file(self) -> None:
         """Check synchronously that the file can be used, if it exists."""
         if os.path.lexists(self._path):
             self._get("")

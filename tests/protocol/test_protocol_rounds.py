@@ -169,7 +169,7 @@ async def test_a_state_is_refused_after_its_time(connected: Connected) -> None:
 
 @proves("questions/no-retry")
 @STATELESS_ONLY
-@pytest.mark.parametrize("options", [{"state": {"parked": 2}}])
+@pytest.mark.parametrize("options", [{"state": {"suspended": 2}}])
 async def test_questions_that_nobody_comes_back_to_hold_nothing_up(connected: Connected) -> None:
     async with connected.wire(elicitation={}) as wire:
         for _ in range(4):

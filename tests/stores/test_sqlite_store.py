@@ -105,7 +105,7 @@ async def test_values_are_there_until_their_time_is_over(file: Path) -> None:
 
 async def test_nothing_is_made_before_something_is_kept(file: Path) -> None:
     store = SqliteStore(file)
-    store.check()
+    store.check_file()
     await store.get("a")
     await store.keys("")
     await store.delete("a")
@@ -174,7 +174,7 @@ async def test_a_damaged_file_is_said_to_be_and_stays(data: bytes, file: Path) -
         with pytest.raises(StoreFileError, match=r"kept\.sqlite3 is not a store of mcp-bridge: .*Move it away"):
             await request
     with pytest.raises(StoreFileError):
-        store.check()
+        store.check_file()
     assert content(file) == data
 
 

@@ -67,7 +67,7 @@ READ_ONLY = """
 while list(DISK.glob("*-wal")):
     await anyio.sleep(0.01)
 subprocess.run(["mount", "-o", "remount,ro", DISK], check=True)
-store.check()
+store.check_file()
 print(len(await store.get("05")), len(await store.keys("")))
 try:
     await store.delete("05")

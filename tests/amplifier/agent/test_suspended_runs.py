@@ -232,7 +232,7 @@ async def test_only_the_principal_that_began_a_run_can_continue_it(tmp_path: Pat
 
 
 async def test_suspended_runs_are_bounded_and_one_principal_cannot_lock_out_another(tmp_path: Path) -> None:
-    served, task = serve(tmp_path, "One.", parked=4), {"task": "Ask first."}
+    served, task = serve(tmp_path, "One.", suspended=4), {"task": "Ask first."}
     async with run_endpoint(served):
         states = [(await call_as(served, "ann", task))["requestState"] for _ in range(6)]
         assert await wait_for(lambda: count_runs(served) == 3, 30)  # three quarters of the places

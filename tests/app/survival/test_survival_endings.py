@@ -253,13 +253,13 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
 def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
     with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
         call = {"name": "asks", "arguments": {"name": "asks"}}
-        parked = server.ask("tools/call", call).result(PATIENCE)["result"]
+        suspended = server.ask("tools/call", call).result(PATIENCE)["result"]
         other = begin(server, "waits", "other")
         server.signal(SIGTERM)
         drains(server)
-        (key,) = parked["inputRequests"]
+        (key,) = suspended["inputRequests"]
         answers = {key: {"action": "accept", "content": {"well": "yes"}}}
-        again = {**call, "requestState": parked["requestState"], "inputResponses": answers}
+        again = {**call, "requestState": suspended["requestState"], "inputResponses": answers}
         assert text_of(server.ask("tools/call", again)).startswith("done asks")
         go(server)
         assert text_of(other) == "done other"
@@ -268,11 +268,11 @@ def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, t
 
 def test_a_parked_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(tmp_path: Path) -> None:
     with serving(STATELESS_HTTP, tmp_path, guest=PERSON) as server:
-        parked = server.call("asks", name="parked").result(PATIENCE)["result"]
-        assert parked["resultType"] == "input_required"
+        suspended = server.call("asks", name="suspended").result(PATIENCE)["result"]
+        assert suspended["resultType"] == "input_required"
         server.signal(SIGTERM)
         ends_well(server)
-        assert "ended parked" in server.err
+        assert "ended suspended" in server.err
 
 
 def test_nothing_is_left_behind_and_the_port_is_free_at_once(tmp_path: Path) -> None:

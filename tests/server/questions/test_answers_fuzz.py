@@ -107,7 +107,7 @@ def server() -> Iterator[Server]:
         """Needs."""
         return NeedsInput(QUESTIONS) if not ctx.answers else "done"
 
-    bridge = bridge_of(registry, parked=100_000)
+    bridge = bridge_of(registry, suspended=100_000)
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(talking(bridge, capabilities=EVERYTHING)) as talk,

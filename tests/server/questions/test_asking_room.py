@@ -26,7 +26,7 @@ async def test_questions_that_nobody_answers_never_keep_out_those_of_handlers_th
             return NeedsInput({"name": Form("Who?", str)}, {"asked": 1})
         return f"{ctx.answers['name'].content['value']} {ctx.state['asked']}"
 
-    bridge = Bridge(registry, state=State(parked=2))
+    bridge = Bridge(registry, state=State(suspended=2))
     async with connect(bridge, mode="2026-07-28", elicitation_callback=never) as client:
 
         async def call(**round_: Any) -> Any:

@@ -190,7 +190,7 @@ async def test_a_question_survives_a_restart_where_the_keys_do() -> None:
 
 
 async def test_a_call_that_made_room_for_another_is_taken_up_as_on_another_instance() -> None:
-    instance = Instance(parked=1)
+    instance = Instance(suspended=1)
     async with talking(instance.bridge) as talk:
         first = talk.calling("remove", {"what": "one"})
         await first.asks()

@@ -75,7 +75,7 @@ async def until(fact: Any) -> None:
 
 async def test_when_no_more_calls_may_wait_the_next_question_is_refused_and_the_first_lives() -> None:
     waiting = Waiting()
-    bridge = bridge_of(waiting.registry, parked=1)
+    bridge = bridge_of(waiting.registry, suspended=1)
     async with talking(bridge) as talk:
         first = talk.calling("ask")
         await first.asks()
@@ -88,7 +88,7 @@ async def test_when_no_more_calls_may_wait_the_next_question_is_refused_and_the_
 
 async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
     waiting = Waiting()
-    async with talking(bridge_of(waiting.registry, parked=3)) as talk:
+    async with talking(bridge_of(waiting.registry, suspended=3)) as talk:
         calls = [talk.calling("ask") for _ in range(10)]
         sent = [await call.begin() for call in calls]
         answers = [await call.end(number) for call, number in zip(calls, sent, strict=True)]
@@ -105,7 +105,7 @@ async def test_a_call_needs_one_place_whatever_it_asks_and_keeps_it_while_it_is_
         got = await ctx.put({"a": Form("A?", NAME), "b": Form("B?", NAME)})
         return f"{got['a'].content['name']} {got['b'].content['name']}"
 
-    bridge = bridge_of(registry, parked=1)
+    bridge = bridge_of(registry, suspended=1)
     async with talking(bridge) as talk:
         call = talk.calling("both")
         assert names(await call.asks()) == ["a", "b"]
@@ -123,7 +123,7 @@ async def test_calls_that_ask_nothing_need_no_place() -> None:
         """Asks nothing."""
         return "done"
 
-    async with talking(bridge_of(waiting.registry, parked=1)) as talk:
+    async with talking(bridge_of(waiting.registry, suspended=1)) as talk:
         await talk.calling("ask").asks()
         assert said(await talk.calling("silent").ends()) == "done"
         assert said(await talk.calling("ask").ends(ANSWER)) == "Ada"  # answered before it had to wait
@@ -131,7 +131,7 @@ async def test_calls_that_ask_nothing_need_no_place() -> None:
 
 async def test_a_call_that_nobody_answers_in_time_is_cancelled_cleans_up_and_makes_room() -> None:
     waiting = Waiting()
-    bridge = bridge_of(waiting.registry, parked=1, ttl=SOON_OVER)
+    bridge = bridge_of(waiting.registry, suspended=1, ttl=SOON_OVER)
     async with talking(bridge) as talk:
         call = talk.calling("ask")
         await call.asks()
@@ -214,7 +214,7 @@ async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_
         """Asks."""
         return (await ctx.ask("Who?", NAME)).action
 
-    bridge = bridge_of(registry, parked=1)
+    bridge = bridge_of(registry, suspended=1)
     async with talking(bridge) as talk:
         first = talk.calling("impatient")
         await first.asks()
@@ -289,8 +289,8 @@ async def test_many_calls_that_nobody_comes_back_to_leave_nothing_behind() -> No
         await until(lambda: len(anyio.get_running_tasks()) <= before)
 
 
-@pytest.mark.parametrize("parked", [1, 2])
-async def test_places_are_given_back_however_a_call_ends(parked: int) -> None:
+@pytest.mark.parametrize("suspended", [1, 2])
+async def test_places_are_given_back_however_a_call_ends(suspended: int) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -303,7 +303,7 @@ async def test_places_are_given_back_however_a_call_ends(parked: int) -> None:
             raise SystemExit(3)
         return answer.action
 
-    bridge = bridge_of(registry, parked=parked)
+    bridge = bridge_of(registry, suspended=suspended)
     async with talking(bridge) as talk:
         for how in ("return", "raise", "exit", "return"):
             call = talk.calling("end", {"how": how})

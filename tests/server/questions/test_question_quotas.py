@@ -124,7 +124,7 @@ async def test_a_used_state_stays_used_however_much_other_data_is_stored(store: 
 
 async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MARKS", 4)
-    async with Server(parked=2).serve() as server:
+    async with Server(suspended=2).serve() as server:
         states = []
         for client in (ANN, ANN, BOB):
             states.append(await server.ask(client))
@@ -161,7 +161,7 @@ async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> No
 
 
 async def test_unanswered_questions_of_one_client_do_not_lock_out_another() -> None:
-    async with Server(parked=8).serve() as server:
+    async with Server(suspended=8).serve() as server:
         eves = [await server.ask("principal/eve") for _ in range(40)]
         states = [(client, await server.ask(client)) for client in (ANN, BOB)]
         eves += [await server.ask("principal/eve") for _ in range(40)]
@@ -172,7 +172,7 @@ async def test_unanswered_questions_of_one_client_do_not_lock_out_another() -> N
 
 
 async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_free() -> None:
-    async with Server(parked=4).serve() as server:
+    async with Server(suspended=4).serve() as server:
         anns = [await server.ask(ANN) for _ in range(3)]
         bobs = [await server.ask(BOB)]
         bobs.append(await server.ask(BOB))  # Ann's oldest ends
@@ -184,7 +184,7 @@ async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_
 
 
 async def test_a_call_that_can_restart_makes_room_first_and_loses_nothing() -> None:
-    async with Server(parked=2).serve() as server:
+    async with Server(suspended=2).serve() as server:
         restartable, begun = await server.ask(ANN, "need"), await server.ask(ANN)
         await server.ask(BOB)
         assert said(await server.call(ANN, "need", restartable)) == "Ada"
@@ -192,7 +192,7 @@ async def test_a_call_that_can_restart_makes_room_first_and_loses_nothing() -> N
 
 
 async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
-    async with Server(parked=4).serve() as server:
+    async with Server(suspended=4).serve() as server:
         states = [await server.ask("session/") for _ in range(20)]
         assert said(await server.call("session/", state=states[-1])) == "Ada"
 
