@@ -24,7 +24,6 @@ from mcp_bridge.contracts.errors import (
     RateLimited,
 )
 from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.observation import ClientInfo
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions
@@ -124,8 +123,7 @@ class AuditLayer:
         self._server = policy.server
         self._source = source
         self._fails_closed = policy.options.on_failure == "deny"
-        self._caller: tuple[ClientInfo, str | None, str] | None = None
-        self._described: dict[str, Any] = {}
+        self._latest_caller: tuple[Any, dict[str, Any]] = (None, {})  # replaced as one, for other threads
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Run the call, and return its result once it is recorded. A call that cannot be recorded is an error."""
@@ -192,18 +190,20 @@ class AuditLayer:
 
     def _describe_caller(self, ctx: CallContext) -> dict[str, Any]:
         """Describe the source and the caller; the next call of the same caller gets the same description."""
-        key = (ctx.client_info, ctx.principal, ctx.protocol_version)
-        if key != self._caller:
-            info = ctx.client_info
-            described = {
+        info = ctx.client_info
+        key = (info, ctx.principal, ctx.protocol_version)
+        latest, described = self._latest_caller
+        if key != latest:
+            values = {
                 "source": self._source,
                 "principal": ctx.principal,
                 "client": f"{info.name} {info.version}".strip(),
                 "protocol": ctx.protocol_version,
                 "transport": info.transport,
             }
-            self._caller, self._described = key, {name: value for name, value in described.items() if value}
-        return self._described
+            described = {name: value for name, value in values.items() if value}
+            self._latest_caller = key, described
+        return described
 
     def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
         try:

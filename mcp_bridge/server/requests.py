@@ -157,17 +157,16 @@ class ClientInfoReader:
     """Reads what stateless clients declare with every request. What equals the latest costs only a comparison."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Any, str, str] | None = None
-        self._info = ClientInfo()
+        self._latest: tuple[Any, ClientInfo] = (None, ClientInfo())  # replaced as one, for other threads
 
     def read_info(self, declared: Any, version: str, transport: str) -> ClientInfo:
         """See `read_client_info`."""
         key = (declared, version, transport)
-        if key == self._latest:
-            return self._info
-        info = read_client_info(declared, version, transport)
-        if declared == {"name": info.name, "version": info.version}:  # more would be kept, of any size
-            self._latest, self._info = key, info
+        latest, info = self._latest
+        if key != latest:
+            info = read_client_info(declared, version, transport)
+            if declared == {"name": info.name, "version": info.version}:  # more would be kept, of any size
+                self._latest = key, info
         return info
 
 
