@@ -266,7 +266,7 @@ def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, t
         ends_well(server)
 
 
-def test_a_parked_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(tmp_path: Path) -> None:
+def test_a_suspended_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(tmp_path: Path) -> None:
     with serving(STATELESS_HTTP, tmp_path, guest=PERSON) as server:
         suspended = server.call("asks", name="suspended").result(PATIENCE)["result"]
         assert suspended["resultType"] == "input_required"
