@@ -72,7 +72,8 @@ class ToolSelectionOptions(SettingsModel):
 
     def applies_to_principal(self, ctx: CallContext) -> bool:
         """Whether calls of this caller match."""
-        return not self.principals or includes(self.principals, (ctx.principal or "",))
+        principals = self.principals
+        return not principals or principals == ("*",) or includes(principals, (ctx.principal or "",))
 
 
 class SelectionOptions(ToolSelectionOptions):
@@ -124,8 +125,6 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
 
     Without patterns that include something, everything is included.
     """
-    if patterns == ("*",):  # as policies often say of principals
-        return True
     names = tuple(names)
     excluding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     if any(fnmatchcase(name, pattern) for name in names for pattern in excluding):

@@ -182,7 +182,7 @@ class Pipeline:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
         started = time.monotonic()
         watch = CancellationWatch()
-        result: ToolResult | None = None
+        ended: ToolResult | None = None
         try:
             try:
                 result = await watch.run(call_next(call, ctx))
@@ -196,13 +196,14 @@ class Pipeline:
             if watch.own_requests:
                 await watch.reset()
             result.duration_ms = (time.monotonic() - started) * 1000
+            ended = result
             return result
         finally:
             if is_outermost:
                 if ctx.observation is not None:
-                    ctx.observation.end(result)
+                    ctx.observation.end(ended)
                 if logger.isEnabledFor(logging.INFO):
-                    self._log_call(call, ctx, time.monotonic() - started, result)
+                    self._log_call(call, ctx, time.monotonic() - started, ended)
 
     def _log_call(self, call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None) -> None:
         from mcp_bridge.pipeline.call_log import log_call  # a start does not need it, nor does the default log level

@@ -98,16 +98,17 @@ def wake_on_signals() -> Iterator[None]:
         receiver.setblocking(False)
         sender.setblocking(False)
         if (before := signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)) != -1:
-            signal.set_wakeup_fd(before)
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)
             yield
             return
         loop = asyncio.get_running_loop()
-        loop.add_reader(receiver, receiver.recv, 4096)
         try:
+            loop.add_reader(receiver, receiver.recv, 4096)
             yield
         finally:
-            signal.set_wakeup_fd(-1)
             loop.remove_reader(receiver)
+            if (current := signal.set_wakeup_fd(-1)) != sender.fileno():  # that of a handler added to the loop since
+                signal.set_wakeup_fd(current)
 
 
 def is_being_cancelled(error: BaseException) -> bool:

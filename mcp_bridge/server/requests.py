@@ -161,12 +161,11 @@ class ClientInfoReader:
 
     def read_info(self, declared: Any, version: str, transport: str) -> ClientInfo:
         """See `read_client_info`."""
-        key = (declared, version, transport)
         latest, info = self._latest
-        if key != latest:
+        if latest != (declared, version, transport):
             info = read_client_info(declared, version, transport)
-            if declared == {"name": info.name, "version": info.version}:  # more would be kept, of any size
-                self._latest = key, info
+            usual = {"name": info.name, "version": info.version}  # a client may declare more, of any size
+            self._latest = (usual, version, transport), info
         return info
 
 

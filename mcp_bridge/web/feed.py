@@ -24,7 +24,7 @@ MAX_BATCH = 100
 """The most calls of a batch. The number of the others is sent instead."""
 MAX_PAGES = 32
 """The most pages at once."""
-MAX_OWN_PAGES = 4
+MAX_OWN_PAGES = 8
 """The most pages of one principal that is not an operator."""
 MAX_BACKLOG = 4 * 1024 * 1024
 """Bytes that may wait for a page that reads slowly. With more, its stream breaks, and it begins again."""

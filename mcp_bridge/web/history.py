@@ -9,20 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 from operator import attrgetter
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.observation import ClientInfo, LayerTime
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.web.value_sizes import MAX_SIZE, estimate_result_size, estimate_size
+from mcp_bridge.web.value_sizes import MAX_SIZE, TOO_LARGE, estimate_result_size, estimate_size, is_small
 
 MAX_RECORDS = 1000
 """The most calls that are kept after their end while a page is open."""
 MAX_UNWATCHED = 200
 """The same while none is: the processor's cache still holds them when they are released."""
-BATCH = 16
-"""Calls whose sizes are estimated together: a loop costs less than half as much as a step in each call."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how many bytes the kept arguments and results have at most; beyond that, those of the oldest calls go."""
 
@@ -42,12 +39,13 @@ class ClientRow:
 class CallRecord:
     """One call (see `ObservedCall`). Its arguments and `result` are those of the call, not copies, until it drops them.
 
-    `seconds` is None while the call runs; `result` is also None if it was cancelled.
+    `seconds` is None while the call runs; `result` is also None if it was cancelled. `size` is about how many bytes the
+    values take; small ones are not counted.
     """
 
     __slots__ = (
         *("_history", "call", "client", "id", "is_dropped", "layers", "principal", "progress"),
-        *("result", "seconds", "started"),
+        *("result", "seconds", "size", "started"),
     )
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
@@ -63,6 +61,7 @@ class CallRecord:
         self.progress: tuple[float, float | None, str | None] | None = None
         self.layers: list[LayerTime] | None = None
         self.is_dropped = False
+        self.size = 0
 
     @property
     def name(self) -> str:
@@ -80,17 +79,18 @@ class CallRecord:
         self.seconds, self.result = time.time() - self.started, result
         self._history.keep_ended(self)
 
-    def measure(self) -> int:
+    def update_size(self) -> None:
         """Estimate the bytes of the arguments and the result, and drop them if they are too large to be kept."""
-        size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
-        if size <= MAX_SIZE:
-            return size
-        self.drop_values()
-        return 0
+        try:
+            self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
+        except Exception:  # callers in process can pass objects of any kind
+            self.size = TOO_LARGE
+        if self.size > MAX_SIZE:
+            self.drop_values()
 
     def drop_values(self) -> None:
         """Release the arguments and the result."""
-        self.call, self.is_dropped = replace(self.call, arguments=None), True
+        self.call, self.is_dropped, self.size = replace(self.call, arguments=None), True, 0
         if (result := self.result) is not None:
             self.result = ToolResult(success=result.success, code=result.code)
 
@@ -103,8 +103,7 @@ class CallHistory:
         self._connected: dict[tuple[ClientInfo, str | None], float] = {}
         self._running: dict[int, CallRecord] = {}
         self._ended: deque[CallRecord] = deque(maxlen=MAX_UNWATCHED)
-        self._sizes: deque[int] = deque(maxlen=MAX_UNWATCHED)  # of those that are measured
-        self._calls = self._unmeasured = 0
+        self._calls = 0
 
     def begin_call(self, call: ToolCall, ctx: CallContext) -> CallRecord:
         """Record a call that begins."""
@@ -116,21 +115,19 @@ class CallHistory:
         return record
 
     def keep_ended(self, record: CallRecord) -> None:
-        """Move a call to those that have ended."""
+        """Move a call to those that have ended, and keep to `MAX_BYTES`."""
         del self._running[record.id]
         self._ended.append(record)
-        self._unmeasured += 1
-        if self._unmeasured == BATCH:
-            self._keep_to_limits()
+        if not is_small(record.call.arguments, record.result):
+            record.update_size()
+            self._drop_oldest()
         if self.listener is not None:
             self.listener(record)
 
     def set_listener(self, listener: Callable[[CallRecord], None] | None) -> None:
         """Call `listener` with each record that changes, and measure layers; with None, keep fewer calls."""
         self.listener = listener
-        self._keep_to_limits()
-        most = MAX_UNWATCHED if listener is None else MAX_RECORDS
-        self._ended, self._sizes = deque(self._ended, most), deque(self._sizes, most)
+        self._ended = deque(self._ended, MAX_UNWATCHED if listener is None else MAX_RECORDS)
 
     def list_records(self) -> list[CallRecord]:
         """List the calls, the latest first."""
@@ -138,7 +135,6 @@ class CallHistory:
 
     def list_ended(self) -> Iterator[CallRecord]:
         """Yield the calls that have ended, in the order in which they did."""
-        self._keep_to_limits()
         return iter(self._ended)
 
     def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:
@@ -161,21 +157,17 @@ class CallHistory:
                 rows[key].calls += 1
         return list(rows.values())
 
-    def _keep_to_limits(self) -> None:
-        """Estimate the sizes of the latest calls, and drop the values of the oldest ones beyond `MAX_BYTES`."""
-        ended, sizes = self._ended, self._sizes
-        first = max(len(ended) - self._unmeasured, 0)
-        sizes.extend([record.measure() for record in islice(ended, first, None)])
-        self._unmeasured = 0
-        excess = sum(sizes) - MAX_BYTES
-        if excess > 0:
-            excess += MAX_BYTES // 2
-            for place, record in enumerate(ended):
-                excess -= sizes[place]
-                sizes[place] = 0
-                record.drop_values()
-                if excess <= 0:
-                    return
+    def _drop_oldest(self) -> None:
+        """Drop the values of the oldest calls if all together have too many bytes."""
+        excess = sum([record.size for record in self._ended]) - MAX_BYTES
+        if excess <= 0:
+            return
+        excess += MAX_BYTES // 2
+        for record in self._ended:
+            excess -= record.size
+            record.drop_values()
+            if excess <= 0:
+                return
 
 
 def format_state(record: CallRecord) -> str:

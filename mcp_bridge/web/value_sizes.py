@@ -14,6 +14,10 @@ VALUE_SIZE = 64
 MAX_VALUES = 4000
 """How many values are visited; with more, the whole counts as too large."""
 TOO_LARGE = MAX_SIZE + 1
+SMALL = 1024
+"""The most characters of a small text."""
+MAX_PLAIN = 8
+"""The most arguments of a small call."""
 
 
 def estimate_size(value: Any) -> int:
@@ -25,15 +29,7 @@ def estimate_size(value: Any) -> int:
         one = waiting.pop()
         visited += 1
         size += VALUE_SIZE
-        kind = type(one)
-        if kind is str:  # the usual cases
-            size += len(one)
-        elif kind is dict:
-            waiting += one
-            waiting += one.values()
-        elif kind is int or kind is float or kind is bool or one is None:
-            continue
-        elif isinstance(one, bytes | bytearray | str):
+        if isinstance(one, str | bytes | bytearray):
             size += len(one)
         elif isinstance(one, Mapping):
             waiting += one.keys()
@@ -43,6 +39,27 @@ def estimate_size(value: Any) -> int:
         if size > MAX_SIZE or visited + len(waiting) > MAX_VALUES:
             return TOO_LARGE
     return size
+
+
+def is_small(arguments: Any, result: ToolResult | None) -> bool:
+    """Whether a call has few and short values, for less than an estimate costs."""
+    if type(arguments) is not dict or len(arguments) > MAX_PLAIN:
+        return False
+    for key, value in arguments.items():
+        kind = type(value)
+        if type(key) is not str or len(key) > SMALL:
+            return False
+        if kind is str:
+            if len(value) > SMALL:
+                return False
+        elif kind is not int and kind is not float and kind is not bool and value is not None:
+            return False
+    if result is None:
+        return True
+    if result.content is not None or result.meta is not None or result.error is not None:
+        return False
+    output = result.output
+    return output is None or (type(output) is str and len(output) <= SMALL)
 
 
 def estimate_result_size(result: ToolResult | None) -> int:

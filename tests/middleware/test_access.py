@@ -68,6 +68,7 @@ async def list_allowed(folder: Path, *policy: Any, principal: str | None = None)
         ({"tags": ["changes"]}, ["delete_note"]),
         ({"tags": ["!notes"]}, ["tidy"]),
         ({"tags": "notes", "tools": "read*"}, ["read_note"]),
+        ({"tags": "*"}, ["read_note", "delete_note"]),
         ({"annotations": {"readOnlyHint": True}}, ["read_note"]),
         # A tool that declares nothing may be destructive, unless it is read-only (server/tools, ToolAnnotations).
         ({"annotations": {"destructiveHint": True}}, ["delete_note"]),

@@ -65,6 +65,7 @@ def test_a_signal_wakes_an_event_loop_that_waits() -> None:
     async def main() -> None:
         with ending.handle_while_serving(handled.set, handled.set, 2 * PATIENCE):
             assert await anyio.to_thread.run_sync(take_signal)
+        assert signal.set_wakeup_fd(-1) == -1
 
     with ShutdownSignals() as ending:
         anyio.run(main)

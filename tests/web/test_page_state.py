@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from mcp_bridge import CallContext, Pipeline, Stage, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
@@ -108,12 +109,28 @@ async def test_the_memory_of_past_calls_is_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(histories, "MAX_BYTES", 100_000)
     history = CallHistory()
     history.set_listener(lambda record: None)
-    await run_calls(history, histories.MAX_RECORDS + 500, "x" * 1000)
+    await run_calls(history, histories.MAX_RECORDS + 500, "x" * 2000)
     records = history.list_records()
     assert len(records) == histories.MAX_RECORDS
     kept = [record for record in records if not record.is_dropped]
     assert kept == records[: len(kept)]
-    assert 40 < len(kept) < 100
+    assert 20 < len(kept) < 50
+
+
+class Unreadable(dict[str, Any]):
+    """An argument that cannot be visited."""
+
+    def keys(self) -> Any:
+        raise RuntimeError("unreadable")
+
+
+@pytest.mark.parametrize("value", [Unreadable(), "x" * 2 * 1024 * 1024, {"x" * 2 * 1024 * 1024: 1}])
+async def test_values_that_are_too_large_or_unreadable_are_not_kept(value: Any) -> None:
+    history = CallHistory()
+    record = history.begin_call(ToolCall(id="1", name="tool", arguments={"value": value}), CallContext())
+    record.end(ToolResult(success=True))
+    assert record.is_dropped
+    assert record.call.arguments is None
 
 
 async def test_fewer_calls_are_kept_while_no_page_is_open() -> None:
