@@ -34,6 +34,7 @@ from mcp_bridge.registry.plugins import load_source_type
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.tasks import close_at_end
 from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
@@ -190,9 +191,7 @@ def _close_at_end(stores: Iterable[object]) -> Iterator[Callable[[], Coroutine[A
     """Yield background tasks that close stores with connections."""
     for store in stores:
         if isinstance(store, ClosableStore):
-            from mcp_bridge.app.stores import close_at_end
-
-            yield partial(close_at_end, store)
+            yield partial(close_at_end, store.aclose)
 
 
 def _connect_approvals(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.store import ClosableStore, Store
+from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tasks import MEMORY
 from mcp_bridge.registry.plugins import make_store
 
@@ -47,12 +45,3 @@ def find_redis_url(settings: Settings) -> str | None:
     """Return the Redis of the settings: that of `state`, else that of `tasks`, else None."""
     shared = settings.tasks.url if settings.tasks is not None and settings.tasks.url != MEMORY else None
     return settings.state.url or shared
-
-
-async def close_at_end(store: ClosableStore) -> None:
-    """Wait until cancelled, and then close the connections of a store."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await store.aclose()

@@ -24,6 +24,7 @@ from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.middleware.selection import SelectionOptions, add_single_schema, parse_list
 from mcp_bridge.middleware.services import PolicyServices
+from mcp_bridge.runtime.tasks import close_at_end
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
@@ -167,11 +168,7 @@ class RateLimitPolicy:
 
     async def run(self) -> None:
         """Close the connections to Redis when cancelled."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._counter.aclose()
+        await close_at_end(self._counter.aclose)
 
     def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for entries that match."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -72,8 +73,7 @@ class ToolSelectionOptions(SettingsModel):
 
     def applies_to_principal(self, ctx: CallContext) -> bool:
         """Whether calls of this caller match."""
-        principals = self.principals
-        return not principals or principals == ("*",) or includes(principals, (ctx.principal or "",))
+        return not self.principals or _includes_principal(self.principals, ctx.principal or "")
 
 
 class SelectionOptions(ToolSelectionOptions):
@@ -131,6 +131,11 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
         return False
     including = [pattern for pattern in patterns if not pattern.startswith("!")]
     return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
+
+
+@lru_cache(maxsize=1024)
+def _includes_principal(patterns: tuple[str, ...], principal: str) -> bool:
+    return includes(patterns, (principal,))
 
 
 def includes_uri(patterns: Sequence[str], uri: str) -> bool:

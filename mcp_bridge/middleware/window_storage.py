@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from typing import TypeVar
 
 from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Storage
 
@@ -59,6 +60,9 @@ class CountedWindow:
         return not self.current and not self.previous
 
 
+W = TypeVar("W", ExactWindow, CountedWindow)
+
+
 class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     """Keeps the windows of calls for the strategies "moving window" and "sliding window counter" of limits.
 
@@ -79,10 +83,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count calls if the window has room for them; return whether it has."""
         now = time.time()
-        window = self._exact.get(key)
-        if window is None:
-            self._remove_empty(now)
-            window = self._exact[key] = ExactWindow(expiry)
+        window = self._exact.get(key) or self._add_window(self._exact, key, ExactWindow(expiry), now)
         window.move(now)
         if len(window.times) + amount > limit:
             return False
@@ -100,10 +101,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count calls if both periods, the previous one as far as it is in the window, have room for them."""
         now = time.time()
-        window = self._counted.get(key)
-        if window is None:
-            self._remove_empty(now)
-            window = self._counted[key] = CountedWindow(expiry)
+        window = self._counted.get(key) or self._add_window(self._counted, key, CountedWindow(expiry), now)
         left = window.move(now)
         if window.current + int(window.previous * left / expiry) + amount > limit:
             return False
@@ -150,10 +148,15 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     def base_exceptions(self) -> tuple[type[Exception], ...]:
         return ()
 
-    def _remove_empty(self, now: float) -> None:
-        """Remove the keys without calls in their windows, once there are many keys: clients can make any number."""
-        if len(self) < self._next_search:
-            return
-        self._exact = {key: window for key, window in self._exact.items() if not window.is_empty(now)}
-        self._counted = {key: window for key, window in self._counted.items() if not window.is_empty(now)}
-        self._next_search = max(MIN_KEYS, 2 * len(self))
+    def _add_window(self, windows: dict[str, W], key: str, window: W, now: float) -> W:
+        """Add a window. Once there are many keys, remove those without calls: clients can make any number."""
+        if len(self) >= self._next_search:
+            self._remove_empty(self._exact, now)
+            self._remove_empty(self._counted, now)
+            self._next_search = max(MIN_KEYS, 2 * len(self))
+        windows[key] = window
+        return window
+
+    def _remove_empty(self, windows: dict[str, W], now: float) -> None:
+        for key in [key for key, window in windows.items() if window.is_empty(now)]:
+            del windows[key]

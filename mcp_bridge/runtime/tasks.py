@@ -114,3 +114,12 @@ async def _run_logged(function: Callable[..., Awaitable[Any]], *args: Any) -> No
         if is_being_cancelled(error):
             raise
         logger.error("a task of the server failed", exc_info=error)
+
+
+async def close_at_end(close: Callable[[], Awaitable[None]]) -> None:
+    """Wait until cancelled, and then run `close`, which is not cancelled."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await close()

@@ -24,7 +24,7 @@ class SizeLimits(NamedTuple):
     nodes: int = 100_000
 
     def describe_excess(self, data: Any) -> str | None:
-        """The first limit that the data exceeds, as text, or None.
+        """Return the first limit that the data exceeds, as text, or None.
 
         Most data is a flat object, or too small to exceed anything, so it is not walked.
         """

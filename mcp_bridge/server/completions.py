@@ -92,13 +92,13 @@ class CompletionMethod:
     ) -> PreparedEntry:
         known = self._prepared.get((name, argument))
         if known is None or known[0] is not offered:
-            function = offered if callable(offered) else _make_constant(offered)
+            function = offered if callable(offered) else _make_completion_function(offered)
             prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
             known = self._prepared[name, argument] = (offered, prepared)
         return known[1]
 
 
-def _make_constant(values: Any) -> Callable[[str], Awaitable[Any]]:
+def _make_completion_function(values: Any) -> Callable[[str], Awaitable[Any]]:
     async def return_values(typed: str) -> Any:
         return list(values)
 

@@ -42,7 +42,7 @@ def estimate_size(value: Any) -> int:
 
 
 def is_small(arguments: Any, result: ToolResult | None) -> bool:
-    """Whether a call has few and short values, for less than an estimate costs."""
+    """Whether a call has only few and short values. This costs less than an estimate."""
     if type(arguments) is not dict or len(arguments) > MAX_PLAIN:
         return False
     for key, value in arguments.items():

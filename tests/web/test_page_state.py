@@ -112,6 +112,8 @@ async def test_the_memory_of_past_calls_is_bounded(monkeypatch: Any) -> None:
     await run_calls(history, histories.MAX_RECORDS + 500, "x" * 2000)
     records = history.list_records()
     assert len(records) == histories.MAX_RECORDS
+    assert sum(record.size for record in records) <= 100_000
+    assert (records[0].is_dropped, records[-1].is_dropped) == (False, True)
     kept = [record for record in records if not record.is_dropped]
     assert kept == records[: len(kept)]
     assert 20 < len(kept) < 50

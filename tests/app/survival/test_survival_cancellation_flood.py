@@ -12,16 +12,18 @@ import pytest
 from tests.kits.survival.survival_kit import WAYS, StdioLive, Way, live
 
 COUNT = 20_000
+ROUNDS = 4
+"""Other work on the machine can make one measurement too high."""
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
-def test_20000_cancellations_cost_at_most_three_times_as_much_as_pings(way: Way, tmp_path: Path) -> None:
+def test_20000_cancellations_cost_no_more_than_as_many_pings(way: Way, tmp_path: Path) -> None:
     ping = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
     with live(way, tmp_path) as server, server.neighbour():
         expected = measure(server, ping)
         unknown = measure(server, make_cancellation("unknown"))
         ended = measure(server, make_cancellation("ping"))
-    assert max(unknown, ended) <= 3 * expected
+    assert max(unknown, ended) <= expected
 
 
 def make_cancellation(request_id: Any) -> dict[str, Any]:
@@ -30,9 +32,13 @@ def make_cancellation(request_id: Any) -> dict[str, Any]:
 
 
 def measure(server: StdioLive, message: dict[str, Any]) -> float:
-    """Return the seconds of CPU that the server spends on many copies of a message."""
-    process = psutil.Process(server.pid)
-    before = sum(process.cpu_times()[:2])
-    server.write((json.dumps(message).encode() + b"\n") * COUNT)
-    assert server.text("echo", text="there") == "there"
-    return sum(process.cpu_times()[:2]) - before
+    """Return the seconds of CPU that the server spends on many copies of a message: the least of several times."""
+    process, lines = psutil.Process(server.pid), (json.dumps(message).encode() + b"\n") * COUNT
+
+    def measure_once() -> float:
+        before = sum(process.cpu_times()[:2])
+        server.write(lines)
+        assert server.text("echo", text="there") == "there"
+        return sum(process.cpu_times()[:2]) - before
+
+    return min(measure_once() for _ in range(ROUNDS))
