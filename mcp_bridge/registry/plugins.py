@@ -78,8 +78,8 @@ def load_policy_type(name: str) -> Any:
         return load_object(name)
     if name not in POLICIES:
         near = difflib.get_close_matches(name, POLICIES, n=1)
-        known = f"Did you mean '{near[0]}'?" if near else f"Known policies: {', '.join(POLICIES)}"
-        raise ConfigError(f"unknown policy '{name}'", hint=f"{known}, or your own as module:Name")
+        known = f"Known policies: {', '.join(POLICIES)}, or your own as module:Name"
+        raise ConfigError(f"unknown policy '{name}'", hint=f"Did you mean '{near[0]}'?" if near else known)
     return load_object(POLICIES[name])
 
 
