@@ -13,7 +13,7 @@ import orjson
 Scope = Literal["once", "session", "always", "deny"]
 """Whether a call may run: once, whenever this session makes it, always, or never."""
 How = Literal["elicitation", "terminal", "page", "remembered", "default", "timeout"]
-"""Who decided: the user at the client, at a terminal or at the page, an earlier decision, or the default."""
+"""Who decided: the user at the client, in a terminal or on the page, an earlier decision, or the default."""
 USERS: frozenset[How] = frozenset({"elicitation", "terminal", "page"})
 """Decisions of users."""
 _SCALARS = frozenset({str, int, bool, type(None)})

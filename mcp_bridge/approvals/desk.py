@@ -20,7 +20,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secret_names import find_secret_values
 
 MAX_TEXT = 8_000
-"""The most characters of a message, or of arguments, that are shown; the number of further ones is appended."""
+"""The maximum number of characters of a message or of arguments that are shown, before the number of the rest."""
 MAX_DECISIONS = 200
 """How many of the latest decisions are kept for pages."""
 
@@ -83,7 +83,7 @@ class RecordedDecision(NamedTuple):
 
 
 class Approver(Protocol):
-    """Users who can answer, at a terminal or at pages.
+    """Users who can answer, in a terminal or on the page.
 
     Attributes:
         channel: Where they are.

@@ -15,14 +15,14 @@ MEMORY = "memory://"
 """The URL of tasks that are kept in the memory of the server."""
 
 MAX_BACKOFF = 300.0
-"""The most seconds between two attempts."""
+"""The longest wait between two attempts, in seconds."""
 
 TaskMode = Literal["forbidden", "optional", "required"]
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
 class ToolTasks(NamedTuple):
-    """How the calls of one tool become tasks. None means the default, which is that of all tools.
+    """How the calls to one tool become tasks. None means the default, which is that of all tools.
 
     Attributes:
         mode: `optional`, the default: if the client supports tasks. `required`: only such clients can call the tool.
@@ -52,7 +52,7 @@ def read_tool_tasks(given: ToolTasks | TaskMode) -> ToolTasks:
         raise ValueError(f"tasks: expected {', '.join(get_args(TaskMode))} or ToolTasks, got {tasks.mode!r}")
     for name, value in tasks._asdict().items():
         if name != "mode" and value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"tasks: {name}: expected a number from 0, got {value!r}")
+            raise ValueError(f"tasks: {name}: expected a number of at least 0, got {value!r}")
     return tasks
 
 

@@ -137,7 +137,7 @@ class StateSettings(SettingsModel):
 
 
 class ToolTaskSettings(SettingsModel):
-    """How the calls of a tool become tasks."""
+    """How the calls to a tool become tasks."""
 
     mode: Literal["forbidden", "optional", "required"] | None = Field(
         default=None,

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge.contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
-"""The most seconds between two attempts of a step."""
+"""The longest wait between two attempts of a step, in seconds."""
 _OWN: dict[str, Any] = {
     "defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False,
     "omits_context": False,

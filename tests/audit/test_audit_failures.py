@@ -165,4 +165,4 @@ async def test_a_failure_is_logged_once(
         await client.call_tool("add", {"a": 1, "b": 2})
     failed, recovered = caplog.messages
     assert "locked" in failed
-    assert "is written again; 1 records were lost" in recovered
+    assert "can be written again; 1 records were lost" in recovered

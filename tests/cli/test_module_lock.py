@@ -135,7 +135,7 @@ def test_a_lock_file_that_is_broken_is_told(inside: Inside, settings: Path) -> N
     (settings.parent / LOCK).write_text("<<<<<<< mine")
     done = inside("module", "lock", settings)
     assert done.code == 1
-    assert f"{LOCK} is no lock file" in done.err
+    assert f"{LOCK} is not a lock file" in done.err
     assert (settings.parent / LOCK).read_text() == "<<<<<<< mine"
 
 

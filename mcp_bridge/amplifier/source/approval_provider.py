@@ -32,7 +32,7 @@ _REASONS = {
     "remembered": "A user allowed this earlier.",
     "elicitation": "The user at the client {} this.",
     "terminal": "A user at a terminal {} this.",
-    "page": "A user at the page {} this.",
+    "page": "A user on the page {} this.",
 }
 
 

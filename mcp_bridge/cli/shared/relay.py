@@ -23,7 +23,7 @@ from mcp_bridge.cli.shared.messages import SHUTDOWN_MESSAGE, MessageTracker, fin
 from mcp_bridge.runtime.line_splitter import LineSplitter
 
 READ_SIZE = 65_536
-"""The most bytes of one read."""
+"""The maximum number of bytes of one read."""
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 MAX_BUFFERED = 1024 * 1024

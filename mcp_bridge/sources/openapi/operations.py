@@ -14,7 +14,7 @@ from mcp_bridge.sources.openapi.parameters import Parameter
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_NAME = 64
-"""The most characters of a tool's name that all clients accept."""
+"""The maximum number of characters of a tool's name that all clients accept."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_ARGUMENT = 64
