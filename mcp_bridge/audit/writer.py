@@ -209,7 +209,7 @@ class AuditWriter:
             database.execute("ROLLBACK")
         if gap is not None:
             self._gap = None
-            logger.warning("the audit trail %s can be written again; %d records were lost", self.path, gap["lost"])
+            logger.warning("the audit trail %s can be written again; lost records: %d", self.path, gap["lost"])
 
     def _append_texts(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
         """Append in one statement if this process wrote the last record, otherwise under an exclusive lock."""
