@@ -32,7 +32,7 @@ class TrailOptions:
         str | None,
         Option(
             metavar="TIME",
-            help="Only calls that began after this time: a duration before now, such as 30m, 2h or 7d, or a time such as "
+            help="Only calls that began after this time: a duration before now such as 30m or 7d, or a time such as "
             "2026-11-26 or 2026-11-26T13:30, which is local unless it has an offset such as +02:00.",
         ),
     ] = None

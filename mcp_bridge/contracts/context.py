@@ -183,7 +183,7 @@ class CallContext(CallServices):
 
         Args:
             messages: The conversation, see `Sampling`.
-            max_tokens: The most tokens that the model may write.
+            max_tokens: The maximum number of tokens that the model may write.
             key: A name of the request for clients.
             fallback: Returned if the client does not support sampling.
             options: Further fields of `Sampling`.

@@ -66,7 +66,7 @@ class RateLimitOptions(SelectionOptions):
     store: Literal["memory", "redis"] = Field(
         default="memory",
         description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
-        "all servers with the same `name`. If Redis is unavailable, each server counts alone.",
+        "all servers with the same `name`. If Redis is unavailable, each server counts on its own.",
     )
 
     def build_policy(self, services: PolicyServices) -> Policy:

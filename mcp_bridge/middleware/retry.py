@@ -26,8 +26,8 @@ class RetryOptions(ToolSelectionOptions):
     errors: Patterns = Field(
         default=("timeout", "tool_unavailable", "tool_crashed", "ConnectionError", "TimeoutError"),
         min_length=1,
-        description="Which failures are repeated: [codes of errors](errors.md), and names of classes of exceptions or "
-        "of their base classes.",
+        description="Which failed calls are repeated: [error codes](errors.md), and names of exception classes or of "
+        "their base classes.",
     )
     wait: Duration = Field(
         default=0.1, description="The wait before the second attempt, which doubles with each further one."

@@ -61,7 +61,7 @@ class ChainStepSettings(SettingsModel):
         default=1,
         ge=1,
         le=100,
-        description="The maximum number of calls until one succeeds. A failed call may have had effects.",
+        description="The maximum number of attempts. A failed attempt may have had effects.",
     )
     backoff: Delay = Field(
         default=1.0,

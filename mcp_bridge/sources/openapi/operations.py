@@ -24,7 +24,7 @@ _IGNORED_HEADERS = frozenset(
         "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-"""Headers that are no parameters (OpenAPI 3.1.1, 4.8.12.1), or that frame the request."""
+"""Headers that are not parameters (OpenAPI 3.1.1, 4.8.12.1), or that frame the request."""
 _STYLES = {"query": "form", "cookie": "form", "path": "simple", "header": "simple"}
 _ALLOWED_STYLES = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),

@@ -16,7 +16,7 @@ class SkillsOptions(SettingsModel):
 
     path: str = Field(
         min_length=1,
-        description="A folder of skills, or of one skill. Relative paths start at the folder of the settings file.",
+        description="One skill, or a folder of skills. Relative paths start at the folder of the settings file.",
     )
 
     def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
