@@ -24,7 +24,7 @@ MIN_READING_TIME = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecision:
-    """One decision. `seconds` is how long it took, None if unknown. `user` is the principal of a user at a page.
+    """One decision. `seconds` is how long it took, None if unknown. `user` is the principal of a user on the page.
 
     `is_repeated` marks one that another run of the same call has already applied. `reason` explains to the
     model why no user has decided, and what to do.

@@ -50,7 +50,7 @@ class OpenQuestion:
         principal: Whose call asks.
         is_beside: Whether the client is asked too, so that the question waits however many users are connected.
         answer: The first valid answer.
-        outcome: What has become of a question without an answer: `withdrawn`, or `client` if the client answered.
+        outcome: Why a question has no answer: `withdrawn`, or `client` if the client answered.
         settled: Set with the answer, and when the last user has left.
     """
 
@@ -208,7 +208,7 @@ class QuestionDesk:
         return question.answer
 
     def leave_to_users(self, question: OpenQuestion) -> None:
-        """The client cannot ask any more: end the wait for an answer unless a user is connected."""
+        """The client can no longer ask: end the wait for an answer unless a user is connected."""
         question.is_beside = False
         self._wake(question)
 

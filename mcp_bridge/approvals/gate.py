@@ -54,7 +54,7 @@ class ApprovalQuestion:
 
 
 class ApprovalGate:
-    """Decides whether calls may run, by a `policy`; without one it asks the user of the client."""
+    """Decides whether calls may run, by a `policy`; without one, it asks the user of the client."""
 
     def __init__(self, policy: ApprovalPolicy | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.policy = policy or ApprovalPolicy()

@@ -66,7 +66,7 @@ class TaskOptions(NamedTuple):
         backoff: See `ToolTasks`.
         ttl: How many seconds a task and its result are kept, from its creation.
         poll: How many seconds clients should wait between two requests for the state of a task.
-        most: The maximum number of tasks that are kept. If there are several clients, none has more than three quarters.
+        most: The maximum number of tasks that are kept. If there are several clients, each has at most three quarters.
         size: The maximum number of bytes of the results that are kept.
         tools: Options of single tools, by patterns of their names; the first pattern that matches applies. They take
             precedence over what tools declare.
@@ -98,7 +98,7 @@ class TaskOrder:
     """A call that runs as a task: the parameters of tools/call, and who sent it.
 
     Attributes:
-        id: The handle of the task, which nobody can guess.
+        id: The handle of the task, which cannot be guessed.
         client: Whose quotas the task counts against; None if the server has only one client.
         created: In seconds since 1970.
         ttl: In seconds from `created`.

@@ -174,7 +174,7 @@ class ToolRegistry:
         return [entry for entry in self._catalog.list_all() if entry.is_listed]
 
     def list_with_unlisted(self) -> Sequence[ToolEntry]:
-        """Return all tools, sorted by name, also those that can only be called by their names."""
+        """Return all tools, sorted by name, including those that can only be called by name."""
         return self._catalog.list_all()
 
     def list_names(self) -> builtins.list[str]:

@@ -15,7 +15,7 @@ class Viewer(NamedTuple):
     """The caller of the page's API.
 
     An operator sees everything; any other caller sees the calls of their own principal. `is_authenticated` is whether
-    a token was required: without one, nobody can act.
+    a token was required: without one, no caller can act.
     """
 
     principal: str | None

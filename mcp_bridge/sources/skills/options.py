@@ -12,7 +12,7 @@ from mcp_bridge.sources.skills.source import SkillsSource
 
 
 class SkillsOptions(SettingsModel):
-    """Skills: folders with a `SKILL.md`, which tell models how to use the tools."""
+    """Skills: folders with a `SKILL.md`, which explain to models how to use the tools."""
 
     path: str = Field(
         min_length=1,
