@@ -208,7 +208,7 @@ class RateLimitLayer:
         if not self._applies_to(call, ctx):
             return Forecast("passes")
         if self._options.store == "memory":
-            return Forecast("passes", f"unless it exceeds {self._options.limit}, which the running server counts")
+            return Forecast("passes", f"unless the running server has already counted {self._options.limit}")
         exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
         return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
 
