@@ -50,7 +50,7 @@ class StartError(Exception):
 class Relay:
     """Copies lines between one client and its server. `connect` returns a connection, and raises OSError.
 
-    `token` identifies the client to the server, also to the next one.
+    `token` identifies the client to the server, and to the next one.
     """
 
     def __init__(
