@@ -228,7 +228,7 @@ class QuestionDesk:
         self._arrived = anyio.Event()
 
     def remove_approver(self, approver: Approver) -> None:
-        """Do not wait for these users any more."""
+        """No longer wait for these users."""
         self._approvers.discard(approver)
         for question in self.questions:
             if not question.is_beside and not self._has_user(question):

@@ -202,7 +202,7 @@ class TaskEngine(Protocol):
         """Return a task; None if it is unknown or has expired."""
 
     async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
-        """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
+        """Return a task once its state is no longer `seen`, or after `seconds` at the latest."""
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass the client's answers to a task."""
