@@ -29,7 +29,7 @@ def describe_unemitted_events(events: Collection[str]) -> str:
 
 
 def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:
-    """Return why every call of a tool must fail. Empty if calls may succeed.
+    """Return why every call to a tool must fail. Empty if calls may succeed.
 
     Only `execute` itself counts: a tool such as tool-skills starts an agent in another method, for some of its calls.
     """

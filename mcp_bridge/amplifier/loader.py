@@ -147,7 +147,7 @@ class ModuleLoader:
         known = f" Installed are: {', '.join(sorted(found))}." if found else ""
         reason = f" ({before})" if before is not None else ""
         raise ModuleNotFoundError(
-            f"module '{module_id}' is no entry point of the group {ENTRY_POINT_GROUP}{reason}.{known} "
+            f"module '{module_id}' is not an entry point of the group {ENTRY_POINT_GROUP}{reason}.{known} "
             "Install it, or give its source"
         )
 

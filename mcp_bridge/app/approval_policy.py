@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[str], str]] = ()) -> ApprovalPolicy:
-    """Build the policy. `substitutions` are applied to what users at terminals and pages see.
+    """Build the policy. `substitutions` are applied to what users in terminals and on the page see.
 
     Raises ConfigError for a store that is unavailable, and if no option approves a call.
     """

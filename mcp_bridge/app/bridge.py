@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.bridge")
 
 MAX_INSTRUCTIONS = 16 * 1024
-"""The most characters of the instructions of several sources together."""
+"""The maximum number of characters of the instructions of several sources together."""
 _STATE_INTERVAL = 0.05
 MISSING_PATIENCE = 5.0
-"""Seconds that a call of an unknown tool waits for a server that is still starting."""
+"""Seconds for which a call to an unknown tool waits for a server that is still starting."""
 _INFO = ("name", "version", "title", "instructions")
 
 
@@ -67,9 +67,9 @@ class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
-    clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users for approval
-    who are not at the client; None if nothing asks. `lifespan` is entered around serving. `problems` lists for each
-    source what could not be published, and `status` has the state of each.
+    clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users who are not at
+    the client for approval; None if nothing asks. `lifespan` is entered around serving. `problems` lists what each
+    source could not publish, and `status` has the state of each.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Bridge:
                 logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
 
     def disable_recording(self) -> None:
-        """Write nothing about other servers, for commands that only look at what is published."""
+        """Record nothing about other servers, for commands that only list what is published."""
         for source in self.sources:
             if isinstance(source, PinningSource):
                 source.disable_recording()
@@ -262,7 +262,7 @@ class Bridge:
         return self.status.states if self.status.is_needed else {}
 
     async def wait_until_connected(self) -> None:
-        """Wait until each source has tried to connect to its server, also the slow ones."""
+        """Wait until each source, even a slow one, has tried to connect to its server."""
         while SourceState.STARTING in self.status.states.values():  # noqa: ASYNC110 - states have no event
             await anyio.sleep(_STATE_INTERVAL)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def collect_tool_limits(settings: Settings, sources: Iterable[AttachedSource]) -> Mapping[str, ToolLimits]:
-    """Return the limits of tools by patterns of their names, of which the first one that matches applies."""
+    """Return the limits of tools by patterns of their names. The first pattern that matches applies."""
     given = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency)
         for name, limit in settings.limits.tools.items()
@@ -29,7 +29,7 @@ def collect_tool_limits(settings: Settings, sources: Iterable[AttachedSource]) -
 
 
 def _limit_time(timeouts: Mapping[str, float], given: Mapping[str, ToolLimits]) -> dict[str, ToolLimits]:
-    """Return the limits of tools with a time limit of their own, by name. Those that the settings give override it."""
+    """Return the limits of tools with a time limit of their own, by name. The settings take precedence."""
     if not timeouts:
         return {}
     from glob import escape  # few sources have such tools

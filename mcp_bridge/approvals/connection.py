@@ -14,7 +14,7 @@ from mcp_bridge.runtime.unix_sockets import is_same_user
 Json = dict[str, Any]
 SUFFIX = ".sock"
 MAX_MESSAGE = 256 * 1024
-"""The most bytes of one message."""
+"""The maximum number of bytes of one message."""
 SEND_TIMEOUT = 5.0
 """Seconds in which the other end must read a message."""
 CONNECTION_ERRORS = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)

@@ -13,7 +13,7 @@ import orjson
 Scope = Literal["once", "session", "always", "deny"]
 """Whether a call may run: once, whenever this session makes it, always, or never."""
 How = Literal["elicitation", "terminal", "page", "remembered", "default", "timeout"]
-"""Who decided: the user at the client, at a terminal or at the page, an earlier decision, or the default."""
+"""Who decided: the user at the client, in a terminal or on the page, an earlier decision, or the default."""
 USERS: frozenset[How] = frozenset({"elicitation", "terminal", "page"})
 """Decisions of users."""
 _SCALARS = frozenset({str, int, bool, type(None)})
@@ -24,7 +24,7 @@ MIN_READING_TIME = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecision:
-    """One decision. `seconds` is how long it took, None if unknown. `user` is the principal of a user at a page.
+    """One decision. `seconds` is how long it took, None if unknown. `user` is the principal of a user on the page.
 
     `is_repeated` marks one that another run of the same call has already applied. `reason` explains to the
     model why no user has decided, and what to do.

@@ -20,7 +20,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secret_names import find_secret_values
 
 MAX_TEXT = 8_000
-"""The most characters of a message, or of arguments, that are shown; the number of further ones is appended."""
+"""The maximum number of characters of a message or of arguments that are shown, before the number of the rest."""
 MAX_DECISIONS = 200
 """How many of the latest decisions are kept for pages."""
 
@@ -50,7 +50,7 @@ class OpenQuestion:
         principal: Whose call asks.
         is_beside: Whether the client is asked too, so that the question waits however many users are connected.
         answer: The first valid answer.
-        outcome: What has become of a question without an answer: `withdrawn`, or `client` if the client answered.
+        outcome: Why a question has no answer: `withdrawn`, or `client` if the client answered.
         settled: Set with the answer, and when the last user has left.
     """
 
@@ -83,7 +83,7 @@ class RecordedDecision(NamedTuple):
 
 
 class Approver(Protocol):
-    """Users who can answer, at a terminal or at pages.
+    """Users who can answer, in a terminal or on the page.
 
     Attributes:
         channel: Where they are.
@@ -208,7 +208,7 @@ class QuestionDesk:
         return question.answer
 
     def leave_to_users(self, question: OpenQuestion) -> None:
-        """The client cannot ask any more: end the wait for an answer unless a user is connected."""
+        """The client can no longer ask: end the wait for an answer unless a user is connected."""
         question.is_beside = False
         self._wake(question)
 
@@ -228,7 +228,7 @@ class QuestionDesk:
         self._arrived = anyio.Event()
 
     def remove_approver(self, approver: Approver) -> None:
-        """Do not wait for these users any more."""
+        """No longer wait for these users."""
         self._approvers.discard(approver)
         for question in self.questions:
             if not question.is_beside and not self._has_user(question):

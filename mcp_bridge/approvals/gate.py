@@ -54,7 +54,7 @@ class ApprovalQuestion:
 
 
 class ApprovalGate:
-    """Decides whether calls may run, by a `policy`; without one it asks the user of the client."""
+    """Decides whether calls may run, by a `policy`; without one, it asks the user of the client."""
 
     def __init__(self, policy: ApprovalPolicy | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.policy = policy or ApprovalPolicy()
@@ -227,7 +227,7 @@ def _ask_desk(
 
 
 def _read_desk_answer(case: ApprovalQuestion, answer: DeskAnswer) -> ApprovalDecision:
-    logger.info("tool %r: a user at a %s chose %s", case.tool, answer.channel, answer.value)
+    logger.info("tool %r: a user (%s) chose %s", case.tool, answer.channel, answer.value)
     return ApprovalDecision(scope=answer.value, how=answer.channel, user=answer.user)
 
 

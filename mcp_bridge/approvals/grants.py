@@ -18,7 +18,7 @@ logger = logging.getLogger("mcp_bridge.approvals")
 DEFAULT_EXPIRY = 30 * 86400.0
 """Seconds that a decision is remembered."""
 MAX_SESSION_TIME = 86400.0
-"""The most seconds for a decision of a session, because the end of a session is not always known."""
+"""Seconds for which a decision for a session applies, because the end of a session is not always known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

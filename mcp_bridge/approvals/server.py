@@ -23,9 +23,9 @@ from mcp_bridge.runtime.unix_sockets import create_private_folder, has_unix_sock
 logger = logging.getLogger("mcp_bridge.approvals")
 
 MAX_CONNECTIONS = 16
-"""The most connections at once."""
+"""The maximum number of connections at once."""
 MAX_UNREAD = 256
-"""The most unread messages of a connection. One more ends it."""
+"""The maximum number of unread messages of a connection. One more closes it."""
 CONNECT_TIME = 1.0
 """Seconds after the start that a question waits for the first connection, because clients search twice a second."""
 MAX_TRIES = 5
@@ -112,13 +112,13 @@ class ApprovalServer(QuestionDesk):
     async def run(self) -> None:
         """Serve the socket until cancelled. If that is not possible it is logged, and no user is asked."""
         if not has_unix_sockets():
-            logger.info("approvals at a terminal are not available: this system has no Unix sockets")
+            logger.info("approvals in a terminal are not available: this system has no Unix sockets")
             return
         path = self._folder / f"{os.getpid()}-{token_hex(4)}{connection.SUFFIX}"
         try:
             listener = self._listen(path)
         except OSError as error:
-            logger.warning("approvals at a terminal are not available: %s", error)
+            logger.warning("approvals in a terminal are not available: %s", error)
             return
         try:
             await self._serve(listener)

@@ -1,7 +1,7 @@
-"""The hash chain of records: the hash of each covers its text and the hash of the one before.
+"""The hash chain of records: the hash of each covers its text and the hash of the previous one.
 
-If a record is changed or removed, the hashes after it no longer match. Anyone who can write the file can also compute
-all later hashes again, so only a hash that is stored elsewhere proves the records up to it.
+If a record is changed or removed, the hashes after it no longer match. Anyone who can write the file can also
+recompute all later hashes, so only a hash that is stored elsewhere proves the records up to it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 FIRST = "0" * 64
-"""What the first record has in place of the hash of an earlier one."""
+"""The first record has this in place of the hash of a previous one."""
 
 
 class ChainedRecord(NamedTuple):
@@ -35,11 +35,11 @@ class Head(NamedTuple):
 
 
 class ChainReport(NamedTuple):
-    """What a verification has found.
+    """The result of a verification.
 
     Attributes:
         checked: How many records were checked.
-        removed: How many records before them the retention has removed.
+        removed: How many earlier records the retention has removed.
         head: The last intact record.
         broken: The number of the first record that does not match, or None.
         problem: What is wrong with it.
@@ -59,7 +59,7 @@ class ChainReport(NamedTuple):
 
 
 def compute_hash(previous: str, text: str) -> str:
-    """Return the hash of a record: SHA-256 of the hash before it, in hexadecimal, and its text, in UTF-8."""
+    """Return the hash of a record: SHA-256 of the previous hash, in hexadecimal, and its text, in UTF-8."""
     return hashlib.sha256(f"{previous}{text}".encode()).hexdigest()
 
 
@@ -74,7 +74,7 @@ def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRe
         if not checked and record.seq != 1:
             start = _find_start(record.seq - 1, anchors)
             if start is None:
-                problem = f"the records before {record.seq} are missing, and the retention has not removed them"
+                problem = f"the records before {record.seq} are missing, but the retention has not removed them"
                 return ChainReport(0, 0, head, record.seq, problem, found)
             head, removed = start, start.seq
             found = found or start.hash.startswith(expected)
@@ -82,7 +82,7 @@ def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRe
             problem = f"the records {head.seq + 1} to {record.seq - 1} are missing"
             return ChainReport(checked, removed, head, head.seq + 1, problem, found)
         if record.hash != compute_hash(head.hash, record.text):
-            problem = "its hash does not match its text and the hash before it"
+            problem = "its hash does not match its text and the previous hash"
             return ChainReport(checked, removed, head, record.seq, problem, found)
         head, checked = Head(record.seq, record.hash), checked + 1
         found = found or record.hash.startswith(expected)

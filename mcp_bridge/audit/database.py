@@ -18,7 +18,7 @@ _APPLICATION = 0x6D637061
 """SQLite's application id, which identifies audit trails: `mcpa`."""
 _VERSION = 1
 COLUMNS = ("time", "kind", "name", "source", "principal", "outcome", "code")
-"""The members of a record that are columns too, for queries."""
+"""The members of a record that are also columns, for queries."""
 _SCHEMA = (
     f"""CREATE TABLE records (seq INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL,
 {", ".join(f"{name} TEXT GENERATED ALWAYS AS (json_extract(record, '$.{name}')) VIRTUAL" for name in COLUMNS)})""",
@@ -35,11 +35,11 @@ BEGIN SELECT RAISE(ABORT, 'records are removed only up to an anchor'); END""",
 
 
 class AuditFileError(OSError):
-    """The audit trail cannot be written or read, or the file is not one."""
+    """The audit trail cannot be written or read, or the file is not an audit trail."""
 
 
 def open_for_writing(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
-    """Open the file, and create it, readable by its owner only, if there is none. Raises AuditFileError."""
+    """Open the file, or create one that only its owner can read. Raises AuditFileError."""
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             has_log = os.stat(f"{path}-wal").st_size > 0
         if has_log or _is_damaged(error):
             raise to_file_error(path, error) from error
-    try:  # in a folder that cannot be written, where the file has everything
+    try:  # the folder is not writable, so no log file exists and the database is complete
         return _open_checked(path, "ro&immutable=1")
     except sqlite3.Error as error:
         raise to_file_error(path, error) from error
@@ -83,7 +83,7 @@ def check_location(path: Path) -> None:
             return
     folder = next(each for each in path.absolute().parents if each.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise AuditFileError(f"the audit trail {path} cannot be created: {folder} is not a folder that can be written")
+        raise AuditFileError(f"the audit trail {path} cannot be created: {folder} is not a writable folder")
 
 
 def read_head(database: sqlite3.Connection) -> Head:
@@ -93,7 +93,7 @@ def read_head(database: sqlite3.Connection) -> Head:
 
 
 def to_file_error(path: Path, error: Exception) -> AuditFileError:
-    """Return an error for the user in place of one of SQLite or of the system."""
+    """Convert an error of SQLite or of the system to one for the user."""
     if isinstance(error, AuditFileError):
         return error
     if isinstance(error, sqlite3.Error) and _is_damaged(error):
@@ -130,7 +130,7 @@ def _check_or_create(database: sqlite3.Connection, path: Path) -> None:
     if _is_empty(database):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN EXCLUSIVE")
-        if _is_empty(database):  # else another process has just created them
+        if _is_empty(database):  # otherwise, another process has just created them
             for statement in _SCHEMA:
                 database.execute(statement)
             database.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -155,5 +155,5 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 
 
 def read_pragma(database: sqlite3.Connection, pragma: str) -> int:
-    """Return a number that SQLite knows about the file."""
+    """Return the number that a PRAGMA reports."""
     return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])

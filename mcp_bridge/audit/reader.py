@@ -1,4 +1,4 @@
-"""Reads audit trails: records that match, the latest ones first or those that follow, and the verification."""
+"""Reads audit trails: the latest records that match, those that follow a record, and the verification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge.audit.chain import ChainedRecord, ChainReport, verify_records
 from mcp_bridge.audit.database import open_for_reading, to_file_error
 
 MAX_ROWS = 1000
-"""The most records of a page."""
+"""The maximum number of records of a page."""
 _SELECT = "SELECT seq, record, hash FROM records"
 
 
@@ -22,9 +22,9 @@ class AuditQuery(NamedTuple):
     Attributes:
         name: A pattern of what is called, with the wildcards `*` and `?`.
         outcome: `ok`, `error`, `denied`, `cancelled` or `started`.
-        since: The earliest time, formatted as in records; also the beginning of one, such as `2026-11-26`.
-        until: The time before which the calls began.
-        text: A text that the record has as JSON, whatever its case.
+        since: The earliest time, formatted as in records, or its beginning, such as `2026-11-26`.
+        until: The time before which the calls began, in the same format.
+        text: A text that the JSON of the record contains, ignoring case.
     """
 
     name: str | None = None
@@ -63,7 +63,7 @@ class AuditReader:
         self._database = database
 
     def read_latest(self, query: AuditQuery, *, limit: int | None = MAX_ROWS, before: int | None = None) -> AuditPage:
-        """Return the latest records that match, of those before the number `before`, the cursor of the last page."""
+        """Return the latest records that match, before the record number `before`, the cursor of the last page."""
         rows = self._select(query, [] if before is None else [("seq < ?", before)], "DESC", limit)
         is_full = limit is not None and len(rows) == limit
         return AuditPage(rows, rows[-1].seq if is_full and rows else None)
@@ -108,7 +108,7 @@ class AuditReader:
 
 @contextmanager
 def open_trail(path: Path) -> Iterator[AuditReader]:
-    """Open an audit trail for reading, also while it is written. Raises AuditFileError."""
+    """Open an audit trail for reading, even while it is written. Raises AuditFileError."""
     database = open_for_reading(path)
     try:
         yield AuditReader(path, database)

@@ -1,4 +1,4 @@
-"""The removal of old records. An anchor in the chain keeps the hash of the last removed one."""
+"""The removal of old records. An anchor in the chain contains the hash of the last removed one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_bridge.audit.chain import compute_hash
 from mcp_bridge.audit.database import read_head, read_pragma
 
 CHUNK = 1000
-"""The most records that are removed at once, so that calls do not wait for long."""
+"""The maximum number of records that are removed at once, so that calls do not wait for long."""
 INTERVAL = 512
 """How many records are written between two checks."""
 _OLDEST = "SELECT seq, hash, time FROM records ORDER BY seq LIMIT ?"
@@ -37,7 +37,7 @@ def remove_old_records(database: sqlite3.Connection, retention: Retention) -> in
 
     Raises sqlite3.Error.
     """
-    if not _is_exceeded(database, retention):  # usually, so it is found out without a lock
+    if not _is_exceeded(database, retention):  # the usual case, which needs no lock
         return 0
     database.execute("BEGIN IMMEDIATE")
     try:
@@ -87,7 +87,7 @@ def _is_too_large(database: sqlite3.Connection, retention: Retention) -> bool:
 
 
 def _find_limit(retention: Retention) -> str:
-    """Return the time from which records are kept; empty if they are kept for ever."""
+    """Return the time from which records are kept; empty if they are kept forever."""
     return format_time(time.time() - retention.age) if retention.age is not None else ""
 
 

@@ -29,14 +29,14 @@ logger = logging.getLogger("mcp_bridge.audit")
 Waiter = asyncio.Future[None] | anyio.Event
 """What a call waits for."""
 LINGER = 0.2
-"""Seconds after the last record until the file is closed, unless `run` keeps it open."""
+"""How long the file stays open after the last record, in seconds, unless `run` keeps it open."""
 MAX_BATCH = 256
-"""The most records of one transaction. They are one statement, because each one has to wait for Python's lock."""
+"""The maximum number of records in one transaction. They are one statement, because each waits for the GIL."""
 _INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
 
 
 class PendingRecord:
-    """A record that waits for the writer; without a text, only for proof that the file can be written."""
+    """A record that waits for the writer. Without a text, it only proves that the file can be written."""
 
     __slots__ = ("error", "loop", "text", "waiter")
 
@@ -49,8 +49,8 @@ class PendingRecord:
 class WaitingLoop:
     """An event loop whose calls wait for their records.
 
-    On asyncio, the calls that wait in the same turn of the loop hand their records over together, so that they are one
-    transaction. `put` hands records over to the writer.
+    On asyncio, calls that wait in the same iteration of the loop hand over their records together (to `put`, the
+    writer), so that they become one transaction.
     """
 
     def __init__(self, token: object, put: Callable[[Sequence[PendingRecord]], None]) -> None:
@@ -77,7 +77,7 @@ class WaitingLoop:
             raise pending.error
 
     def wake(self, waiters: Sequence[Waiter]) -> None:
-        """Let calls go on. Called by the writer's thread."""
+        """Resume the calls. Called by the writer's thread."""
         with suppress(RuntimeError):  # the event loop has ended
             self._soon(partial(_wake_all, waiters))
 
@@ -89,9 +89,9 @@ class WaitingLoop:
 class AuditWriter:
     """Appends records to an audit trail, from any event loop.
 
-    If records cannot be written, that is logged once, and the first record that can be written again follows one of
-    the kind `gap`, with their number and the reason. Several processes can write to one file: each append checks in the
-    same step that no other process has appended since.
+    If records cannot be written, that is logged once, and the next record that can be written is preceded by one of the
+    kind `gap`, with the number of lost records and the reason. Several processes can write to one file: each append
+    checks atomically that no other process has appended since.
     """
 
     def __init__(self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None) -> None:
@@ -154,7 +154,7 @@ class AuditWriter:
     def _hold(self, change: int) -> None:
         with self._lock:
             self._holders += change
-        self._queue.put(None)  # the thread looks again how long it may wait
+        self._queue.put(None)  # the thread computes again how long it may wait
 
     # The thread
 
@@ -176,7 +176,7 @@ class AuditWriter:
             database.close()
 
     def _take_batch(self) -> Sequence[PendingRecord]:
-        """Return what is queued, and wait for it. If that is nothing, the thread has ended."""
+        """Wait for records, and return them. An empty batch means that the thread has ended."""
         batch: list[PendingRecord] = []
         while not batch:
             with suppress(Empty):
@@ -209,10 +209,10 @@ class AuditWriter:
             database.execute("ROLLBACK")
         if gap is not None:
             self._gap = None
-            logger.warning("the audit trail %s is written again; %d records were lost", self.path, gap["lost"])
+            logger.warning("the audit trail %s can be written again; lost records: %d", self.path, gap["lost"])
 
     def _append_texts(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
-        """Append in one statement if this process wrote the last record, else under a lock that excludes others."""
+        """Append in one statement if this process wrote the last record, otherwise under an exclusive lock."""
         if self._head is not None:
             with suppress(sqlite3.IntegrityError):  # another process has appended
                 self._head = _insert(database, self._head, texts)

@@ -244,7 +244,7 @@ _GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
     ("shared", SHARED_COMMANDS, PlainGroup, "List and stop the servers that clients share (`serve --shared`)."),
     (
         "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
-        "Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",
+        "Approve or deny the tool calls of running bridges. Also lists and revokes remembered approvals.",
     ),
 )  # fmt: skip
 _add_commands(app, COMMANDS)

@@ -93,7 +93,7 @@ def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -
                 rest = rest[-4096:]
                 for line in lines:
                     receive(line.decode(errors="replace"))
-        finally:  # also if the terminal is gone: without input there is no point in receiving requests
+        finally:  # even if the terminal is gone: without input there is no point in receiving requests
             close()
 
 

@@ -41,7 +41,7 @@ def approve_definitions(options: ApproveOptions) -> None:
     file = find_file(options.file)
     if not is_settings(file):
         hint = f"Pass the settings file with the servers ({', '.join(SETTINGS_SUFFIXES)})"
-        raise ConfigError("definitions are accepted for the servers of settings", path=str(file), hint=hint)
+        raise ConfigError("this is not a settings file, so it lists no servers", path=str(file), hint=hint)
     with reserve_stdio():  # stdout is only for the result
         bridge = load_target(file).bridge
         review = anyio.run(_connect_servers, bridge)

@@ -90,7 +90,7 @@ def _parse_time(text: str | None, where: str) -> str | None:
     try:
         return format_time(datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
-        hint = "Use a duration before now such as 30m, 2h or 7d, or a time such as 2026-11-26T13:30"
+        hint = "Use a duration before now such as 30m or 7d, or a time such as 2026-11-26T13:30"
         raise ConfigError(f"'{text}' is not a time", where=where, hint=hint) from None
 
 

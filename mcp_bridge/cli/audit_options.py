@@ -22,7 +22,7 @@ class TrailOptions:
     ] = None
     tool: Annotated[
         str | None,
-        Option(metavar="PATTERN", help="Only calls of this name, with the wildcards * and ?."),
+        Option(metavar="PATTERN", help="Only calls with this name or URI, with the wildcards * and ?."),
     ] = None
     principal: Annotated[str | None, Option(metavar="NAME", help="Only the calls of this principal.")] = None
     outcome: Annotated[
@@ -32,14 +32,14 @@ class TrailOptions:
         str | None,
         Option(
             metavar="TIME",
-            help="Only calls that began since then: a duration before now, such as 30m, 2h or 7d, or a time, such as "
+            help="Only calls that began after this time: a duration before now such as 30m or 7d, or a time such as "
             "2026-11-26 or 2026-11-26T13:30, which is local unless it has an offset such as +02:00.",
         ),
     ] = None
     until: Annotated[str | None, Option(metavar="TIME", help="Only calls that began before this time.")] = None
     text: Annotated[str | None, Option(metavar="TEXT", help="Only records that contain this text.")] = None
     limit: Annotated[
-        int, Option("--limit", "-n", metavar="N", min=0, help="How many of the latest records; 0 for all.")
+        int, Option("--limit", "-n", metavar="N", min=0, help="How many of the latest records to print; 0 for all.")
     ] = 100
     follow: Annotated[bool, Option("--follow", "-f", help="Also print new records, until Ctrl-C.")] = False
     verify: Annotated[bool, Option("--verify", help="Check the chain, and name the first broken record.")] = False

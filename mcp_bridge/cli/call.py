@@ -200,7 +200,7 @@ def _describe_exception(error: BaseException) -> dict[str, str]:
 
     from mcp_bridge.runtime.tracebacks import format_exception
 
-    message = str(TracebackException.from_exception(error))  # also if the exception's own `__str__` raises
+    message = str(TracebackException.from_exception(error))  # even if the exception's own `__str__` raises
     return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
 
 

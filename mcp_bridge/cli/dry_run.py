@@ -28,7 +28,7 @@ def show_plan(
     """Print the steps of a call, one on each line, or as JSON. Raises ConfigError and ToolNotFound."""
     if is_remote:
         hint = "Pass a file instead of the server"
-        raise ConfigError("another server cannot show what a call would run", where="--dry-run", hint=hint)
+        raise ConfigError("only a bridge in this process can show what a call would run", where="--dry-run", hint=hint)
     with reserve_stdio():  # stdout is only for the result
         bridge = load_target(Path(target) if target is not None else None).bridge
         try:

@@ -83,8 +83,8 @@ def _print_explanation(name: str, explanation: CallExplanation) -> None:
         print_lines("", f"These policies do nothing for '{name}': {', '.join(explanation.unused_policies)}.")
     decisive = explanation.decisive
     if decisive is None:
-        print_lines("", f"The call of '{name}' would run.")
+        print_lines("", f"The call to '{name}' would run.")
     elif decisive.outcome == "stops":
-        print_lines("", f"The call of '{name}' would be stopped by: {decisive.layer}.")
+        print_lines("", f"The call to '{name}' would be stopped by: {decisive.layer}.")
     else:
-        print_lines("", f"The call of '{name}' would run if the user allows it.")
+        print_lines("", f"The call to '{name}' would run if the user allows it.")

@@ -98,7 +98,7 @@ def export_registry_entry(options: RegistryEntryOptions) -> None:
 
 
 def export_client_file(options: ClientFileOptions) -> None:
-    """Write a client's file that has only this server. Raises ConfigError, also if the file exists."""
+    """Write a client's file that has only this server. Raises ConfigError, including if the file exists."""
     output = options.output
     if output is not None and os.path.isfile(output) and os.path.getsize(output):
         hint = "`mcp-bridge install` adds the server to an existing file"

@@ -28,7 +28,7 @@ WheelOption = Annotated[
     Option(metavar="FILE", help="Install mcp-bridge from this wheel. Default: a wheel of the version that is running."),
 ]
 FromIndexOption = Annotated[
-    bool, Option("--from-index", help="Install mcp-bridge from a package index, and add no wheel.")
+    bool, Option("--from-index", help="Install mcp-bridge from a package index, without adding a wheel.")
 ]
 IncludeOption = Annotated[
     list[str] | None, Option(metavar="PATTERN", help="Also include these files, e.g. 'data/*.json'; repeatable.")

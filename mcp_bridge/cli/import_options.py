@@ -12,7 +12,7 @@ from mcp_bridge.cli.parameters import Argument, Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """Make a settings file from the servers in the files of your MCP clients. Secrets are not copied."""
+    """Write a settings file with the servers of your MCP clients. Secrets are not copied."""
 
     sources: Annotated[
         list[str] | None,

@@ -29,7 +29,7 @@ def lock_modules(command: LockOptions) -> None:
     file = find_file(command.file)
     if not is_settings(file):
         hint = f"Pass a settings file or a mount plan ({', '.join(SETTINGS_SUFFIXES)})"
-        raise ConfigError("modules from git are listed in settings", path=str(file), hint=hint)
+        raise ConfigError("this is not a settings file, so it lists no modules", path=str(file), hint=hint)
     settings = load(file, os.environ)
     wanted = _find_git_modules(settings)
     lock_file = LockFile.read(settings.directory)

@@ -22,7 +22,7 @@ from mcp_bridge.sources.openapi.document import MAX_DOCUMENT, ApiDocument, read_
 from mcp_bridge.sources.openapi.operations import Operation, find_operations, name_operations
 
 MAX_LISTED = 20
-"""The most operations that are listed as new, changed or removed."""
+"""The maximum number of operations that are listed as new, changed or removed."""
 TIMEOUT = 60.0
 """Seconds that fetching everything may take."""
 

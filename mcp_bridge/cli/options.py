@@ -201,7 +201,7 @@ class SchemaOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsOptions:
-    """List the MCP clients on this machine. Shows their settings files and the bridges in them."""
+    """List the MCP clients on this machine. Shows their settings files and the bridges installed in them."""
 
     as_json: JsonOption = False
 
@@ -230,7 +230,7 @@ class InstallOptions:
         Option(metavar="NAME", help="The variable with the bearer token for a URL. Only a reference is written."),
     ] = None
     shared: Annotated[
-        bool, Option("--shared", help="Let this client share one server with the others that install it so.")
+        bool, Option("--shared", help="Share one server with the other clients that use this option.")
     ] = False
     dry_run: DryRunOption = False
     only_print: Annotated[
@@ -300,7 +300,7 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproveOptions:
-    """Show how tools of other servers have changed, and accept them. Exits with 1 if any is not accepted."""
+    """Show how tools of other servers have changed, and accept them. Exits with 1 if a change is not accepted."""
 
     file: SettingsArgument = None
     tool: Annotated[
@@ -322,7 +322,7 @@ class LoginOptions:
         bool,
         Option(
             "--keyring/--no-keyring",
-            help="Keep the tokens in the keyring of the system if it has one, or always in a file.",
+            help="Store the tokens in the system's keyring if it has one, or always in a file.",
         ),
     ] = True
 

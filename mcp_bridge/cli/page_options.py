@@ -12,7 +12,7 @@ from mcp_bridge.cli.serve_options import FileArgument, LogLevelOption
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
-    """Serve a file with a page to try its tools, and reload it when it changes. Opens the page in the browser."""
+    """Serve a file with a web page to try its tools, and reload it when it changes. Opens the page in the browser."""
 
     file: FileArgument = None
     port: Annotated[

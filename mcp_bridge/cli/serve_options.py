@@ -39,7 +39,7 @@ class ServeOptions(NamedTuple):
         Option(
             "--shared",
             help="Use one server for all clients that serve this file over stdio. It starts with the first client, and "
-            "ends some time after the last one (not on Windows).",
+            "stops some time after the last one (not on Windows).",
         ),
     ] = False
     reload: Annotated[bool, Option("--reload", help="Reload changed Python files, and notify clients.")] = False
@@ -47,7 +47,7 @@ class ServeOptions(NamedTuple):
         bool | None,
         Option(
             "--guard/--no-guard",
-            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). "
+            help="Run two supervisor processes that stop all processes of the server when it exits (Linux only). "
             "Default: on if possible.",
         ),
     ] = None

@@ -83,7 +83,7 @@ def _is_name(word: str, following: str = "") -> bool:
 def make_missing_error(target: str | None, what: str) -> ConfigError:
     """Make the error for a command line without the name of a tool or prompt, or without a URI."""
     command = shlex.join(["mcp-bridge", "list", *([target] if target is not None else [])])
-    return ConfigError(f"no {what} was given", hint=f"`{command}` shows what there is")
+    return ConfigError(f"no {what} was given", hint=f"`{command}` lists what is available")
 
 
 def _read_variable(name: str | None) -> str | None:

@@ -60,7 +60,7 @@ def is_settings(path: Path) -> bool:
 
 
 def check_servable(path: Path) -> None:
-    """Check that a path which is no settings file can be served. Raises ConfigError."""
+    """Check that a path that is not a settings file can be served. Raises ConfigError."""
     if not os.path.exists(path):  # Path.exists raises for a name that is too long
         hint = "The URL of a server begins with http://" if re.match(_HOST_AND_PORT, str(path)) else "Check the path"
         raise ConfigError("no such file or folder", path=str(path), hint=hint)

@@ -110,7 +110,7 @@ class CallServices:
     def idempotency_key(self) -> str | None:
         """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
 
-        A task runs again after a failure, if its tool allows that, and in Redis also if the process that runs it ends.
+        A task runs again after a failure, if its tool allows that, and in Redis also if its process ends.
         """
         return None
 

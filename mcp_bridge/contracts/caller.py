@@ -41,7 +41,7 @@ class Caller(Protocol):
         """Run one call through the pipeline."""
 
     async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
-        """Run a call of an unpublished tool through the pipeline."""
+        """Run a call to an unpublished tool through the pipeline."""
 
     async def dispatch_resource(self, uri: str, call_id: str, ctx: CallContext) -> ToolResult:
         """Read a resource through the pipeline. Raises ResourceNotFound."""

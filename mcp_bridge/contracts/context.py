@@ -45,7 +45,7 @@ class CallContext(CallServices):
         started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
         needs: The `NeedsInput` that the call waits for between two runs of its handler.
         holds: What the call releases while it waits for the user.
-        check: Raises InvalidArguments for a call of this tool with invalid arguments. Set during the stage DECIDE.
+        check: Raises InvalidArguments for a call to this tool with invalid arguments. Set during the stage DECIDE.
         check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
             changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
@@ -183,7 +183,7 @@ class CallContext(CallServices):
 
         Args:
             messages: The conversation, see `Sampling`.
-            max_tokens: The most tokens that the model may write.
+            max_tokens: The maximum number of tokens that the model may write.
             key: A name of the request for clients.
             fallback: Returned if the client does not support sampling.
             options: Further fields of `Sampling`.

@@ -65,10 +65,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class CombiningPolicy(Policy, Protocol):
-    """A policy that is one with others of its type, because only together they decide."""
+    """A policy that is combined with others of its type, because they decide together."""
 
     def combine(self, other: Any) -> Policy:
-        """Return the policy that this one and another one of its type are together."""
+        """Return the combination of this policy and another one of its type."""
 
 
 @runtime_checkable

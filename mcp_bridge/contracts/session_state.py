@@ -10,7 +10,7 @@ from mcp_bridge.contracts.store import Store
 TTL = 24 * 3600.0
 """Seconds after which a value expires unless it is set again."""
 MAX_SIZE = 1024 * 1024
-"""The most bytes of a value's JSON."""
+"""The maximum number of bytes of a value's JSON."""
 
 
 class StateValues(Protocol):

@@ -15,21 +15,21 @@ MEMORY = "memory://"
 """The URL of tasks that are kept in the memory of the server."""
 
 MAX_BACKOFF = 300.0
-"""The most seconds between two attempts."""
+"""The longest wait between two attempts, in seconds."""
 
 TaskMode = Literal["forbidden", "optional", "required"]
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
 class ToolTasks(NamedTuple):
-    """How the calls of one tool become tasks. None means the default, which is that of all tools.
+    """How the calls to one tool become tasks. None means the default, which is that of all tools.
 
     Attributes:
         mode: `optional`, the default: if the client supports tasks. `required`: only such clients can call the tool.
             `forbidden`: never.
         after: How many seconds a call may take before it continues as a task; 0 makes each call a task at once.
         timeout: How many seconds each attempt may run, without the time in which it waits for the user.
-        retries: How often a task is attempted again after a failure. Default: `TaskOptions.retries` if the tool is
+        retries: How often a failed task is retried. Default: `TaskOptions.retries` if the tool is
             declared idempotent or read-only, else 0.
         backoff: How many seconds the first retry waits. Each further one waits twice as long, at most 5 minutes.
     """
@@ -52,7 +52,7 @@ def read_tool_tasks(given: ToolTasks | TaskMode) -> ToolTasks:
         raise ValueError(f"tasks: expected {', '.join(get_args(TaskMode))} or ToolTasks, got {tasks.mode!r}")
     for name, value in tasks._asdict().items():
         if name != "mode" and value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"tasks: {name}: expected a number from 0, got {value!r}")
+            raise ValueError(f"tasks: {name}: expected a number of at least 0, got {value!r}")
     return tasks
 
 
@@ -66,14 +66,14 @@ class TaskOptions(NamedTuple):
         backoff: See `ToolTasks`.
         ttl: How many seconds a task and its result are kept, from its creation.
         poll: How many seconds clients should wait between two requests for the state of a task.
-        most: The most tasks that are kept at once. One of several clients has at most three quarters of them.
-        size: The most bytes of the results that are kept.
+        most: The maximum number of tasks that are kept. If there are several clients, each has at most three quarters.
+        size: The maximum number of bytes of the results that are kept.
         tools: Options of single tools, by patterns of their names; the first pattern that matches applies. They take
             precedence over what tools declare.
         url: Where tasks are kept: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
         concurrency: How many tasks this process runs at once. With Redis it may be 0: other processes run them.
         lease: Redis: how many seconds after its process has ended a task is started again in another one.
-        attempts: Redis: how often a task is started before it fails, if each process that ran it has ended.
+        attempts: Redis: how often a task is started before it fails, if every process that ran it has ended.
         drain: Redis: how many seconds the tasks of this process have to end with it, before others start them again.
     """
 
@@ -98,12 +98,12 @@ class TaskOrder:
     """A call that runs as a task: the parameters of tools/call, and who sent it.
 
     Attributes:
-        id: The handle of the task, which nobody can guess.
+        id: The handle of the task, which cannot be guessed.
         client: Whose quotas the task counts against; None if the server has only one client.
         created: In seconds since 1970.
         ttl: In seconds from `created`.
         timeout: In seconds of running, for each attempt.
-        retries: How often the task is attempted again after a failure.
+        retries: How often the task is retried after a failure.
         backoff: In seconds, before the first retry.
         run: Which run of the task this is, counted from 1. A task runs again after a failure, and if its process ends.
         failures: How many attempts have failed.
@@ -128,7 +128,7 @@ class TaskOrder:
         return self.created + self.ttl
 
     def compute_delay(self) -> float | None:
-        """Return how many seconds after its failure the task is attempted again; None for never."""
+        """Return how many seconds after its failure the task is retried; None for never."""
         delay = min(self.backoff * 2.0 ** min(self.failures, 64), MAX_BACKOFF)
         return delay if self.failures < self.retries and time.time() + delay < self.expires else None
 
@@ -202,7 +202,7 @@ class TaskEngine(Protocol):
         """Return a task; None if it is unknown or has expired."""
 
     async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
-        """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
+        """Return a task once its state is no longer `seen`, or after `seconds` at the latest."""
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass the client's answers to a task."""

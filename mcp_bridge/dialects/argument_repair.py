@@ -21,11 +21,11 @@ _MAX_DEPTH = 64
 MAX_STEPS = 200_000
 """How many values are examined in one call: alternatives within alternatives multiply them."""
 _MAX_SCHEMAS = 64
-"""The most schemas that are applied at one place, because references may lead anywhere."""
+"""The maximum number of schemas that are applied at one place, because references may lead anywhere."""
 _MAX_PLACES = 10_000
-"""The most places of a schema that are kept; values at others stay as they are."""
+"""The maximum number of places of a schema that are kept; values at others stay as they are."""
 _MAX_COMPILED = 5_000_000
-"""The most characters of schemas that are compiled; each place behind a reference compiles the whole schema."""
+"""The maximum number of characters of compiled schemas; each place behind a reference compiles a whole one."""
 _TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 _TYPE_NAMES: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", dict: "object", list: "array",

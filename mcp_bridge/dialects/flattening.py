@@ -87,7 +87,7 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
         flat["additionalProperties"] = shape.rest
     references = (part.get("$ref") for _, part in walk_schemas(flat))
     if any(isinstance(one, str) and one.startswith("#/") and resolve_pointer(one, flat) is None for one in references):
-        raise CannotRewrite("a reference leads into them")
+        raise CannotRewrite("a reference points into them")
     return flat
 
 
@@ -188,7 +188,7 @@ def _resolve_reference(part: Any, root: Mapping[str, Any]) -> Any:
         return part
     target = resolve_pointer(part["$ref"], root)
     if target is None:
-        raise CannotRewrite(f"{part['$ref']!r} leads to nothing in it")
+        raise CannotRewrite(f"{part['$ref']!r} does not resolve")
     return True if target is root else target
 
 

@@ -18,7 +18,7 @@ from mcp_bridge.schema.size_limits import SizeLimits
 logger = logging.getLogger("mcp_bridge.dialects")
 
 MAX_PARTS = 2_000
-"""The most subschemas of an inlined schema: a model reads all of them."""
+"""The maximum number of subschemas of an inlined schema: a model reads all of them."""
 MAX_CHARACTERS = 1_000_000
 _MAX_SIZE = SizeLimits(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
 """References multiply levels too, and JSON parsers reject deep nesting."""
@@ -83,7 +83,7 @@ class _Inliner:
     def _find_target(self, keyword: str, reference: Any, base: str) -> LocatedSchema:
         targets = list(self._references.find_targets(keyword, reference, base))
         if len(targets) != 1 or targets[0].node is None:
-            raise CannotRewrite(f"{reference!r} leads to {'several places' if targets[1:] else 'nothing in it'}")
+            raise CannotRewrite(f"{reference!r} {'has several targets' if targets[1:] else 'does not resolve'}")
         return targets[0]
 
     def _inline_target(self, target: LocatedSchema, reference: str, depth: int) -> Any:

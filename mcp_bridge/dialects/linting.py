@@ -31,7 +31,7 @@ from mcp_bridge.wire.tools import META
 
 INPUT = "$.inputSchema"
 _MAX_NAME = 200
-"""The most characters of a tool's original name that a message quotes."""
+"""The maximum number of characters of a tool's original name that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameLength(Fact):
-    """The most characters of a tool's name, with the client's prefix. `{server}` in the prefix is the server's name."""
+    """The maximum length of a tool's name, with the client's prefix, in which `{server}` is the server's name."""
 
     most: int
     prefix: str = ""
@@ -38,7 +38,7 @@ class NameCharacters(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCount(Fact):
-    """The most tools at once, of all the client's servers together."""
+    """The maximum number of tools at once, of all the client's servers together."""
 
     most: int
 
@@ -63,7 +63,7 @@ class PropertiesRequired(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSize(Fact):
-    """The most characters of text in a result."""
+    """The maximum number of characters of text in a result."""
 
     most: int
 

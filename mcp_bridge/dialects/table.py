@@ -33,7 +33,7 @@ _STRINGS = StringArguments(
 )
 _PROFILES = (
     Profile(name="claude-code", title="Claude Code", facts=(
-        NameLength("error", "a call of the tool ends the conversation",
+        NameLength("error", "a call to the tool ends the conversation",
             "mims-harvard/ToolUniverse#65, anthropics/claude-code#19882", most=64, prefix="mcp__{server}__"),
         UnsupportedKeywords("error", "the tool is silently left out",
             "anthropics/claude-code#95504", words=_ROOT, at="root"),

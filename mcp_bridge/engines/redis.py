@@ -29,7 +29,7 @@ T = TypeVar("T")
 RECHECK = 1.0
 """Seconds after which a waiting request reads the state again, even if it has heard of no change."""
 ADDING = 16
-"""The most tasks that are added at once: each needs a connection of docket's pool, which fails when none is free."""
+"""The maximum number of tasks that are added at once: docket's pool fails when it has no free connection."""
 ENQUEUEING = 2.0
 """Seconds within which a task has to be queued, or its creation fails."""
 

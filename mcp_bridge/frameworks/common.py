@@ -11,7 +11,7 @@ from mcp_bridge.wire.values import as_text
 
 Json = dict[str, Any]
 MAX_SHOWN = 500
-"""The most characters of one argument in a question. Every argument is shown, so that none can hide behind another."""
+"""The maximum length of one argument in a question. All are shown, so that none can hide behind another."""
 
 
 def is_a(thing: object, package: str, *names: str) -> bool:

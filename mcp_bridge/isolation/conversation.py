@@ -37,7 +37,7 @@ from mcp_bridge.wire.values import to_plain
 logger = logging.getLogger("mcp_bridge.isolation")
 
 MAX_REQUESTS = 100
-"""Questions, and calls of other tools, that a call in a worker can have at once."""
+"""Questions, and calls to other tools, that a call in a worker can have at once."""
 _RESULTS = ("result", "too long")
 
 
@@ -148,7 +148,7 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
 
 
 class _WorkerRequests:
-    """The questions of a call, and its calls of other tools. There is a limit to how many it can have at once."""
+    """The questions of a call, and its calls to other tools. There is a limit to how many it can have at once."""
 
     def __init__(self, worker: WorkerProcess, runs: NestedRuns, isolation: IsolationOptions, source: str) -> None:
         self._worker = worker
@@ -162,7 +162,7 @@ class _WorkerRequests:
         questions = message.get("questions")
         count = max(1, len(questions)) if isinstance(questions, dict) else 1
         if self._open + count > MAX_REQUESTS:
-            text = f"A call can have at most {MAX_REQUESTS} questions and calls of other tools at once."
+            text = f"A call can have at most {MAX_REQUESTS} questions and calls to other tools at once."
             await self._send_reply(message, {"error": encode_error(Overloaded(text))})
         else:
             self._open += count

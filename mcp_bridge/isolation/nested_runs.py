@@ -1,4 +1,4 @@
-"""Nested calls of tools that run in a worker, such as those of an agent, through the pipeline of the bridge.
+"""Nested calls to tools that run in a worker, such as those of an agent, through the pipeline of the bridge.
 
 The worker announces each call ("begin") and reports the outcome of each run ("continue"). Each reply is either an order
 to run the tool, with the arguments after all policies, or the final result.
@@ -43,7 +43,7 @@ class NestedRuns:
         self._runs: dict[int, _NestedRun] = {}
 
     async def begin(self, message: Json) -> Json:
-        """Start a call of a tool of the worker. Raises Overloaded, and KeyError or TypeError for an invalid message."""
+        """Start a call to a tool of the worker. Raises Overloaded, and KeyError or TypeError for an invalid message."""
         if len(self._runs) >= MAX_RUNS:
             raise Overloaded(f"A call can run at most {MAX_RUNS} tools at once.")
         number, name = next(self._numbers), self._check_name(self._ctx, str(message["name"]))
@@ -81,7 +81,7 @@ class NestedRuns:
 
 
 class _NestedRun:
-    """One call of a tool that runs in the worker."""
+    """One call to a tool that runs in the worker."""
 
     def __init__(self, number: int) -> None:
         self._number = number

@@ -1,7 +1,7 @@
 """The policies `allow` and `deny`: which tools, resources and prompts which principals can use.
 
-A call that a `deny` item matches is denied, whatever else matches. If there are `allow` items, so is every call that
-none of them matches.
+A call that matches a `deny` item is denied, whatever else matches. If there are `allow` items, a call that matches none
+of them is denied too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AccessPolicy:
 
 
 class AllowPolicy(AccessPolicy):
-    """Denies all calls but those that match a rule."""
+    """Denies all calls except those that match a rule."""
 
     name = "allow"
 

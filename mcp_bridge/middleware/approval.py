@@ -1,4 +1,4 @@
-"""The policy `approval`: the user decides whether a call of a tool runs, by the same means as approvals of hooks."""
+"""The policy `approval`: the user decides whether a tool call runs, as with the approvals of hooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_bridge.settings.values import Duration
 from mcp_bridge.wire.values import Unreadable, as_text
 
 MAX_SHOWN = 2000
-"""The most characters of the arguments that a question shows."""
+"""The maximum number of characters of the arguments that a question shows."""
 
 
 class ApprovalOptions(ToolSelectionOptions):
@@ -60,7 +60,7 @@ class RequiredApproval:
 
 
 class ApprovalLayer:
-    """Asks the user before each call of one tool."""
+    """Asks the user before each call to one tool."""
 
     name = "approval"
 

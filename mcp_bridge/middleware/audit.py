@@ -34,13 +34,13 @@ from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.redacted_values import redact_arguments
 
 DENIALS = frozenset(error.code for error in (Denied, ApprovalDeclined, MissingScope, RateLimited))
-"""The codes of calls that a policy has stopped."""
+"""The codes of errors of calls that a policy has stopped."""
 MAX_NAME = 1000
-"""The most characters of what is called, which may be a URI."""
+"""The maximum number of characters of what is called, which may be a URI."""
 MAX_ID = 200
-"""The most characters of the id of a call, which a client chooses."""
+"""The maximum number of characters of the id of a call, which a client chooses."""
 MAX_ARGUMENTS = 64 * 1024
-"""The most characters of arguments that are recorded in full, as JSON; of larger ones, the shape is recorded."""
+"""The maximum number of characters of arguments, as JSON, that are recorded in full rather than as a shape."""
 _OPERATOR = "Only the operator of this server can fix this, so do not retry."
 
 
@@ -86,7 +86,7 @@ class AuditOptions(SelectionOptions):
 
 
 class AuditPolicy:
-    """Records calls. It is the outermost policy, so it sees what the client gets and what all others have decided."""
+    """Records calls. It is the outermost policy, so it sees what the client gets and what other policies decided."""
 
     name = "audit"
     stage = Stage.OBSERVE
@@ -135,7 +135,7 @@ class AuditLayer:
             if not await self._can_start(record):
                 return _make_failure(call, "did not run")
             result = await call_next(call, ctx)
-        except BaseException:  # only the cancellation of the call: there is no response that could wait for the record
+        except BaseException:  # only the cancellation of the call: no response waits for the record
             self._writer.append_soon(self._complete_record(record, ctx, started, {"outcome": "cancelled"}))
             raise
         try:
@@ -143,7 +143,7 @@ class AuditLayer:
         except AuditFileError:
             if self._fails_closed:
                 ran = "did not run" if result.code in DENIALS else "may have run"
-                return _make_failure(call, f"{ran}, and its result is withheld")
+                return _make_failure(call, f"{ran}, and its result is not returned")
         return result
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
@@ -161,7 +161,7 @@ class AuditLayer:
         return self._options.applies_to_call(call) and self._options.applies_to_principal(ctx)
 
     async def _can_start(self, record: Mapping[str, Any]) -> bool:
-        """Record the start if that is asked for, and return whether the call may run."""
+        """Record the start if `starts` is set, and return whether the call may run."""
         try:
             if self._options.starts:
                 await self._writer.append_record({**record, "outcome": "started"})
@@ -172,7 +172,7 @@ class AuditLayer:
         return True
 
     def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
-        """Describe the call before it runs, because a tool can change its arguments. What is empty is left out."""
+        """Describe the call before it runs, because a tool can change its arguments. Empty members are left out."""
         parent, caller = ctx.parent_id, self._describe_caller(ctx)
         name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
         record = {"time": format_time(time.time()), "kind": call.kind, "name": name, **caller}
@@ -189,7 +189,7 @@ class AuditLayer:
         return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
 
     def _describe_caller(self, ctx: CallContext) -> dict[str, Any]:
-        """Describe the source and the caller; the next call of the same caller gets the same description."""
+        """Describe the source and the caller. The description is reused for the next call of the same caller."""
         info = ctx.client_info
         key = (info, ctx.principal, ctx.protocol_version)
         latest, described = self._latest_caller
@@ -220,7 +220,7 @@ class AuditLayer:
     def _complete_record(
         self, record: dict[str, Any], ctx: CallContext, started: float, outcome: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Add how the call has ended."""
+        """Add the outcome of the call."""
         record |= outcome
         record["duration_ms"] = round((time.monotonic() - started) * 1000, 3)
         if ctx.decisions:

@@ -1,4 +1,4 @@
-"""The policy `cache`: keeps results of read-only tools for some time, and returns them for equal calls."""
+"""The policy `cache`: keeps results of read-only tools for some time, and returns them for identical calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENTRY = 500
 
 
 class CacheOptions(ToolSelectionOptions):
-    """Return the earlier result of an equal call of a tool that declares `readOnlyHint: true`."""
+    """Return the earlier result of an identical call to a tool that declares `readOnlyHint: true`."""
 
     ttl: Duration = Field(default=60.0, description="How long a result is kept.")
     size: Size = Field(
@@ -61,7 +61,7 @@ Results = TTLCache[CacheKey, CachedResult]
 
 
 class CachePolicy:
-    """Keeps results. `clock` returns seconds and never goes back."""
+    """Keeps results. `clock` returns seconds and never goes backwards."""
 
     name = "cache"
     stage = Stage.ATTEMPT
@@ -116,7 +116,7 @@ class CacheLayer:
             return None
 
     def _keep(self, result: ToolResult) -> CachedResult | None:
-        """Return the result as it is kept, None if it cannot be."""
+        """Return the result in the form in which it is cached, or None if it cannot be cached."""
         content = tuple(result.content) if isinstance(result.content, list) else result.content
         try:
             output = orjson.dumps(result.output)

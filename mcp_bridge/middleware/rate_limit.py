@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.policies")
 
 MAX_EXACT = 1000
-"""The largest limit whose calls are kept with their times. Of larger ones, only the numbers in two windows are kept."""
+"""The largest limit for which the time of each call is kept. For larger ones, calls are counted in two periods."""
 REDIS_PATIENCE = 5.0
-"""Seconds within which Redis has to answer."""
+"""Seconds within which Redis must respond."""
 REDIS_PAUSE = 5.0
-"""Seconds after a failure of Redis in which this server counts alone."""
+"""Seconds for which this server counts on its own after a failure of Redis."""
 
 
 def _check_limit(value: str) -> str:
@@ -66,7 +66,7 @@ class RateLimitOptions(SelectionOptions):
     store: Literal["memory", "redis"] = Field(
         default="memory",
         description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
-        "all servers with the same `name`. If Redis is unavailable, each server counts alone.",
+        "all servers with the same `name`. If Redis is unavailable, each server counts on its own.",
     )
 
     def build_policy(self, services: PolicyServices) -> Policy:
@@ -121,7 +121,7 @@ class CallCounter:
                     return await self._ask_redis(redis, key, is_counted=is_counted)
             except Exception as error:  # of the client of Redis, whose classes are imported with it
                 self._paused_until = time.monotonic() + REDIS_PAUSE
-                logger.warning("rate limits are counted in this server alone: Redis failed: %r", error)
+                logger.warning("this server counts rate limits on its own, because Redis failed: %r", error)
         for item in self._limits:
             limiter = self._local[item.amount <= MAX_EXACT]
             if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
@@ -145,7 +145,7 @@ class CallCounter:
             from mcp_bridge.stores.redis import connect_redis
 
             self._client = connect_redis(url)
-            pool: Any = self._client.connection_pool  # has the address, in the place of the URL
+            pool: Any = self._client.connection_pool  # contains the address instead of the URL
             options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
             storage = RedisStorage("async+redis://localhost:6379", **options)
             self._redis = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
@@ -180,7 +180,7 @@ class RateLimitPolicy:
 class RateLimitLayer:
     """Counts the calls of one entry. `policy` separates its numbers from those of other policies.
 
-    All URIs of a `template` count together: clients can make any number of them.
+    All URIs of a `template` are counted together: clients can make up any number of them.
     """
 
     name = "rate_limit"
@@ -204,11 +204,11 @@ class RateLimitLayer:
         return await call_next(call, ctx)
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
-        """Predict whether the call exceeds a limit. A limit in memory is that of a running server, and is unknown."""
+        """Predict whether the call exceeds a limit. Counts in the memory of a running server are unknown."""
         if not self._applies_to(call, ctx):
             return Forecast("passes")
         if self._options.store == "memory":
-            return Forecast("passes", f"unless it exceeds {self._options.limit}, which the running server counts")
+            return Forecast("passes", f"unless the running server has already counted {self._options.limit}")
         exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
         return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
 

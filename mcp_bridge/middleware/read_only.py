@@ -17,7 +17,7 @@ _REASON = "this server runs only tools with the annotation readOnlyHint: true, a
 
 
 class ReadOnlyOptions(ToolSelectionOptions):
-    """Deny calls of tools that do not declare `readOnlyHint: true`."""
+    """Deny calls to tools that do not declare `readOnlyHint: true`."""
 
     def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
@@ -25,7 +25,7 @@ class ReadOnlyOptions(ToolSelectionOptions):
 
 
 class ReadOnlyPolicy:
-    """Denies calls of tools that may change something. Resources and prompts are not affected: they are only read."""
+    """Denies calls to tools that may change something. Resources and prompts are not affected: they are only read."""
 
     name = "read_only"
     stage = Stage.ADMIT
@@ -43,7 +43,7 @@ class ReadOnlyPolicy:
 
 
 class ReadOnlyLayer:
-    """Denies every call of a tool, or those of some principals."""
+    """Denies every call to a tool, or those of some principals."""
 
     name = "read_only"
 

@@ -25,12 +25,12 @@ from mcp_bridge.wire.values import to_plain
 HINT = f"Run `pip install '{DISTRIBUTION}[redact]'`"
 _CARD = "credit_card"
 _KEPT = frozenset({"annotations", "icons", "mime_type", "role"})
-"""Fields of content whose values are words of the protocol, or no texts."""
+"""Fields of content whose values are defined by the protocol, or are not text."""
 _URI_CHARACTERS = "%/:?#@!$&'()*+,;=~"
 _SHORTEST_NUMBER = 10**7
-"""Smaller numbers are no secrets."""
+"""Smaller numbers are not secrets."""
 _ANCHOR = re.compile(r"[\^$]|\\[Az]")
-"""What refers to the beginning or the end of a text in a pattern, except in the class `[^`."""
+"""Anchors: what refers to the beginning or the end of a text in a pattern. The class `[^` is none."""
 
 
 def _compile_pattern(pattern: str | bytes) -> Any:
@@ -113,7 +113,7 @@ class PatternRedaction:
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
-        data = text.encode(errors="replace")  # RE2 takes no lone surrogates
+        data = text.encode(errors="replace")  # RE2 does not accept lone surrogates
         if self._any.search(data) is None:
             return text
         text = data.decode()
@@ -139,7 +139,7 @@ class PatternRedaction:
     def redact_result(self, result: ToolResult, uri: str = "") -> ToolResult:
         """Return a result without matches in its output, content, error and metadata.
 
-        Images, audio and other bytes stay, and so does the `uri` of the resource that the client reads.
+        Images, audio and other bytes stay unchanged, and so does the `uri` of the resource that the client reads.
         """
         content = result.content
         if content is None and not self.may_match(result.output, result.error, result.meta):

@@ -1,4 +1,4 @@
-"""The policy `retry`: repeats failed calls of tools that can be called again without further effects."""
+"""The policy `retry`: repeats failed calls to tools that can safely be called again."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ logger = logging.getLogger("mcp_bridge.policies")
 
 
 class RetryOptions(ToolSelectionOptions):
-    """Repeat failed calls of tools that declare `idempotentHint: true` or `readOnlyHint: true`, with growing waits."""
+    """Repeat failed calls to tools that declare `idempotentHint: true` or `readOnlyHint: true`, with growing waits."""
 
     attempts: Whole = Field(default=3, ge=2, le=100, description="The maximum number of attempts.")
     errors: Patterns = Field(
         default=("timeout", "tool_unavailable", "tool_crashed", "ConnectionError", "TimeoutError"),
         min_length=1,
-        description="Which failures are repeated: [codes of errors](errors.md), and names of classes of exceptions or "
-        "of their base classes.",
+        description="Which failed calls are repeated: [error codes](errors.md), and names of exception classes or of "
+        "their base classes.",
     )
     wait: Duration = Field(
         default=0.1, description="The wait before the second attempt, which doubles with each further one."
@@ -58,7 +58,7 @@ class RetryPolicy:
         self._options = options
 
     def bind(self, entry: Any) -> PolicyLayer | None:
-        """Return a layer for matching tools that can be called again."""
+        """Return a layer for matching tools that can safely be called again."""
         is_repeatable = has_hint(entry, IDEMPOTENT, READ_ONLY)
         return RetryLayer(self._options) if is_repeatable and self._options.applies_to_tool(entry) else None
 
@@ -72,7 +72,7 @@ class _FailedAttempt(Exception):
 
 
 class RetryLayer:
-    """Repeats the calls of one tool."""
+    """Repeats the calls to one tool."""
 
     name = "retry"
 

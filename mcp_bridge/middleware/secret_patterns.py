@@ -31,12 +31,12 @@ _CARD_LAYOUT = re.compile(
     r"|[0-9]{4}[ -][0-9]{6}[ -][0-9]{4,5})\b",
     re.ASCII,
 )
-"""The usual groups of the digits of a card, which may have other digits before and after them."""
+"""The digits of a card in their usual groups. Other digits may precede or follow them."""
 _DOUBLED = str.maketrans("0123456789", "0246813579")
-"""The sums of the digits of doubled digits."""
+"""For each digit, the sum of the digits of its double."""
 SECRETS = "secrets"
 PERSONAL = ("credit_card", "email", "iban", "us_ssn")
-"""Names of patterns of personal data. The others are those of secrets, which `secrets` includes."""
+"""Names of the patterns of personal data. All others are patterns of secrets, which `secrets` includes."""
 
 
 def expand_names(names: tuple[str, ...]) -> list[str]:
@@ -52,7 +52,7 @@ def expand_names(names: tuple[str, ...]) -> list[str]:
 
 
 def redact_card_numbers(text: str, mark: str) -> str:
-    """Replace numbers of payment cards, also between other digits, such as those of an expiry date."""
+    """Replace payment card numbers, even next to other digits, such as an expiry date."""
     parts: list[str] = []
     copied = position = 0
     while (found := _CARD_LAYOUT.search(text, position)) is not None:

@@ -22,7 +22,7 @@ from mcp_bridge.settings.values import Annotation
 READ_ONLY, IDEMPOTENT = "readOnlyHint", "idempotentHint"
 """Annotations of tools (server/tools, ToolAnnotations). Both are false unless a tool declares them."""
 HINTS = {READ_ONLY: False, "destructiveHint": True, IDEMPOTENT: False, "openWorldHint": True}
-"""The values that the specification gives to annotations which a tool does not declare."""
+"""The values of annotations that a tool does not declare, from the specification."""
 
 
 def parse_list(value: Any) -> Any:
@@ -41,7 +41,7 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(parse_list), Field(json_sc
 
 
 class ToolSelectionOptions(SettingsModel):
-    """The tools and principals to which a policy applies. Without any of these keys, it applies to all calls of tools.
+    """The tools and principals to which a policy applies. Without any of these keys, it applies to all calls to tools.
 
     A tool matches if it matches each of the keys that are given.
     """
@@ -64,7 +64,7 @@ class ToolSelectionOptions(SettingsModel):
     )
 
     def applies_to_tool(self, tool: ToolEntry) -> bool:
-        """Whether calls of this tool match, for at least some principals."""
+        """Whether calls to this tool match, for at least some principals."""
         return (
             includes(self.tools, (tool.name,))
             and includes(self.tags, tool.tags)
@@ -116,7 +116,7 @@ class SelectionOptions(ToolSelectionOptions):
 
     @property
     def selects_everything(self) -> bool:
-        """Whether calls of every tool, resource and prompt match."""
+        """Whether calls to every tool, resource and prompt match."""
         return not (self.selects_tools or self.resources or self.prompts)
 
 
@@ -144,7 +144,7 @@ def includes_uri(patterns: Sequence[str], uri: str) -> bool:
 
 
 def is_built_in(tool: ToolEntry) -> bool:
-    """Whether it is a tool of the server itself, such as the one that calls others, which have their own policies."""
+    """Whether it is a tool of the server itself. Such a tool runs others, which have their own policies."""
     return isinstance(tool, BuiltInEntry)
 
 

@@ -1,7 +1,7 @@
-"""A storage in memory for the package limits.
+"""An in-memory storage for the package `limits`.
 
-The package's own storage in memory starts up to 100 threads per second, for each of which the event loop waits, and
-takes three times as long.
+The package's own starts up to 100 threads per second, for each of which the event loop waits, and takes three times
+as long.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Storage
 
 MIN_KEYS = 1000
-"""The fewest keys among which those without calls in their windows are searched for."""
+"""The number of keys from which those without calls in their windows are searched for and removed."""
 
 
 class ExactWindow:
@@ -47,7 +47,7 @@ class CountedWindow:
         self.period = self.current = self.previous = 0
 
     def move(self, now: float) -> float:
-        """Begin a new period if the current one is over; return the seconds until its end."""
+        """Begin a new period if the current one is over. Return the seconds until the end of the current period."""
         period, elapsed = divmod(now, self.expiry)
         if period != self.period:
             self.previous = self.current if period == self.period + 1 else 0
@@ -64,7 +64,7 @@ W = TypeVar("W", ExactWindow, CountedWindow)
 
 
 class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
-    """Keeps the windows of calls for the strategies "moving window" and "sliding window counter" of limits.
+    """Keeps the windows of calls for the strategies "moving window" and "sliding window counter" of `limits`.
 
     It is used in one event loop, so it needs no locks.
     """
@@ -99,7 +99,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return window.times[0], len(window.times)
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Count calls if both periods, the previous one as far as it is in the window, have room for them."""
+        """Count calls if the window has room for them, with the previous period in proportion to its overlap."""
         now = time.time()
         window = self._counted.get(key) or self._add_window(self._counted, key, CountedWindow(expiry), now)
         left = window.move(now)
@@ -131,11 +131,11 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return count
 
     def check(self) -> bool:
-        """Return True: memory is always there."""
+        """Return True: memory is always available."""
         return True
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Raise NotImplementedError, as do `get` and `get_expiry`: there are no fixed windows."""
+        """Raise NotImplementedError, as `get` and `get_expiry` do: fixed windows are not supported."""
         raise NotImplementedError
 
     def get(self, key: str) -> int:
@@ -149,7 +149,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return ()
 
     def _add_window(self, windows: dict[str, W], key: str, window: W, now: float) -> W:
-        """Add a window. Once there are many keys, remove those without calls: clients can make any number."""
+        """Add a window. Once there are many keys, remove those without calls: clients can create any number of them."""
         if len(self) >= self._next_search:
             self._remove_empty(self._exact, now)
             self._remove_empty(self._counted, now)

@@ -19,7 +19,7 @@ _INT64 = range(-(2**63), 2**64)
 
 
 def parse_message(line: bytes | None) -> Message | bytes:
-    """Return a line as a valid message, or an error response: -32700 if it is not JSON, -32600 if it is no message."""
+    """Return a line as a valid message, or an error response: -32700 for invalid JSON, -32600 otherwise."""
     if line is None:
         return format_invalid(None, f"a message may have {MAX_LINE} bytes")
     try:

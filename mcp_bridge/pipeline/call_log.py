@@ -14,11 +14,11 @@ from mcp_bridge.wire.values import to_text
 logger = logging.getLogger("mcp_bridge.calls")
 
 MAX_CLIENT = 100
-"""The most characters of a client's name."""
+"""The maximum number of characters of a client's name."""
 MAX_NAME = 200
-"""The most characters of what is called, which may be a URI with values from the client."""
+"""The maximum number of characters of what is called, which may be a URI with values from the client."""
 MAX_ARGUMENTS = 2000
-"""The most characters of a call's arguments."""
+"""The maximum number of characters of a call's arguments."""
 _SESSION = re.compile(r"(session/[^/]{8})[^/]+")
 _REFERENCE = re.compile(r"\((reference [0-9a-f]+)\)\.$")
 

@@ -89,7 +89,7 @@ class ArgumentRemoval:
             _, first, name, *_ = (*reference.split("/"), "", "")
             is_kept = first in DEFINITIONS or (first == "properties" and name in kept)
             if (reference == "#" or reference.startswith("#/")) and not is_kept:
-                raise ValueError(f"the reference '{reference}' in its schema leads to what the override would change")
+                raise ValueError(f"the reference '{reference}' in its schema refers to what the override would change")
 
     def _select_definitions(self, changed: Schema) -> Schema:
         """Return the definitions that a schema still needs. Others may describe removed arguments."""

@@ -52,7 +52,7 @@ class ToolOverride:
             described = self._describe_arguments(schema, {id(part) for part in parts})
             return ArgumentRemoval(described, self.hidden, self.fixed).change_schema() if removed else described
         except RecursionError:
-            raise ValueError("its schema is nested too deep to override its arguments") from None
+            raise ValueError("its schema is nested too deeply to override its arguments") from None
 
     def _describe_arguments(self, node: Any, parts: Set[int]) -> Any:
         """Return a copy of a schema. `parts` are the ids of the schemas whose properties are arguments."""

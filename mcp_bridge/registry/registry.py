@@ -31,9 +31,9 @@ from mcp_bridge.runtime.limiter import Limiter, compute_share
 from mcp_bridge.wire.values import to_result
 
 _NAME = 256
-"""The most characters of an unknown name that are compared with known names."""
+"""The maximum number of characters of an unknown name that are compared with known names."""
 MAX_WAITING = 256
-"""The most calls of unknown tools that wait for their sources; one client has at most its share of them."""
+"""The maximum number of calls to unknown tools that wait for their sources; each client has a share."""
 
 
 class ToolRegistry:
@@ -174,7 +174,7 @@ class ToolRegistry:
         return [entry for entry in self._catalog.list_all() if entry.is_listed]
 
     def list_with_unlisted(self) -> Sequence[ToolEntry]:
-        """Return all tools, sorted by name, also those that can only be called by their names."""
+        """Return all tools, sorted by name, including those that can only be called by name."""
         return self._catalog.list_all()
 
     def list_names(self) -> builtins.list[str]:

@@ -22,16 +22,16 @@ logger = logging.getLogger("mcp_bridge.calls")
 EventLoop = Literal["asyncio", "uvloop"]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 EXHAUSTION_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""The errors of `accept` after which asyncio waits a second and accepts again."""
+"""The errors of `accept` after which asyncio waits for a second before it accepts again."""
 REPORT_INTERVAL = 10.0
 """Seconds between two log lines about connections that cannot be accepted."""
 
 
 class ResilientLoop(asyncio.AbstractEventLoop):
-    """Runs until its main task is done, whatever other tasks raise. Calls cost nothing more.
+    """Runs until its main task is done, whatever other tasks raise. This costs nothing per call.
 
-    SystemExit and KeyboardInterrupt of any task or callback end asyncio's loop (`Task.__step`, `Handle._run`). The
-    queue is kept, and the code that awaits the task gets its error, so the loop can be entered again.
+    SystemExit and KeyboardInterrupt in any task or callback end asyncio's loop (`Task.__step`, `Handle._run`). The
+    queue is kept, and the code that awaits the task receives the error, so the loop can be entered again.
     """
 
     _last_report = float("-inf")
@@ -48,9 +48,9 @@ class ResilientLoop(asyncio.AbstractEventLoop):
         return main.result()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Handle an error of a callback. An exhausted system is reported in one line, not for each connection.
+        """Handle an error in a callback. Exhausted system resources are reported in one line, not once per connection.
 
-        Before Python 3.12.9 asyncio reports it once for each place in the backlog, every second, with a traceback each
+        Before Python 3.12.9, asyncio reports them for each place in the backlog, every second, each with a traceback
         (https://github.com/python/cpython/issues/127529).
         """
         error = context.get("exception")
@@ -68,7 +68,7 @@ class ResilientLoop(asyncio.AbstractEventLoop):
                 return
             if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
                 raise
-            logger.error("a task or callback outside of the calls tried to end the server", exc_info=error)
+            logger.error("a task or callback outside of any call tried to end the server", exc_info=error)
         else:
             if not main.done():
                 logger.error("something stopped the event loop; it continues")
@@ -88,10 +88,11 @@ def is_on_asyncio() -> bool:
 
 @contextmanager
 def wake_on_signals() -> Iterator[None]:
-    """Inside, in the main thread, a signal wakes this event loop, so that handlers of the `signal` module run at once.
+    """During the block, a signal wakes this event loop, so handlers of the `signal` module run at once.
 
     Python runs such a handler between two instructions. Without this, a signal that arrives just before asyncio's loop
-    begins to wait would be handled after the next event only. uvloop and trio wake by themselves.
+    begins to wait would be handled only after the next event. uvloop and trio wake up by themselves. Use it in the main
+    thread.
     """
     receiver, sender = socket.socketpair()
     with receiver, sender:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 MIN_LENGTH = 4
 """Shorter values cannot be distinguished from ordinary text."""
 _MIN_PART_LENGTH = 8
-"""The fewest characters of a line of a secret, or of a part of its base64, that is searched for on its own."""
+"""The minimum length of a line of a secret, or of a part of its base64, that is searched for on its own."""
 _PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s]+)@")
 _PIECES = re.compile(r"[A-Za-z0-9_.-]+|\\+|.", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")

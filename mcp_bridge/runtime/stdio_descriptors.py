@@ -23,11 +23,11 @@ T = TypeVar("T")
 HANG_UP_INTERVAL = 0.1
 """Seconds between two checks whether the writer has gone, while input is not read."""
 READ_SIZE = 65_536
-"""The most bytes of one read."""
+"""The maximum number of bytes of one read."""
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 WRITE_AT_ONCE = 65_536
-"""The most bytes that are written before other tasks run."""
+"""The maximum number of bytes that are written before other tasks run."""
 BINARY = getattr(os, "O_BINARY", 0)
 
 

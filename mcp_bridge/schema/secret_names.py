@@ -34,7 +34,7 @@ _SUFFIXES = frozenset({"value", "primary", "secondary", "backup", "old", "new"})
 _SCHEMES = frozenset({"basic", "bearer", "token"})
 """The schemes of an Authorization header before a secret."""
 _MAX_WORD = 7
-"""The most letters of an ordinary word, such as `basic`, next to which a mapping such as `credentials` has a secret."""
+"""The longest ordinary word, such as `basic`, next to which a mapping such as `credentials` has a secret."""
 _REPETITIONS = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
 
 

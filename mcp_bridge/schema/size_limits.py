@@ -13,7 +13,7 @@ from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferen
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
-"""The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
+"""The maximum number of subschemas of an expanded schema; references that double what they refer to exceed it soon."""
 
 
 class SizeLimits(NamedTuple):

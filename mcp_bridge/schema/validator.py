@@ -42,7 +42,7 @@ _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 _MAX_DEPTH = 200
 """How deep data is validated, because the library's recursion is not bounded."""
 _MAX_BITS = 1024
-"""The most bits of an integer that is validated."""
+"""The maximum number of bits of an integer that is validated."""
 
 
 class Validator:

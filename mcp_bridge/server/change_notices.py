@@ -25,15 +25,15 @@ from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 logger = logging.getLogger("mcp_bridge.server")
 
 SUBSCRIPTIONS = 1024
-"""The most resources that one handshake client, or one stream, may subscribe to."""
+"""The maximum number of resources that one handshake client, or one stream, may subscribe to."""
 SUBSCRIBED = 256 * 1024
-"""The most characters that their URIs may have in total, and the most bytes of the request that opens a stream."""
+"""The maximum numbers of characters of their URIs in total, and of bytes of the request that opens a stream."""
 STREAMS = 8192
-"""The most subscriptions/listen streams at once."""
+"""The maximum number of subscriptions/listen streams at once."""
 SHARES = 8
 """One client can have at most one in this many of the streams."""
 BACKLOG = 1024
-"""The most events that wait for the client of a stream. With more, the stream ends: the client lists again anyway."""
+"""The maximum number of events that wait for a stream's client. With more, the stream ends: clients list again."""
 
 UPDATED = "notifications/resources/updated"
 _FILTERS = {

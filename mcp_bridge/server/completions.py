@@ -22,13 +22,13 @@ from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.wire.values import to_plain
 
 KNOWN, KNOWN_LENGTH = 100, 10_000
-"""The most arguments in the context of a request, and the most characters of each of their names and values."""
+"""The maximum numbers of arguments in the context of a request, and of characters in each name and value."""
 MOST = 100
-"""The most values in one result (server/utilities/completion)."""
+"""The maximum number of values in one result (server/utilities/completion)."""
 LONGEST = 1000
-"""The most characters of the text to complete, and of a value; longer values are dropped."""
+"""The maximum number of characters of the text to complete, and of a value; longer values are dropped."""
 VALUES, CHARACTERS = 10_000, 1_000_000
-"""The most values, and characters of values, that one request compares. Ranking runs in the event loop."""
+"""The maximum numbers of values, and of their characters, that one request compares in the event loop."""
 _EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
 
 

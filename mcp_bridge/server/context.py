@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SESSION = "mcp-bridge/session"
 """The key of a session's name in the `_meta` of a request."""
 NAME = 256
-"""The most characters in a session name that a client chooses."""
+"""The maximum number of characters in a session name that a client chooses."""
 RATE = 50.0
 """Notifications per second that a call may send in the long run (basic/utilities/progress: SHOULD)."""
 BURST = 100
@@ -200,7 +200,7 @@ class ServedContext(CallContext):
     async def _ask_desk(
         self, questions: Mapping[str, Question], requests: Mapping[str, QuestionRequest]
     ) -> Mapping[str, Any] | None:
-        """Ask users at pages, because the client cannot ask. Returns None if no such user can answer all questions."""
+        """Ask users on the page, because the client cannot ask. Returns None if no such user can answer everything."""
         from mcp_bridge.contracts.question import ApprovalForm, Form, Link
 
         desk, forms = self._desk, (Form, Link)

@@ -70,7 +70,7 @@ class ResourceTools:
         return Target(prepared, call=call, convert=_convert_contents)
 
     async def _read_page(self, data: Any, ctx: CallContext) -> str:
-        """Read the rest of a truncated result, which is no published resource."""
+        """Read the rest of a truncated result, which is not a published resource."""
         page = await self._truncator.read_page(data["uri"], ctx.principal)
         if page is None:
             raise ResourceNotFound(f"Resource not found: {truncate_text(data['uri'])}")

@@ -13,7 +13,7 @@ from mcp_bridge.server.responses import Responses
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 
 MAX_CAPABILITIES = 64 * 1024
-"""The most bytes of a client's capabilities, which are kept as long as its session."""
+"""The maximum number of bytes of a client's capabilities, which are kept as long as its session."""
 CAPABILITIES: Mapping[str, Any] = {
     "completions": {},
     "logging": {},

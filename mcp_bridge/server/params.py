@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent / "schemas"
 _MAX_PROBLEMS = 5
 _MAX_KEY = 100
-"""The most characters of a client's key that a message repeats."""
+"""The maximum number of characters of a client's key that a message repeats."""
 _MAX_WALKED = 10
-"""The most items that are walked one by one; of more, a compiled validator first finds those that are invalid."""
+"""The maximum number of items that are walked. Beyond it, a compiled validator first finds the invalid ones."""
 _TYPES = {
     str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array", type(None): "null",
 }  # fmt: skip

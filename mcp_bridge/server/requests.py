@@ -24,7 +24,7 @@ logger = logging.getLogger("mcp_bridge.server")
 DEFAULT_LEVEL: Level = "info"
 """The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
 MAX_CLIENT_TEXT = 100
-"""The most characters that are kept of a client's name, and of its version."""
+"""The maximum number of characters of a client's name, and of its version."""
 
 
 class Session:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 READY_PATIENCE = 20.0
 """Seconds that a request waits for sources that are still starting; then it is served from what has been published."""
 ECHOED = 1000
-"""The most characters of a client's own text that an error repeats."""
+"""The maximum number of characters of a client's own text that an error repeats."""
 
 _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.code)
 

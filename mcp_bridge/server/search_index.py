@@ -12,9 +12,9 @@ from mcp_bridge.wire.tools import WireTool
 _RANKING = "bm25(10.0, 5.0, 2.0, 1.0, 3.0)"
 """How much a word counts in the name, title, description, parameters and tags."""
 _WORDS = 64
-"""The most words of a query."""
+"""The maximum number of words of a query."""
 _PREFIX = 4
-"""The fewest letters of a word that also finds longer words."""
+"""The minimum number of letters of a word that also finds longer words."""
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 

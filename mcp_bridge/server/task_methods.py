@@ -192,7 +192,7 @@ class TaskMethods:
         return chosen.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
 
     async def _reject_call(self, request: Request, name: str) -> dict[str, Any]:
-        """Reject a call of a tool that requires tasks. The handshake era has no error for this, so it gets a result."""
+        """Reject a call to a tool that requires tasks. The handshake era has no error for this, so it gets a result."""
         if has_feature(request.version, STATELESS):
             raise _make_missing_capability()
         return self._render_problem(MissingCapability({"extensions": {TASKS: {}}}), name, request.version)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_bridge.approvals.desk import QuestionDesk
 
 REPEATED = frozenset(error.code for error in (Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable))
-"""The codes of failures after which a task is attempted again. What a tool reports as ToolError is its result."""
+"""The codes of failures after which a task is retried. What a tool reports as ToolError is its result."""
 RUNS = "mcp-bridge/runs"
 """The key in `_meta` of a result whose task has run more than once: how often."""
 
@@ -172,7 +172,7 @@ class TaskRun:
     def _report_failure(self, delay: float) -> None:
         attempts = f"attempt {self.order.failures + 1} of {self.order.retries + 1}"
         name = self.order.params["name"]
-        logger.warning("a task of '%s' failed in %s, and is attempted again in %g s", name, attempts, delay)
+        logger.warning("a task of '%s' failed in %s, and is retried in %g s", name, attempts, delay)
         self._change(message=f"{attempts.capitalize()} failed, the next one starts in {delay:g} s: {self._failure}")
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ URI = "mcp-bridge://results/"
 _KEY = "mcp-bridge/results/"
 CONTENT = 16 * 1024 * 1024
 BLOCKS = 1000
-"""The most blocks in one result. Further texts are joined, further blocks of other kinds dropped."""
+"""The maximum number of blocks in one result. Further texts are joined, further blocks of other kinds dropped."""
 _TEXT_KEYS = frozenset({"type", "text"})
 
 

@@ -44,7 +44,7 @@ def _add_path_schema(schema: dict[str, Any]) -> None:
 
 
 class ChainStepSettings(SettingsModel):
-    """One step of a chain: a call of a tool."""
+    """One step of a chain: a call to a tool."""
 
     tool: str = Field(min_length=1, description="The published name of the tool, of any source, or of a chain.")
     input: dict[str, Annotated[StepInputSettings, BeforeValidator(_parse_path)]] = Field(
@@ -61,7 +61,7 @@ class ChainStepSettings(SettingsModel):
         default=1,
         ge=1,
         le=100,
-        description="The maximum number of calls until one succeeds. A failed call may have had effects.",
+        description="The maximum number of attempts. A failed attempt may have had effects.",
     )
     backoff: Delay = Field(
         default=1.0,

@@ -58,7 +58,7 @@ def prepare(document: Document) -> Document:
 def parse_options(model_class: type[M], source: SourceSettings) -> M:
     """Validate the options of a source with the model of its type.
 
-    Unknown keys are errors, also in nested models, unless the config of the model sets `extra`. Keys of every source
+    Unknown keys are errors, even in nested models, unless the config of the model sets `extra`. Keys of every source
     (`name`, `prefix`, `tags` ...) never reach the model, so it cannot have fields of these names.
 
     Raises one ConfigError that lists all problems, with file and line.

@@ -361,7 +361,7 @@ def _resolve_path(directory: Path, path: str) -> Path:
 def validate(
     model: type[M], data: Any, document: Document, report: Callable[[Sequence[ErrorDetails]], ConfigError]
 ) -> M:
-    """Validate data. Unknown keys are errors, also in nested models, unless the config of the model has `extra`.
+    """Validate data. Unknown keys are errors, even in nested models, unless the config of the model has `extra`.
 
     Raises the error that `report` makes, and hides pydantic's own, whose text may contain secrets.
     """

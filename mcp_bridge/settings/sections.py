@@ -137,7 +137,7 @@ class StateSettings(SettingsModel):
 
 
 class ToolTaskSettings(SettingsModel):
-    """How the calls of a tool become tasks."""
+    """How the calls to a tool become tasks."""
 
     mode: Literal["forbidden", "optional", "required"] | None = Field(
         default=None,
@@ -153,7 +153,7 @@ class ToolTaskSettings(SettingsModel):
         default=None,
         ge=0,
         le=1000,
-        description="As `tasks.retries`, for this tool, also if it is neither idempotent nor read-only.",
+        description="As `tasks.retries`, for this tool, even if it is neither idempotent nor read-only.",
     )
     backoff: Delay | None = Field(default=None, description="As `tasks.backoff`, for this tool.")
 
@@ -167,18 +167,17 @@ class TaskSettings(SettingsModel):
     )
     timeout: Duration = Field(
         default=3600.0,
-        description="How long each attempt of a task may run, in place of the limits for calls, without questions.",
+        description="How long each attempt of a task may run, without questions. It replaces the limits for calls.",
     )
     retries: Whole = Field(
         default=0,
         ge=0,
         le=1000,
-        description="How often a task is attempted again after a failure, if its tool is declared idempotent or "
-        "read-only.",
+        description="How often a failed task is retried, if its tool is declared idempotent or read-only.",
     )
     backoff: Delay = Field(
         default=1.0,
-        description="How long the first retry waits. Each further one waits twice as long, at most 5 minutes.",
+        description="The wait before the first retry. It doubles for each further retry, up to 5 minutes.",
     )
     ttl: Duration = Field(default=86400.0, description="How long a task and its result are kept, from its creation.")
     poll: Duration = Field(
@@ -213,7 +212,7 @@ class TaskSettings(SettingsModel):
         default=3,
         ge=1,
         le=1000,
-        description="Redis: how often a task is started before it fails, if each process that ran it has ended.",
+        description="Redis: how often a task is started before it fails, if every process that ran it has ended.",
     )
     tools: dict[str, ToolTaskSettings] = Field(
         default={},
@@ -268,7 +267,7 @@ class ApprovalSettings(SettingsModel):
 class SharedSettings(SettingsModel):
     """The server of `serve --shared`, which many clients use."""
 
-    idle: Duration = Field(default=300.0, description="How long the server runs without a client before it ends.")
+    idle: Duration = Field(default=300.0, description="How long the server runs without a client before it exits.")
 
 
 class DialectSettings(SettingsModel):

@@ -120,8 +120,8 @@ SessionLimit = Annotated[
         ge=1,
         le=100_000,
         description="With `sessions: client`: how many sessions of clients may exist at once. A further session ends "
-        "the one that has been idle the longest; if none is idle, the call is rejected. One of several clients has at "
-        "most three quarters of them.",
+        "the one that has been idle the longest; if none is idle, the call is rejected. If there are several "
+        "clients, none has more than three quarters of them.",
     ),
 ]
 Size = Annotated[

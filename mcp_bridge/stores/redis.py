@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 CONNECTIONS = 16
-"""The most connections of a client. Further requests wait for one."""
+"""The maximum number of connections of a client. Further requests wait for one."""
 PATIENCE = 5.0
 """Seconds within which Redis has to answer, and a connection has to be free."""
 RETRIES = 3

@@ -14,7 +14,7 @@ from mcp_bridge.tool_use.steps import ChainStep
 _FURTHER = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 """The keywords of a schema that can have further properties."""
 _LISTED = 20
-"""The most names that an error lists."""
+"""The maximum number of names that an error lists."""
 
 
 class WiringProblem(NamedTuple):

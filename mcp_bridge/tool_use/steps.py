@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge.contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
-"""The most seconds between two attempts of a step."""
+"""The longest wait between two attempts of a step, in seconds."""
 _OWN: dict[str, Any] = {
     "defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False,
     "omits_context": False,
@@ -26,7 +26,7 @@ class ChainStep:
         input_mapping: Maps input keys of the tool to context keys, which may be dotted paths.
         defaults: Values of input keys that are not mapped, or whose mapped value is missing.
         output_key: The context key for the output. Without one, the keys of a dict are merged into the context.
-        attempts: The maximum number of calls until one succeeds. A failed call may have had effects.
+        attempts: The maximum number of attempts. A failed attempt may have had effects.
         backoff: Seconds before the second attempt. The time doubles before each further one.
         timeout: Seconds for each attempt; None for no limit besides that of the tool.
         continue_on_failure: Whether the chain continues if this step fails.

@@ -79,7 +79,7 @@ class DefinitionLock:
             with path.open("rb") as file:
                 data = json.loads(file.read(MAX_FILE))
             if data["version"] != VERSION:
-                raise DefinitionLockError(f"{path} is of version {data['version']}, and only {VERSION} is known here")
+                raise DefinitionLockError(f"{path} has version {data['version']}, but only {VERSION} is supported")
             return {str(name): dict(server["tools"]) for name, server in data["servers"].items()}
         except FileNotFoundError:
             return {}

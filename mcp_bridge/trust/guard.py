@@ -26,9 +26,9 @@ logger = logging.getLogger("mcp_bridge.trust")
 
 T = TypeVar("T")
 MAX_PATTERNS = 250
-"""The most patterns of a schema, each of which reads a whole text. They run in linear time."""
+"""The maximum number of patterns of a schema, each of which reads a whole text. They run in linear time."""
 MAX_EXPANDED = 20_000
-"""The most values of a schema if its references are followed; checking so many takes some 50 ms."""
+"""The maximum number of values of a schema if its references are followed; checking so many takes some 50 ms."""
 CHECK_INTERVAL = 1.0
 """Seconds between checks whether the user has accepted definitions, while some wait for it."""
 

@@ -22,11 +22,11 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.schema.size_limits import SizeLimits
 
 MAX_TEXT = 8 * 1024
-"""The most characters of one text."""
+"""The maximum number of characters of one text."""
 MAX_LINE = 300
-"""The most characters of a text in messages and states."""
+"""The maximum number of characters of a text in messages and states."""
 SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
-"""The most characters, levels and values of a schema."""
+"""The maximum numbers of characters, levels and values of a schema."""
 SAMPLING_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=20_000)
 """Those of a request for sampling, including its images. Screening so many characters takes up to 0.3 seconds."""
 _MAX_SCREENED = 16
@@ -190,9 +190,9 @@ def _screen_sampling(question: Sampling) -> Sampling:
         question.include_context,
     ]  # fmt: skip
     if excess := SAMPLING_LIMITS.describe_excess([texts, values]):
-        raise ValueError(f"the request for sampling is too large: {excess}")
+        raise ValueError(f"the sampling request is too large: {excess}")
     if find_hidden_text(values) is not None:
-        raise ValueError("the request for sampling has invisible characters in names or values")
+        raise ValueError("the sampling request has invisible characters in names or values")
     screen = TextScreen(limit=SAMPLING_LIMITS.size)
     messages, system_prompt = screen.screen_values(texts)
     tools = screen.screen_schema(question.tools, "")

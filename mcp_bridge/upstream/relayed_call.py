@@ -22,11 +22,11 @@ from mcp_bridge.wire import questions
 logger = logging.getLogger("mcp_bridge.upstream")
 
 MAX_WAITING = 1024
-"""The most notifications that wait for a slow client. Further ones are dropped."""
+"""The maximum number of notifications that wait for a slow client. Further ones are dropped."""
 MAX_LOG_DATA = 64 * 1024
-"""The most bytes of the data of a log message, unless it is a text."""
+"""The maximum number of bytes of the data of a log message, unless it is a text."""
 MAX_QUESTIONS = 100
-"""The most questions of one call that are open at once. Further ones are rejected."""
+"""The maximum number of questions of one call that are open at once. Further ones are rejected."""
 
 
 class RelayedCall:

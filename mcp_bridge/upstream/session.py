@@ -32,7 +32,7 @@ logger = logging.getLogger("mcp_bridge.upstream")
 PROBE_TIMEOUT = 3.0
 """Seconds that a server may take to answer server/discover, before it is taken for one of the handshake era."""
 MAX_PAGES, MAX_ENTRIES, MAX_LIST_SIZE = 1_000, 20_000, 32 * 1024 * 1024
-"""The most pages, entries and bytes of a list that are read."""
+"""The maximum numbers of pages, entries and bytes of a list that are read."""
 _CLIENT = {"name": "mcp-bridge", "version": __version__}
 _HANDSHAKE_CAPABILITIES: Mapping[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
@@ -304,7 +304,7 @@ def _measure_entry(entry: Any) -> int | None:
     try:
         return len(orjson.dumps([[[[[entry]]]]])) if isinstance(entry, Mapping) else None
     except TypeError:
-        logger.warning("an entry of a list is nested too deep, and is left out")
+        logger.warning("an entry of a list is nested too deeply, and is left out")
         return None
 
 

@@ -19,28 +19,28 @@ from mcp_bridge.wire.redacted_values import redact_values
 from mcp_bridge.wire.values import to_plain
 
 MAX_TEXT = 4000
-"""The most characters of a text that the page shows."""
+"""The maximum number of characters of a text that the page shows."""
 MAX_READ = 64 * 1024
-"""The most characters of a text that are searched for secrets. It is larger, so that none is cut before its end."""
+"""The maximum number of characters of a text that are searched for secrets: more, so that none is truncated."""
 MAX_ITEMS = 100
-"""The most items of a list or an object."""
+"""The maximum number of items of a list or an object."""
 MAX_VALUES = 1000
-"""The most values of arguments, and of a result."""
+"""The maximum number of values of the arguments, and of the result."""
 MAX_LEVELS = 12
 SERIES = 200
-"""The most calls in the latency chart of a tool."""
+"""The maximum number of calls in the latency chart of a tool."""
 _DROPPED = "(no longer kept)"
 
 
 class ValueTruncator:
-    """Truncates the values of one call: texts of more than `most` characters and, unless it is done, their number."""
+    """Truncates the values of one call: each text to `most` characters and, unless `is_counted`, their number."""
 
     def __init__(self, most: int, *, is_counted: bool = False) -> None:
         self._most = most
         self._items, self._left = (sys.maxsize, sys.maxsize) if is_counted else (MAX_ITEMS, MAX_VALUES)
 
     def truncate_value(self, value: Any, level: int = 0) -> Any:
-        """Return JSON data with less of everything that is too long."""
+        """Return JSON data in which everything that is too long is truncated."""
         self._left -= 1
         if isinstance(value, str):
             return value if len(value) <= self._most else f"{value[: self._most]}… ({len(value)} characters)"
@@ -99,7 +99,7 @@ def _format_client_name(info: ClientInfo, redactor: Redactor) -> str:
 
 
 def identify_client(info: ClientInfo, principal: str | None) -> str:
-    """Return an id of a client for pages, which discloses nothing, such as the key of its session."""
+    """Return an id of a client for pages. It discloses nothing, such as the key of the client's session."""
     return sha256(repr((info, principal)).encode(errors="surrogatepass")).hexdigest()[:12]
 
 
@@ -140,7 +140,7 @@ def _summarize_tool(records: list[CallRecord]) -> dict[str, Any]:
 
 
 def _list_layers(record: CallRecord) -> Iterator[dict[str, Any]]:
-    """Yield the layers that a call has passed, with the time of each without those inside it."""
+    """Yield the layers that a call has entered, with the time spent in each, excluding the layers inside it."""
     layers = [layer for layer in record.layers or () if layer.is_entered]
     for layer, inner in zip_longest(layers, layers[1:]):
         ms = None
@@ -158,7 +158,7 @@ def _find_secrets(arguments: Any) -> list[str]:
 
 
 def _render_value(value: Any, *redactors: Redactor) -> Any:
-    """Return a value as JSON data without secrets. Whatever is wrong with it is the value's fault, not the page's."""
+    """Return a value as JSON data without secrets. A value that cannot be read is described instead."""
     try:
         plain = to_plain(ValueTruncator(MAX_READ).truncate_value(value))
         return ValueTruncator(MAX_TEXT, is_counted=True).truncate_value(redact_values(plain, *redactors))

@@ -16,7 +16,7 @@ RETRY_INTERVAL = 1.0
 """Seconds before a broken stream is resumed."""
 EVENTS = "/page/events?role=observer"
 MAX_EVENT = 1024 * 1024
-"""The most characters of an event."""
+"""The maximum number of characters of an event."""
 
 
 class PageError(BridgeError):

@@ -10,7 +10,7 @@ from mcp_bridge.wire.values import to_plain
 
 
 def encode_json(data: Any) -> bytes:
-    """Return data as JSON. What is not JSON, such as a lone surrogate in the progress of a tool, is converted."""
+    """Return data as JSON. What JSON cannot represent, such as a lone surrogate in a message, is converted."""
     try:
         return orjson.dumps(data)
     except TypeError:

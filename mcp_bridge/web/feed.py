@@ -1,4 +1,4 @@
-"""The event stream of the page: changes become JSON once, and are sent to every page that may see them."""
+"""The event stream of the page: each change is encoded once, and sent to every page that may see it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 INTERVAL = 0.2
 """Seconds between two batches of calls, so a running call is sent at most five times a second."""
 MAX_BATCH = 100
-"""The most calls of a batch. The number of the others is sent instead."""
+"""The maximum number of calls in a batch. Only the number of the others is sent."""
 MAX_PAGES = 32
-"""The most pages at once."""
+"""The maximum number of pages at once."""
 MAX_OWN_PAGES = 8
-"""The most pages of one principal that is not an operator."""
+"""The maximum number of pages of one principal that is not an operator."""
 MAX_BACKLOG = 4 * 1024 * 1024
-"""Bytes that may wait for a page that reads slowly. With more, its stream breaks, and it begins again."""
+"""Bytes that may wait for a slow page. With more, its stream is closed, and the page reconnects."""
 MAX_EVENTS, MAX_BYTES = 1000, 4 * 1024 * 1024
-"""The most events, and bytes of events, that are kept for pages whose connection breaks."""
+"""The maximum numbers of events, and of their bytes, that are kept for pages whose connection breaks."""
 GRACE = 20.0
-"""Seconds after the last page has disconnected in which it can resume the stream, and questions wait for it."""
+"""Seconds for which the last page can resume its stream after it disconnects, and questions wait for it."""
 
 
 class FeedEvent(NamedTuple):
-    """One event. It is for everyone, or for those who may see what belongs to `principal`."""
+    """One event, for everyone or for those who may see what belongs to `principal`."""
 
     number: int
     data: bytes
@@ -54,7 +54,7 @@ class OpenPage:
 class EventFeed:
     """Sends events to the connected pages.
 
-    While there are any, and `GRACE` seconds longer, it is watched: then `on_watch` has been called with True.
+    While any page is connected, and for `GRACE` seconds after that, the feed is watched (see `on_watch`).
 
     Args:
         render: Turns a call into JSON.
@@ -84,7 +84,7 @@ class EventFeed:
 
     @asynccontextmanager
     async def connect_page(self, page: OpenPage, last_event: str | None) -> AsyncIterator[None]:
-        """Send events to a page during the block, first those after its last one. Raises HttpRejection."""
+        """Send events to a page during the block, beginning with those that it has missed. Raises HttpRejection."""
         if len(self._pages) >= MAX_PAGES:
             raise make_rejection(503, f"{MAX_PAGES} pages are open. Close one.")
         viewer = page.viewer

@@ -17,11 +17,11 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.web.value_sizes import MAX_SIZE, TOO_LARGE, estimate_result_size, estimate_size, is_small
 
 MAX_RECORDS = 1000
-"""The most calls that are kept after their end while a page is open."""
+"""The maximum number of finished calls that are kept while a page is open."""
 MAX_UNWATCHED = 200
-"""The same while none is: the processor's cache still holds them when they are released."""
+"""The same while no page is open: few enough to be in the processor's cache when they are released."""
 MAX_BYTES = 32 * 1024 * 1024
-"""About how many bytes the kept arguments and results have at most; beyond that, those of the oldest calls go."""
+"""The approximate maximum size of the kept arguments and results, in bytes; the oldest are dropped first."""
 
 
 class ClientRow:
@@ -37,7 +37,7 @@ class ClientRow:
 
 
 class CallRecord:
-    """One call (see `ObservedCall`). Its arguments and `result` are those of the call, not copies, until it drops them.
+    """One call (see `ObservedCall`). Its arguments and `result` are not copies, and may be dropped.
 
     `seconds` is None while the call runs; `result` is also None if it was cancelled. `size` is about how many bytes the
     values take; small ones are not counted.
@@ -69,13 +69,13 @@ class CallRecord:
         return self.call.name
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Note the progress of the call."""
+        """Record the progress of the call."""
         self.progress = (progress, total, message)
         if (listener := self._history.listener) is not None:
             listener(self)
 
     def end(self, result: ToolResult | None) -> None:
-        """Note the end of the call."""
+        """Record the end of the call."""
         self.seconds, self.result = time.time() - self.started, result
         self._history.keep_ended(self)
 
@@ -96,7 +96,7 @@ class CallRecord:
 
 
 class CallHistory:
-    """Observes the calls of a pipeline (see `CallObserver`), and knows the handshake clients that are connected."""
+    """Observes the calls of a pipeline (see `CallObserver`), and keeps track of connected handshake clients."""
 
     def __init__(self) -> None:
         self.listener: Callable[[CallRecord], None] | None = None
@@ -134,7 +134,7 @@ class CallHistory:
         return sorted([*self._running.values(), *self.list_ended()], key=attrgetter("id"), reverse=True)
 
     def list_ended(self) -> Iterator[CallRecord]:
-        """Yield the calls that have ended, in the order in which they did."""
+        """Yield the finished calls, in the order in which they finished."""
         return iter(self._ended)
 
     def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:

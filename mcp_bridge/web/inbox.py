@@ -1,4 +1,4 @@
-"""The inbox: questions of running calls that users answer at the page, and the latest decisions."""
+"""The inbox: questions of running calls that users answer on the page, and the latest decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_bridge.wire.redacted_values import redact_values
 
 
 class PageApprover:
-    """The users at the pages of one viewer. The feed shows them the questions."""
+    """The users of one viewer's open pages. The feed shows them the questions."""
 
     channel: Channel = "page"
 
@@ -79,7 +79,7 @@ class Inbox:
         """
         question = self._desk.find_question(number)
         if question is None or not viewer.can_see(question.principal):
-            raise LookupError("This question is not waiting for an answer any more.")
+            raise LookupError("This question is no longer waiting for an answer.")
         value = body.get("choice") if question.params is None else dict(body)
         self._desk.answer_question(question, value, PageApprover(viewer))
 

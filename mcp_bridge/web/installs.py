@@ -1,4 +1,4 @@
-"""Installation of this server into the clients of this machine: the change is shown before it is made."""
+"""Installation of this server into the clients on this machine: each change is shown before it is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_bridge.contracts.errors import ConfigError
 
 
 class PlanChanged(Exception):
-    """The file of a client is not as it was shown any more."""
+    """A client's file has changed since it was shown."""
 
 
 class Installations:
@@ -41,7 +41,7 @@ class Installations:
         ]
 
     def show_change(self, name: str) -> dict[str, Any]:
-        """Return what an installation would change in the file of a client, and the digest of that.
+        """Return what an installation would change in the file of a client, and the digest of that change.
 
         Raises LookupError for an unknown client, and ConfigError for a file that cannot be edited.
         """

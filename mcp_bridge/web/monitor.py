@@ -9,7 +9,7 @@ from mcp_bridge.web.feed import EventFeed
 from mcp_bridge.web.state import ServerState
 
 INTERVAL = 1.0
-"""Seconds between two comparisons. Sources have no events of their own, and the page is for humans."""
+"""Seconds between two comparisons. Sources emit no events, and a second is short enough for people."""
 
 
 class ChangeMonitor:
@@ -23,7 +23,7 @@ class ChangeMonitor:
         self._rows: dict[tuple[str, str], dict[str, Any]] = {}
 
     def set_running(self, is_running: bool) -> None:
-        """Start to compare with the state as it is now, or stop."""
+        """Start comparing with the current state, or stop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -39,7 +39,7 @@ class ChangeMonitor:
         rows = self._read_rows()
         for key, row in rows.items():
             if row != self._rows.get(key):
-                is_public = key[0] == "source"  # what waits is for operators
+                is_public = key[0] == "source"  # only operators see pending definitions
                 self._feed.send(key[0], row if is_public else {}, is_public=is_public)
         self._rows = rows
 

@@ -1,4 +1,4 @@
-"""The page of a server: its paths, and what those who look at it may see and do."""
+"""The page of a server: its paths, and what each viewer may see and do."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from mcp_bridge.web.viewer import Viewer, check_origin, identify_viewer
 NO_STORE = ((b"cache-control", b"no-store"), *SECURITY_HEADERS)
 PREFIX = "/page/"
 MAX_BODY = 256 * 1024
-"""The most bytes in the body of a request."""
+"""The maximum number of bytes in the body of a request."""
 MAX_REPORTED = 10_000
-"""The most clients that are remembered as known to the open pages."""
+"""The maximum number of clients that are remembered as known to the open pages."""
 OBSERVER = b"role=observer"
-"""The query of a stream whose users cannot answer questions, so that no question waits for them."""
+"""The query of a stream that does not answer questions, so no question waits for it."""
 
 Action = Callable[[Viewer, list[str], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Does what a POST asks for. The list has the rest of the path. Raises HttpRejection."""
+"""Performs the action of a POST request. The list contains the rest of the path. Raises HttpRejection."""
 
 
 class WebPage:
-    """The page of a server, as the HTTP app serves it. It observes every call of the server from now on."""
+    """The page of a server, as the HTTP app serves it. From its creation on, it observes every call of the server."""
 
     def __init__(self, subject: PageSubject, *, files: StaticFiles | None = None) -> None:
         self._subject = subject
@@ -63,7 +63,7 @@ class WebPage:
         subject.endpoint.use_desk(subject.desk)
 
     def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
-        """Return what serves a path below the root of the app, or None if the page has no such path."""
+        """Return the handler of a path below the root of the app, or None if the page has no such path."""
         if path in FILES:
             return partial(self._files.serve, path=path)
         if not path.startswith(PREFIX):
@@ -148,7 +148,7 @@ class WebPage:
         request.check_method("POST")
         request.check_content_type()
         if not viewer.is_authenticated:
-            message = "This server requires no token, so its page can change nothing. Set http.token_env."
+            message = "This server requires no token, so its page is read-only. Set http.token_env."
             raise _make_api_error(403, "forbidden", message)
         data = await request.read_body(MAX_BODY)
         try:
@@ -212,7 +212,7 @@ class WebPage:
         self._monitor.set_running(is_watched)
 
     def _report_call(self, record: CallRecord) -> None:
-        """Send a call soon, and before it a client that the pages do not know."""
+        """Send a call soon, after its client if the pages do not know it yet."""
         if (key := (record.client, record.principal)) not in self._reported_clients:
             if len(self._reported_clients) >= MAX_REPORTED:  # clients can make up any number of names
                 self._reported_clients.clear()

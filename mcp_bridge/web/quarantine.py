@@ -21,7 +21,7 @@ def list_pending(sources: Sequence[ToolSource], redactor: Redactor) -> list[dict
 async def accept_definition(sources: Sequence[ToolSource], source: str, tool: str, fingerprint: str) -> None:
     """Accept a definition if it is the one that was shown.
 
-    Raises LookupError for one that does not wait or has another fingerprint, and DefinitionLockError.
+    Raises LookupError for one that is not pending or has another fingerprint, and DefinitionLockError.
     """
     for one in sources:
         if one.name == source and isinstance(one, UpstreamSource):

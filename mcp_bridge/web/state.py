@@ -24,7 +24,7 @@ SHOWN_CALLS = 200
 
 
 class ServerState:
-    """Describes a server to pages. What takes long is made again only after a change of the tools."""
+    """Describes a server to pages. Expensive parts are computed again only after the tools have changed."""
 
     def __init__(self, subject: PageSubject, history: CallHistory) -> None:
         self._subject = subject
@@ -38,7 +38,7 @@ class ServerState:
         return self._subject.endpoint.registry.version
 
     def summarize_server(self) -> dict[str, Any]:
-        """Return how the server presents itself, and since when it runs."""
+        """Return how the server presents itself, and how long it has been running."""
         identity = self._subject.get_identity()
         return {
             "name": identity.name,
@@ -71,13 +71,13 @@ class ServerState:
         return redacted
 
     def select_calls(self, viewer: Viewer) -> list[CallRecord]:
-        """Return the latest calls and all that run, the latest first."""
+        """Return the latest calls and all running ones, the latest first."""
         visible = [record for record in self._history.list_records() if viewer.can_see(record.principal)]
         running = [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
         return [*visible[:SHOWN_CALLS], *running]
 
     def render_calls(self, records: Iterable[CallRecord]) -> list[dict[str, Any]]:
-        """Return calls as JSON. With large values this takes a while: use a thread."""
+        """Return calls as JSON. Large values take a while, so call this in a thread."""
         return [render_call(record, self._subject.redactor) for record in records]
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class ServerState:
         """List the definitions of tools that wait until an operator accepts them."""
         if not any(isinstance(source, PinningSource) for source in self._subject.sources):
             return []
-        from mcp_bridge.web.quarantine import list_pending  # only servers of third parties need it
+        from mcp_bridge.web.quarantine import list_pending  # only third-party servers need it
 
         return list_pending(self._subject.sources, self._subject.redactor)
 
@@ -101,7 +101,7 @@ class ServerState:
         return {"path": path, "text": render_settings(settings, self._subject.redactor)}
 
     def list_findings(self) -> list[dict[str, Any]]:
-        """List what each known client would reject or degrade, by severity. This may take a while: use a thread."""
+        """List what each known client would reject or degrade, by severity. Call it in a thread."""
         registry = self._subject.endpoint.registry
         if self._lint[0] != registry.version:
             self._lint = registry.version, list(_lint_tools(self._subject))

@@ -52,6 +52,6 @@ class StaticFiles:
             try:
                 data = (self._folder / name).read_bytes()
             except OSError:
-                raise make_rejection(404, f"The page is not complete: {name} is missing. Install again.") from None
+                raise make_rejection(404, f"The page is incomplete: {name} is missing. Reinstall mcp-bridge.") from None
             self._read[name] = data, b'"%b"' % sha256(data).hexdigest()[:32].encode()
         return self._read[name]

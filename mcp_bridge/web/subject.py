@@ -27,7 +27,7 @@ class PageSubject:
         get_identity: Returns how the server presents itself now.
         describe_sources: Returns the state of each source, as `bridge://status` does.
         types: The type of each source, by name.
-        desk: Where the users at the page are asked.
+        desk: Where users on the page are asked.
         redactor: Redacts everything that pages receive.
         origins: Origins of other sites that may use the API.
         operators: The principals that see everything, besides callers without a principal.

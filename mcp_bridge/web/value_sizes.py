@@ -1,4 +1,4 @@
-"""How much memory the values of a call take, estimated without serialising them."""
+"""Estimates how much memory the values of a call take, without serialising them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from mcp_bridge.contracts.tool import ToolResult
 
 MAX_SIZE = 1024 * 1024
-"""Values of a call that are larger are not kept after its end."""
+"""The size in bytes beyond which the values of a call are not kept after its end."""
 VALUE_SIZE = 64
-"""About how many bytes of memory a value takes besides its text."""
+"""The approximate memory of a value besides its text, in bytes."""
 MAX_VALUES = 4000
-"""How many values are visited; with more, the whole counts as too large."""
+"""How many values are visited. Data with more counts as too large."""
 TOO_LARGE = MAX_SIZE + 1
 SMALL = 1024
-"""The most characters of a small text."""
+"""The maximum number of characters of a small text."""
 MAX_PLAIN = 8
-"""The most arguments of a small call."""
+"""The maximum number of arguments of a small call."""
 
 
 def estimate_size(value: Any) -> int:
-    """Return about how many bytes a value takes; `TOO_LARGE` for more than `MAX_SIZE`."""
+    """Return the approximate size of a value in bytes, or `TOO_LARGE` if it exceeds `MAX_SIZE`."""
     if type(value) is str:  # the usual case
         return VALUE_SIZE + len(value)
     size, visited, waiting = 0, 0, [value]
@@ -42,7 +42,7 @@ def estimate_size(value: Any) -> int:
 
 
 def is_small(arguments: Any, result: ToolResult | None) -> bool:
-    """Whether a call has only few and short values. This costs less than an estimate."""
+    """Whether a call has only a few short values. This costs less than an estimate."""
     if type(arguments) is not dict or len(arguments) > MAX_PLAIN:
         return False
     for key, value in arguments.items():
@@ -63,7 +63,7 @@ def is_small(arguments: Any, result: ToolResult | None) -> bool:
 
 
 def estimate_result_size(result: ToolResult | None) -> int:
-    """Return about how many bytes the output, the content and the metadata of a result take."""
+    """Return the approximate size of the output, the content and the metadata of a result, in bytes."""
     if result is None:
         return 0
     if result.encoded is not None and result.encoded.output is result.output:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 
 _OWN_SITES = ("same-origin", "none")
-"""Values of Sec-Fetch-Site: from the page itself, or from the user's address bar (W3C Fetch Metadata)."""
+"""Accepted values of Sec-Fetch-Site: requests from the page itself, or from the address bar (W3C Fetch Metadata)."""
 
 
 class Viewer(NamedTuple):
     """The caller of the page's API.
 
     An operator sees everything; any other caller sees the calls of their own principal. `is_authenticated` is whether
-    a token was required: without one, nobody can act.
+    a token was required: without one, no caller can act.
     """
 
     principal: str | None
@@ -38,7 +38,7 @@ class Viewer(NamedTuple):
 
 
 def identify_viewer(request: HttpRequest, operators: Set[str]) -> Viewer:
-    """Return the caller: an operator without a principal, or with one that the settings name."""
+    """Return the caller: an operator if it has no principal, or one that the settings name."""
     principal = request.read_principal()
     return Viewer(
         principal=principal,

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.wire")
 
 MAX_DEPTH = 100
-"""The most levels of a value. Deeper values, and those that contain themselves, cannot be read."""
+"""The maximum number of levels of a value. Deeper values, and those that contain themselves, cannot be read."""
 MAX_ITEMS = 1_000_000
-"""The most items that are read from a generator; an endless one would exhaust the memory."""
+"""The maximum number of items that are read from a generator; an endless one would exhaust the memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _TEXT = (str, type(None))
 _PLAIN = frozenset({dict, list, tuple, int, float, bool})

@@ -193,7 +193,7 @@ def test_validate_tells_what_a_plan_publishes_and_what_it_cannot_mount(tmp_path:
     written(tmp_path, {"here.py": MODULE, "plan.yaml": "tools: [{module: here, source: here.py}, {module: gone}]"})
     code, said = validated(tmp_path / "plan.yaml")
     assert (code != 0, said["ok"], said["tools"]) == (True, False, ["here"])
-    assert said["problems"]["amplifier"][0].startswith("gone: module 'gone' is no entry point")
+    assert said["problems"]["amplifier"][0].startswith("gone: module 'gone' is not an entry point")
     written(tmp_path, {"good.yaml": "tools: [{module: here, source: here.py}]", "bad.yaml": "tools: [{module: 5}]"})
     assert validated(tmp_path / "good.yaml")[0] == 0
     code, said = validated(tmp_path / "bad.yaml")

@@ -114,7 +114,7 @@ def test_a_link_out_of_the_repository_is_refused(target: str, folder: Path) -> N
     if target == "b/up/outside":
         target = "b/up/../outside"
     (folder / "more").symlink_to(target.format(folder=folder))
-    with pytest.raises(ModuleLoadError, match=r"git.https://host/x: 'more' is a link to .*, out of the repository"):
+    with pytest.raises(ModuleLoadError, match=r"git.https://host/x: 'more' is a link to .*, outside of the repository"):
         check_links(folder, "git+https://host/x")
 
 

@@ -233,7 +233,7 @@ def test_a_commit_with_a_link_out_of_it_is_refused(place: Place, repository: Rep
     (repository.work / "words").symlink_to("../../secret")
     repository.commit({})
     (failed,) = place.locked().errors
-    assert "'words' is a link to ../../secret, out of the repository" in failed
+    assert "'words' is a link to ../../secret, outside of the repository" in failed
     assert not place.lock.path.exists()
     assert not list(place.kept.iterdir())
 
@@ -361,7 +361,7 @@ async def test_what_a_module_needs_is_installed_beside_it_reported_if_missing_an
     assert place.locked().locked[0].entry.installed == ("needed_words==1.5",)
     (sites,) = place.kept.glob("*/*/sites")
     sites.rename(tmp_path / "away")
-    assert f"needs needed-words>=1, which is not here. Run: mcp-bridge module lock {place.file}" in await refused(place)
+    assert f"needs needed-words>=1, which is missing. Run: mcp-bridge module lock {place.file}" in await refused(place)
     (tmp_path / "away").rename(sites)
     assert await said(place) == ["good day"]
     site = next(path for path in sys.path if path.startswith(str(place.kept)) and "sites" in path)
@@ -404,7 +404,7 @@ def test_what_the_bridge_has_in_another_version_is_told(tmp_path: Path, reposito
     repository.commit({"pyproject.toml": pyproject("pytest<1")})
     (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().errors
     assert "needs pytest<1, where " in failed
-    assert failed.endswith("is installed with the bridge, and that is found first")
+    assert failed.endswith("is installed with the bridge, which takes precedence")
 
 
 async def test_while_hooks_from_git_are_not_in_place_every_call_is_denied(
@@ -437,14 +437,14 @@ async def test_the_files_are_looked_at_once(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "is no lock file"),
-        ("{}", "is no lock file"),
-        ("<<<<<<< HEAD", "is no lock file"),
-        ('{"version": 2, "modules": {}}', "is of version 2, and only 1 is known here"),
-        ('{"version": 1, "modules": []}', "is no lock file"),
-        ('{"version": 1, "modules": {"x": {}}}', "is no lock file"),
-        ('{"version": 1, "modules": {"x": {"commit": "main", "hash": ""}}}', "is no lock file"),
-        (f'{{"version": 1, "modules": {{"x": {{"commit": "{"a" * 40}", "hash": "../.."}}}}}}', "is no lock file"),
+        ("", "is not a lock file"),
+        ("{}", "is not a lock file"),
+        ("<<<<<<< HEAD", "is not a lock file"),
+        ('{"version": 2, "modules": {}}', "has version 2, but only 1 is supported"),
+        ('{"version": 1, "modules": []}', "is not a lock file"),
+        ('{"version": 1, "modules": {"x": {}}}', "is not a lock file"),
+        ('{"version": 1, "modules": {"x": {"commit": "main", "hash": ""}}}', "is not a lock file"),
+        (f'{{"version": 1, "modules": {{"x": {{"commit": "{"a" * 40}", "hash": "../.."}}}}}}', "is not a lock file"),
     ],
 )
 def test_a_lock_file_that_is_broken_is_told(text: str, told: str, tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ def test_a_lock_file_that_is_broken_is_told(text: str, told: str, tmp_path: Path
 
 async def test_nothing_is_served_with_a_lock_file_that_is_broken(place: Place) -> None:
     place.lock.path.write_text("<<<<<<< HEAD")
-    assert "is no lock file" in await refused(place)
+    assert "is not a lock file" in await refused(place)
 
 
 def test_the_lock_file_is_written_in_order_and_only_when_it_changes(tmp_path: Path, repository: Repository) -> None:

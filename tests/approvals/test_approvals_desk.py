@@ -410,7 +410,7 @@ def test_who_is_at_the_other_end_is_known() -> None:
 async def test_a_folder_that_others_can_use_is_refused(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     made(folder, 0o777)
     await ApprovalServer(folder).run()
-    assert f"approvals at a terminal are not available: other users can use the folder {folder}" in caplog.text
+    assert f"approvals in a terminal are not available: other users can use the folder {folder}" in caplog.text
     with pytest.raises(BaseExceptionGroup) as refused:
         await ApprovalClient(folder, print).run()
     assert refused.group_contains(PermissionError)
@@ -421,7 +421,7 @@ async def test_a_path_that_is_too_long_is_said_and_costs_nothing_else(
 ) -> None:
     long = folder / ("x" * 120)
     await ApprovalServer(long).run()
-    assert "approvals at a terminal are not available" in caplog.text
+    assert "approvals in a terminal are not available" in caplog.text
 
 
 @BOTH_LOOPS

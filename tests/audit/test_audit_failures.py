@@ -88,7 +88,7 @@ def test_on_a_full_disk_calls_are_denied_until_there_is_space(tmp_path: Path) ->
         assert "isError" not in server.call("4")
         log = server.end()
     assert [each["_meta"]["mcp-bridge/code"] for each in (lost, denied)] == ["audit_unavailable"] * 2
-    assert "may have run, and its result is withheld" in lost["content"][0]["text"]
+    assert "may have run, and its result is not returned" in lost["content"][0]["text"]
     assert "did not run" in denied["content"][0]["text"]
     first, gap, last = read_records(trail)
     assert (first["call"], last["call"]) == ("1", "4")
@@ -165,4 +165,4 @@ async def test_a_failure_is_logged_once(
         await client.call_tool("add", {"a": 1, "b": 2})
     failed, recovered = caplog.messages
     assert "locked" in failed
-    assert "is written again; 1 records were lost" in recovered
+    assert "can be written again; lost records: 1" in recovered

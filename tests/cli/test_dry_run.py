@@ -103,4 +103,4 @@ def test_what_cannot_run_is_an_error(inside: Inside, words: tuple[str, ...], cod
 def test_another_server_cannot_show_what_it_would_run(inside: Inside) -> None:
     done = inside("call", "http://127.0.0.1:1/mcp", "t", "--dry-run")
     assert done.code == 2
-    assert "another server cannot show what a call would run" in done.err
+    assert "only a bridge in this process can show what a call would run" in done.err

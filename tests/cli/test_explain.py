@@ -60,7 +60,7 @@ def test_the_layers_are_shown_in_the_order_of_the_call(inside: Inside, settings:
         "validate output", "run the tool",
     ]  # fmt: skip
     assert "These policies do nothing for 'read_note': deny, approval." in done.out
-    assert done.out.endswith("The call of 'read_note' would run.\n")
+    assert done.out.endswith("The call to 'read_note' would run.\n")
     assert done.code == 0
     assert not (tmp_path / "ran").exists()
 
@@ -68,9 +68,9 @@ def test_the_layers_are_shown_in_the_order_of_the_call(inside: Inside, settings:
 @pytest.mark.parametrize(
     ("words", "code", "end"),
     [
-        (["delete_note"], 0, "The call of 'delete_note' would run if the user allows it."),
-        (["delete_note", "--principal", "guest"], 1, "The call of 'delete_note' would be stopped by: deny."),
-        (["delete_note", "title:=3"], 1, "The call of 'delete_note' would be stopped by: validate arguments."),
+        (["delete_note"], 0, "The call to 'delete_note' would run if the user allows it."),
+        (["delete_note", "--principal", "guest"], 1, "The call to 'delete_note' would be stopped by: deny."),
+        (["delete_note", "title:=3"], 1, "The call to 'delete_note' would be stopped by: validate arguments."),
         (["delete_note", "--arguments", '{"title": "x"}'], 0, "would run if the user allows it."),
     ],
 )
@@ -127,7 +127,7 @@ def test_the_steps_of_a_chain_are_explained_too(inside: Inside, settings: Path, 
         ["step 2: delete_note", "asks", "approval: without an answer, the default is: deny"],
     ]
     done = inside("explain", "all", "--principal", "guest")
-    assert done.out.rstrip().endswith("The call of 'all' would be stopped by: step 1: tidy.")
+    assert done.out.rstrip().endswith("The call to 'all' would be stopped by: step 1: tidy.")
     assert [line.split()[-2:] for line in done.out.splitlines() if line.startswith("step 2")] == [["not", "reached"]]
     assert inside("explain", "most", "--principal", "guest").code == 0
     assert not (tmp_path / "ran").exists()

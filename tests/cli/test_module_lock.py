@@ -123,7 +123,7 @@ def test_without_modules_from_git_there_is_nothing_to_write(inside: Inside, tmp_
 def test_only_settings_can_be_locked(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("")
     done = inside("module", "lock")
-    assert (done.code, "tools.py: modules from git are listed in settings" in done.err) == (2, True)
+    assert (done.code, "tools.py: this is not a settings file, so it lists no modules" in done.err) == (2, True)
     done = inside("module", "lock", "gone.yaml")
     assert (done.code, "no such file" in done.err) == (2, True)
     (tmp_path / "bad.yaml").write_text("sources: [{type: amplifier, git: 7, plan: {}}]")
@@ -135,7 +135,7 @@ def test_a_lock_file_that_is_broken_is_told(inside: Inside, settings: Path) -> N
     (settings.parent / LOCK).write_text("<<<<<<< mine")
     done = inside("module", "lock", settings)
     assert done.code == 1
-    assert f"{LOCK} is no lock file" in done.err
+    assert f"{LOCK} is not a lock file" in done.err
     assert (settings.parent / LOCK).read_text() == "<<<<<<< mine"
 
 

@@ -86,7 +86,7 @@ def test_it_goes_on_after_what_a_task_or_a_callback_raises(
         return "done"
 
     assert run(main) == "done"
-    assert caplog.text.count("a task or callback outside of the calls tried to end the server") == 2
+    assert caplog.text.count("a task or callback outside of any call tried to end the server") == 2
 
 
 def _throw(error: BaseException) -> None:

@@ -15,7 +15,7 @@ from mcp_bridge.runtime.deadline import Deadline
 AGENT_CALL: ContextVar[CallContext | None] = ContextVar("agent_call", default=None)
 """The call that runs the agent, for providers that use the client's model."""
 TOOL_CALL: ContextVar[CallContext | None] = ContextVar("tool_call", default=None)
-"""The call of the running tool, for modules that start other agents."""
+"""The call to the running tool, for modules that start other agents."""
 AGENT_RUN: ContextVar[AgentRun | None] = ContextVar("agent_run", default=None)
 """The run of the agent whose tool is running."""
 

@@ -82,7 +82,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
 
     Attributes:
         situations: Further keys of the configuration for `text` (a text; by default the configuration alone causes
-            it), `models` (`list_models` works), `tool_call` (a call of the tool `measure`), `thinking` (with a
+            it), `models` (`list_models` works), `tool_call` (a call to the tool `measure`), `thinking` (with a
             signature), `error` (the API reports an error) and `silence` (the API never responds).
     """
 

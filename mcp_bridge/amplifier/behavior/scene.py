@@ -33,7 +33,7 @@ _MOST_REQUESTS = 20
 
 
 def request_calls(*calls: tuple[str, dict[str, Any]], before: Sequence[Block] = ()) -> ChatResponse:
-    """Return a response that requests calls of tools, with the ids `call_0`, `call_1` and so on."""
+    """Return a response that requests tool calls, with the ids `call_0`, `call_1` and so on."""
     made = [ToolCall(id=f"call_{at}", name=name, arguments=arguments) for at, (name, arguments) in enumerate(calls)]
     blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in made]
     usage = Usage(input_tokens=6, output_tokens=4, total_tokens=10)

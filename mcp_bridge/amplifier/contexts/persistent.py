@@ -67,7 +67,7 @@ class PersistentContext(SimpleContext):
     async def load(self) -> None:
         """Read the file, if there is one. A last line that was not written completely is removed.
 
-        Raises ValueError for a file that is no history, OSError for one that cannot be read.
+        Raises ValueError for a file that is not a history, OSError for one that cannot be read.
         """
         lines = await anyio.to_thread.run_sync(_read_lines, self._path)
         for number, line in enumerate(lines, 1):

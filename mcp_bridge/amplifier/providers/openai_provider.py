@@ -193,7 +193,7 @@ def _parse_arguments(text: str) -> dict[str, Any] | None:
 
 
 def _report_arguments(function: Any, details: dict[str, Any]) -> LLMError:
-    message = f"The arguments of the call of '{function.name}' are not a JSON object. Repeat the call with valid JSON."
+    message = f"The arguments of the call to '{function.name}' are not a JSON object. Repeat the call with valid JSON."
     return InvalidToolCallError(message, tool_name=function.name, raw_arguments=function.arguments, **details)
 
 

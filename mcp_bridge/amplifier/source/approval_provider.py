@@ -32,7 +32,7 @@ _REASONS = {
     "remembered": "A user allowed this earlier.",
     "elicitation": "The user at the client {} this.",
     "terminal": "A user at a terminal {} this.",
-    "page": "A user at the page {} this.",
+    "page": "A user on the page {} this.",
 }
 
 
@@ -59,7 +59,7 @@ class BridgeApprovalProvider:
             timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
             kind=call.kind if call is not None else "tool",
         )
-        if running is not None:  # also if the module stops waiting
+        if running is not None:  # even if the module stops waiting
             running.unanswered = [*running.unanswered, case]
         with pause_handler_clock():
             decision = await self._gate.resolve_question(case, ctx)

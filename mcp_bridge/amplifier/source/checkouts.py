@@ -126,7 +126,7 @@ def check_links(folder: Path, uri: str) -> None:
             is_inside = False
         if not is_inside:
             name = path.relative_to(folder).as_posix()
-            raise ModuleLoadError(f"{uri}: '{name}' is a link to {target}, out of the repository. It is not used")
+            raise ModuleLoadError(f"{uri}: '{name}' is a link to {target}, outside of the repository, and is not used")
 
 
 def hash_files(folder: Path) -> str:

@@ -203,7 +203,7 @@ class Git:
         try:
             kind = self._run(address, option, "cat-file", "-t", commit).strip()
         except ModuleLoadError as error:
-            raise _build_git_error(address, f"the repository has no commit {commit}, or has it no longer") from error
+            raise _build_git_error(address, f"the repository has no commit {commit}, or no longer has it") from error
         if kind != "commit":
             raise _build_git_error(address, f"{commit} is not a commit but a {kind}")
         self._run(address, option, f"--work-tree={folder}", "checkout", "--quiet", "--force", "--detach", commit)

@@ -76,7 +76,7 @@ class LockFile:
         try:
             given = json.loads(path.read_bytes())
             if given["version"] != VERSION:
-                raise ModuleLoadError(f"{path} is of version {given['version']}, and only {VERSION} is known here")
+                raise ModuleLoadError(f"{path} has version {given['version']}, but only {VERSION} is supported")
             return cls(path, {uri: LockEntry.parse(entry) for uri, entry in given["modules"].items()})
         except FileNotFoundError:
             return cls(path)
@@ -84,7 +84,7 @@ class LockFile:
             raise ModuleLoadError(f"{path} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModuleLoadError(
-                f"{path} is no lock file ({error}). Restore a good version of it, or delete it and lock again"
+                f"{path} is not a lock file ({error}). Restore a good version of it, or delete it and lock again"
             ) from error
 
     def write(self, modules: Mapping[str, LockEntry]) -> None:
@@ -248,7 +248,7 @@ class ModuleLocker:
             return ()
         clashes = describe_clashes(requirements, sys.path)
         if clashes:
-            raise ModuleLoadError(f"{address.uri} needs {', '.join(clashes)} with the bridge, and that is found first")
+            raise ModuleLoadError(f"{address.uri} needs {', '.join(clashes)} with the bridge, which takes precedence")
         absent = find_missing(requirements, sys.path)
         if not absent:
             return tuple(versions)

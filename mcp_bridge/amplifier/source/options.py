@@ -66,7 +66,7 @@ class AmplifierOptions(SettingsModel):
         le=100_000,
         description="How many conversations with agents may exist at once, including those of started agents. If there "
         "are more, the client with the most loses the one that has been idle the longest; if none is idle, the call is "
-        "rejected. One of several clients has at most three quarters of them. They also end after "
+        "rejected. If there are several clients, none has more than three quarters of them. They also end after "
         "`session_idle`.",
     )
 

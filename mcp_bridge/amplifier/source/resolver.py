@@ -101,5 +101,5 @@ class Resolver:
         site = str(get_packages_folder(checkout.sites, address.subdirectory))
         if find_missing(absent, [site]):
             names = ", ".join(str(one) for one in absent)
-            raise ModuleNotFoundError(f"{address.uri} needs {names}, which is not here. Run: {self._command}")
+            raise ModuleNotFoundError(f"{address.uri} needs {names}, which is missing. Run: {self._command}")
         sys.path.append(site)

@@ -172,7 +172,7 @@ class ModuleSessions:
         return found
 
     def release_session(self, found: ClientSession) -> None:
-        """Count one call less. The session of a single call ends with it."""
+        """Count one call fewer. The session of a single call ends with it."""
         found.release()
         if found.key and not found.calls and found.key in self._sessions:
             self._end(found.key)

@@ -205,7 +205,7 @@ async def _describe_cancellation(examiner: Examiner, function: Any, arguments: d
 
 
 def describe_schema_problem(schema: Any) -> str:
-    """Why a value is no valid JSON Schema of an object. Empty where it is one."""
+    """Why a value is not a valid JSON Schema of an object. Empty if it is one."""
     if not isinstance(schema, Mapping):
         return f"it is a {type(schema).__name__}"
     if problems := check_schema(schema):

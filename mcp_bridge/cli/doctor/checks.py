@@ -127,7 +127,7 @@ def _format_text(result: dict[str, Any]) -> str:
 
 
 def list_pages(conversation: ServerExchange, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
-    """List the items of all pages. Raises ServerFault, also if the pages do not end."""
+    """List the items of all pages. Raises ServerFault, including if the pages do not end."""
     items: list[Any] = []
     cursors: list[Any] = [None]
     while True:

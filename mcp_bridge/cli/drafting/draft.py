@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _DESCRIPTION = 300
-"""The most characters of the description of a parameter, and of a command."""
+"""The maximum number of characters of the description of a parameter, and of a command."""
 _FLOW_DEPTH = 4
 """Below `tools`, a tool, and its `command` or `parameters`, each entry is on one line."""
 

@@ -10,12 +10,12 @@ from mcp_bridge.cli.parameters import Argument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportCommandOptions:
-    """Draft settings that make a program a tool. Runs the program to read its help, so you have to trust it."""
+    """Draft settings that turn a program into a tool. Runs the program to read its help, so you have to trust it."""
 
     words: Annotated[
         list[str],
         Argument(
             metavar="COMMAND...",
-            help="The program and its subcommand, as in 'git log' or 'python -m pip install', as one text or as words.",
+            help="The program and its subcommand, such as 'git log' or 'python -m pip install', quoted or not.",
         ),
     ]

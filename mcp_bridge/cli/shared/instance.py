@@ -17,7 +17,7 @@ from mcp_bridge.runtime.unix_sockets import create_private_folder
 RUNTIME_FOLDER = Path("/run/user")
 """Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
 LONGEST_PATH = 100
-"""The most bytes in the path of a socket (sun_path has 104 on macOS and 108 on Linux)."""
+"""The maximum number of bytes in the path of a socket (sun_path has 104 on macOS and 108 on Linux)."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(rb"(?:\$\{|\benv:)([A-Za-z_][A-Za-z0-9_]*)")
 _PUBLIC = frozenset(

@@ -23,7 +23,7 @@ from mcp_bridge.cli.shared.messages import SHUTDOWN_MESSAGE, MessageTracker, fin
 from mcp_bridge.runtime.line_splitter import LineSplitter
 
 READ_SIZE = 65_536
-"""The most bytes of one read."""
+"""The maximum number of bytes of one read."""
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 MAX_BUFFERED = 1024 * 1024
@@ -50,7 +50,7 @@ class StartError(Exception):
 class Relay:
     """Copies lines between one client and its server. `connect` returns a connection, and raises OSError.
 
-    `token` identifies the client to the server, also to the next one.
+    `token` identifies the client to the server, and to the next one.
     """
 
     def __init__(

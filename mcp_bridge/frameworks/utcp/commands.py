@@ -25,7 +25,7 @@ EXIT_CODE = "utcp/exit_code"
 _PLACEHOLDER = re.compile(r"UTCP_ARG_(.+?)_UTCP_END")
 _DASH = "the value begins with '-', so the program would read it as an option. Give another value"
 _MAX_NAME, _MAX_NAMES = 80, 20
-"""The most characters of an unknown argument's name in an error, and the most names."""
+"""The maximum numbers of characters of an unknown argument's name in an error, and of names."""
 _OPERATORS = "|&;()<>`\n"
 _ARITHMETIC = "(("
 _SUBSTITUTION = re.compile(r"\$\(|`")

@@ -87,7 +87,7 @@ class CommandToolSettings(SettingsModel):
     )
     timeout: Duration | None = Field(default=None, description="How long a call may take. Default: `limits.timeout`.")
     max_output: Size = Field(
-        default=16 * 1024 * 1024, description="The maximum size of the output. A program that prints more is ended."
+        default=16 * 1024 * 1024, description="The maximum size of the output. A program that prints more is stopped."
     )
 
     _template: ArgumentTemplate = PrivateAttr()
@@ -158,8 +158,8 @@ class CommandOptions(SettingsModel):
     root: str = Field(
         default=".",
         min_length=1,
-        description="The folder that working directories and paths have to be in. Relative paths start at the folder "
-        "of the settings file.",
+        description="The folder that must contain all working directories and paths. Relative paths start at the "
+        "folder of the settings file.",
     )
     env: dict[str, str] = Field(
         default={},

@@ -19,9 +19,9 @@ EXIT_CODE = "mcp-bridge/exit_code"
 """The key in `_meta` for the exit code of a program."""
 TEXT, JSON, JSON_LINES = "text", "json", "json_lines"
 _TAIL = 4000
-"""The most characters of stderr, and of the output, in an error."""
+"""The maximum number of characters of stderr, and of the output, in an error."""
 _START = 200
-"""The most bytes of output that is not JSON in an error."""
+"""The maximum number of bytes of output that is not JSON in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _reject_constant(name: str) -> None:
-    raise ValueError(f"it has {name}, which is none of its values")
+    raise ValueError(f"it has {name}, which JSON does not define")
 
 
 def make_content(data: bytes, media_type: str, uri: str) -> Content:

@@ -99,4 +99,4 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
     flags = sorted(name for name in template.flags if known[name].get("type") == "boolean")
     if flags:
         hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
-        raise ValueError(f"the value of '{flags[0]}' is true or false, which is no word for a program. {hint}")
+        raise ValueError(f"the value of '{flags[0]}' is true or false, which is not a word for a program. {hint}")

@@ -28,11 +28,11 @@ KILL_TIMEOUT = GRACE + 1.5
 OUTPUT_TIMEOUT = 5.0
 """Seconds in which output is still read after the program has ended. It may have left its output to another process."""
 STDERR_TAIL = 64 * 1024
-"""The most bytes of stderr that are kept, its last ones."""
+"""How many of the last bytes of stderr are kept."""
 MAX_LINE = 4096
 """The longest line that is streamed, in bytes."""
 WAITING_LINES = 64
-"""The most lines that wait to be sent to the client. The program does not wait for it: further lines are left out."""
+"""The maximum number of lines that wait for the client. Further lines are dropped: the program does not wait."""
 EXIT_NOT_EXECUTED = 127
 
 
@@ -92,7 +92,7 @@ class ProgramRun:
         if self._problem is not None:
             raise self._problem
         if self._exit is None:
-            raise ToolUnavailable(f"The program '{self._order.label}' was ended, because the server stops.")
+            raise ToolUnavailable(f"The program '{self._order.label}' was stopped: the server is shutting down.")
         return self._exit
 
     async def run(self) -> None:

@@ -23,7 +23,7 @@ from mcp_bridge.sources.command.program import ProgramOrder, ProgramRun
 from mcp_bridge.sources.command.template import ArgumentTemplate, Word, fill_word, select_given
 
 LINE_RATE, LINE_BURST = 20, 50
-"""The most lines of output per second that are sent to the client, in the long run and at once."""
+"""The maximum number of lines of output per second that are sent to the client, in the long run and at once."""
 SANDBOX_MEMORY = 1024**3
 """Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
 Streaming = Literal["none", "progress", "log"]

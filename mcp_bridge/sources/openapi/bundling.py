@@ -13,7 +13,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.sources.openapi.document import check_version, parse_document, shorten
 
 MAX_DOCUMENTS = 200
-"""The most documents that one document may consist of."""
+"""The maximum number of documents that one document may consist of."""
 PARTS = "x-documents"
 """The key of the bundled document under which the other ones are."""
 _NAMING = frozenset({"headers", "properties", "patternProperties", "$defs", "schemas", "responses", "parameters"})

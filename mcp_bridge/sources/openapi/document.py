@@ -21,11 +21,11 @@ from mcp_bridge.schema.references import resolve_pointer
 Json = Mapping[str, Any]
 
 MAX_DOCUMENT = 64 * 1024 * 1024
-"""The most bytes of a document. That of GitHub has 13 million."""
+"""The maximum number of bytes of a document. GitHub's has 13 million."""
 MAX_VALUES = 2_000_000
-"""The most values of a YAML document whose aliases are followed: they can double at each level."""
+"""The maximum number of values of a YAML document whose aliases are followed: they can double at each level."""
 MAX_REFERENCES = 32
-"""The most references that lead from one to the next."""
+"""The maximum number of references that lead from one to the next."""
 
 
 class ApiDocument:
@@ -67,7 +67,7 @@ class ApiDocument:
             raise SourceError(f"'{shorten(reference)}' refers to another document. {hint}")
         found = resolve_pointer(reference, self.data)
         if found is None:
-            raise SourceError(f"'{shorten(reference)}' refers to nothing")
+            raise SourceError(f"'{shorten(reference)}' does not resolve")
         return found
 
 
@@ -102,7 +102,7 @@ def check_version(data: Any) -> Json:
     if isinstance(version, str) and re.match(r"3\.\d", version):
         return dict(data)
     if isinstance(data, Mapping) and "swagger" in data:
-        raise SourceError("it is a document of Swagger 2. Convert it to OpenAPI 3, for example with swagger2openapi")
+        raise SourceError("it is a Swagger 2 document. Convert it to OpenAPI 3, for example with swagger2openapi")
     raise SourceError("it is not an OpenAPI document: expected `openapi: 3.0.x` or `openapi: 3.1.x` in it")
 
 
@@ -123,7 +123,7 @@ def _parse_yaml(content: bytes) -> Any:
         import yaml
     except ImportError:
         hint = f"Run `pip install '{DISTRIBUTION}[openapi]'`, or convert the document to JSON"
-        raise SourceError(f"documents in YAML need the package PyYAML. {hint}") from None
+        raise SourceError(f"YAML documents need the package PyYAML. {hint}") from None
     from mcp_bridge.sources.openapi.yaml_loader import JsonTypesLoader
 
     try:

@@ -14,7 +14,7 @@ from mcp_bridge.sources.openapi.parameters import Parameter
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_NAME = 64
-"""The most characters of a tool's name that all clients accept."""
+"""The maximum number of characters of a tool's name that all clients accept."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _UNSAFE_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_ARGUMENT = 64
@@ -24,7 +24,7 @@ _IGNORED_HEADERS = frozenset(
         "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-"""Headers that are no parameters (OpenAPI 3.1.1, 4.8.12.1), or that frame the request."""
+"""Headers that are not parameters (OpenAPI 3.1.1, 4.8.12.1), or that frame the request."""
 _STYLES = {"query": "form", "cookie": "form", "path": "simple", "header": "simple"}
 _ALLOWED_STYLES = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),

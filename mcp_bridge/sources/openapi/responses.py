@@ -20,7 +20,7 @@ from mcp_bridge.wire.values import as_text
 META_KEY = "mcp-bridge/http"
 """The key in `_meta` for the status of the response, and what its headers say about further requests."""
 MAX_ERROR = 2_000
-"""The most characters of a body in an error."""
+"""The maximum number of characters of a body in an error."""
 HTTP_ERROR = "http_error"
 _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)

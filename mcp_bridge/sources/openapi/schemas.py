@@ -24,9 +24,9 @@ Purpose = Literal["arguments", "results", "result types"]
 """What a schema is for. `result types` keeps only the types of values, each of which may also be null."""
 
 MAX_DEPTH = 48
-"""The most levels of a schema between two references. Clients reject deep schemas, and so does validation."""
+"""The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
-"""The most values in the definitions of one tool; the next lower one is tried if references multiply them."""
+"""The maximum numbers of values in the definitions of one tool; the next one is tried if references multiply them."""
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 

@@ -30,7 +30,7 @@ logger = logging.getLogger("mcp_bridge.sources.openapi")
 
 MAX_TOOLS = 5_000
 MAX_NAMED = 5
-"""The most operations that a message names."""
+"""The maximum number of operations that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

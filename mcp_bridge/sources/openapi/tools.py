@@ -30,9 +30,9 @@ OutputSchemas = Literal["types", "exact", "none"]
 Send = Callable[[ApiRequest], Awaitable[HttpResponse]]
 
 MAX_DESCRIPTION = 2_000
-"""The most characters of the description of a tool, and of an argument."""
+"""The maximum number of characters of the description of a tool, and of an argument."""
 MAX_OUTPUT_SCHEMA = 32 * 1024
-"""The most characters of an output schema. Lists of tools contain them, and few clients use them."""
+"""The maximum number of characters of an output schema. Lists of tools contain them, and few clients use them."""
 UNAUTHORIZED = 401
 
 

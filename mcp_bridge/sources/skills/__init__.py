@@ -1,1 +1,1 @@
-"""The source of skills: folders with a SKILL.md, which tell models how to use tools."""
+"""The source of skills: folders with a SKILL.md, which explain to models how to use tools."""

@@ -12,11 +12,11 @@ from mcp_bridge.sources.skills.source import SkillsSource
 
 
 class SkillsOptions(SettingsModel):
-    """Skills: folders with a `SKILL.md`, which tell models how to use the tools."""
+    """Skills: folders with a `SKILL.md`, which explain to models how to use the tools."""
 
     path: str = Field(
         min_length=1,
-        description="A folder of skills, or of one skill. Relative paths start at the folder of the settings file.",
+        description="One skill, or a folder of skills. Relative paths start at the folder of the settings file.",
     )
 
     def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:

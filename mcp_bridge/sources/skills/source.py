@@ -21,9 +21,9 @@ from mcp_bridge.documents.editor import parse_source
 from mcp_bridge.wire.skills import DIGEST, FRONTMATTER, SKILL_FILE
 
 MAX_FILES = 512
-"""The most files of a skill (SEP-2640, "Limits")."""
+"""The maximum number of files of a skill (SEP-2640, "Limits")."""
 MAX_SIZE = 16 * 1024 * 1024
-"""The most bytes of all files of a skill together (SEP-2640, "Limits")."""
+"""The maximum number of bytes of all files of a skill together (SEP-2640, "Limits")."""
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 _FRONTMATTER = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 

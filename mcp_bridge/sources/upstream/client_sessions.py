@@ -64,7 +64,7 @@ class ClientUpstream:
         self.settled.set()
 
     def release(self) -> None:
-        """Count one call less."""
+        """Count one call fewer."""
         self.calls -= 1
         self.last_used = anyio.current_time()
 

@@ -35,7 +35,7 @@ from mcp_bridge.wire.values import as_text
 
 Json = Mapping[str, Any]
 MAX_NAME = 8 * 1024
-"""The most characters of a name or a URI."""
+"""The maximum number of characters of a name or a URI."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CLIENT_CAPABILITIES = {"elicitation": ("form", "url"), "sampling": ("tools", "context"), "roots": ()}
 """What servers may require of clients, and its parts."""

@@ -16,7 +16,7 @@ from mcp_bridge.upstream.session import UpstreamSession
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 MAX_FOLLOWED = 1024
-"""The most resources of one server that are followed. Changes of further ones are not reported."""
+"""The maximum number of resources of one server that are followed. Changes of further ones are not reported."""
 OPEN_TIMEOUT = 2.0
 """Seconds that a server may take to acknowledge a stream of changes, before the last one is closed."""
 RETRY_INTERVAL = 0.5

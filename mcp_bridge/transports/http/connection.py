@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from mcp_bridge.transports.http.connection_pool import ConnectionPool
 
 MAX_HEAD = 64 * 1024
-"""The most bytes of a request before its body, and between or after the parts of a chunked one."""
+"""The maximum number of bytes of a request before its body, and between or after the parts of a chunked one."""
 MAX_HEADERS = 200
-"""The most header lines of a request."""
+"""The maximum number of header lines of a request."""
 MAX_BUFFERED = 64 * 1024
 """Bytes of a body after which no more is read until the app has received them."""
 MAX_QUEUED = 16
 """Requests in the queue of a connection after which no more is read until some of them are answered."""
 MIN_PROGRESS = 16 * 1024
-"""The fewest bytes that a slow client must read within the send timeout: one byte at a time holds a connection too."""
+"""The minimum number of bytes that a client must read within the send timeout, so that none reads byte by byte."""
 
 LINGER_TIMEOUT = 1.0
 """Seconds in which what a rejected client still sends is discarded, so that it receives the rejection."""

@@ -28,7 +28,7 @@ _NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in 
 
 
 class AgentProvider:
-    """A provider as the other modules of an agent see it. Everything except calls of tools goes to `provider`."""
+    """A provider as the other modules of an agent see it. Everything except calls to tools goes to `provider`."""
 
     def __init__(self, label: str, provider: Any, find_name: FindName) -> None:
         self.provider = provider

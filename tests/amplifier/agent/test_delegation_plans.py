@@ -257,7 +257,7 @@ def test_the_forms_of_instructions_are_the_same() -> None:
 @pytest.mark.parametrize(
     ("agent", "problem"),
     [
-        ({"tools": ["tool-lost"]}, "agents.a.tools[0]: module 'tool-lost' is no entry point"),
+        ({"tools": ["tool-lost"]}, "agents.a.tools[0]: module 'tool-lost' is not an entry point"),
         ({"exclude_tools": ["raed_file"]}, "agents.a.exclude_tools: no tool or tool module 'raed_file', did you mean"),
         ({"exclude_hooks": ["gate"]}, "agents.a.exclude_hooks: no hook module 'gate'"),
     ],

@@ -83,8 +83,8 @@ async def test_the_mode_alone_can_be_declared() -> None:
     ("tasks", "problem"),
     [
         ("always", "tasks: expected forbidden, optional, required or ToolTasks, got 'always'"),
-        (ToolTasks(retries=-1), "tasks: retries: expected a number from 0, got -1"),
-        (ToolTasks(after=float("inf")), "tasks: after: expected a number from 0, got inf"),
+        (ToolTasks(retries=-1), "tasks: retries: expected a number of at least 0, got -1"),
+        (ToolTasks(after=float("inf")), "tasks: after: expected a number of at least 0, got inf"),
     ],
 )
 def test_an_invalid_declaration_is_an_error(tasks: Any, problem: str) -> None:

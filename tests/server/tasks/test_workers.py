@@ -176,7 +176,7 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("fail_once")
         eventually(lambda: "statusMessage" in server.fetch(task, "working"))
-        worker.wait_for("is attempted again in 2 s")
+        worker.wait_for("is retried in 2 s")
         worker.kill()
         other = cluster.start_worker()
         result = server.fetch(task)["result"]

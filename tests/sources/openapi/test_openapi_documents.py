@@ -95,9 +95,9 @@ async def test_an_endless_reference_and_a_missing_one_are_problems_of_their_oper
     async with connect(bridge) as client:
         assert list(await list_tools(client)) == ["good"]
     assert bridge.problems["api"] == [
-        "/item: '#/nothing' refers to nothing",
+        "/item: '#/nothing' does not resolve",
         "GET /endless is not published: '#/components/parameters/B' refers to itself",
-        "GET /missing is not published: '#/components/parameters/C' refers to nothing",
+        "GET /missing is not published: '#/components/parameters/C' does not resolve",
         "GET /other is not published: 'other.yaml#/x' refers to another document. `mcp-bridge import-openapi` makes "
         "one document of several",
         "GET /odd is not published: expected a mapping, found 7",
@@ -339,7 +339,7 @@ async def test_a_server_that_is_unusable_is_a_problem(servers: Any, options: Any
         ("a: &a [*a]", "it has more than 2000000 values if its aliases are followed"),
         ("[1]: 2", "it is not valid YAML (line 1): a key is not text"),
         ("- 1", "it is not an OpenAPI document: expected `openapi: 3.0.x` or `openapi: 3.1.x` in it"),
-        ('{"swagger": "2.0"}', "it is a document of Swagger 2. Convert it to OpenAPI 3"),
+        ('{"swagger": "2.0"}', "it is a Swagger 2 document. Convert it to OpenAPI 3"),
         ('{"openapi": "4.0.0"}', "it is not an OpenAPI document"),
     ],
 )  # fmt: skip

@@ -194,6 +194,6 @@ def test_problems_are_printed(tmp_path: Path) -> None:
     (tmp_path / "api.json").write_text(json.dumps(document_of({"/x": {"$ref": "#/none"}})))
     done = run_import(tmp_path, "api.json")
     assert done.stderr.splitlines()[:2] == [
-        "Wrote test.json: 0 operations, OpenAPI 3.1.0.", "PROBLEM: /x: '#/none' refers to nothing",
+        "Wrote test.json: 0 operations, OpenAPI 3.1.0.", "PROBLEM: /x: '#/none' does not resolve",
     ]  # fmt: skip
     assert "    server: https://api.example.com" in done.stderr
