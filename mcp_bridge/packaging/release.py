@@ -20,7 +20,9 @@ OLDEST_PYTHON = "3.11"
 LARGEST_WHEEL = 50 * 1024 * 1024
 """Bytes. The wheel of this project has less than one megabyte."""
 _WHEEL_FILE = "Wheel-Version: 1.0\nGenerator: mcp-bridge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_OF_ONE_INSTALLATION = frozenset({"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
+_OF_ONE_INSTALLATION = frozenset(
+    {"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
+)
 """Files of the metadata that describe an installation, or that each wheel has of its own."""
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 """The time of every file in an archive, so that the same content gives the same bytes."""
