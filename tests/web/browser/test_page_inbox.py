@@ -49,6 +49,13 @@ def test_a_call_that_the_user_denies_does_not_run(page: Page, inbox: Locator, ot
     expect(page.get_by_role("table").get_by_role("row").nth(1)).to_contain_text("deny")
 
 
+def test_characters_that_would_hide_an_argument_are_escaped(inbox: Locator, others: OtherClients) -> None:
+    taking = others.call("take", {"item": "apples\u202e\U000e0041", "amount": 11})
+    expect(inbox.get_by_label("Arguments of the call")).to_contain_text(r'"item": "apples\u202e\udb40\udc41"')
+    inbox.get_by_role("button", name="Deny").click()
+    assert taking.result().is_error
+
+
 def test_a_call_that_is_always_allowed_does_not_ask_again(inbox: Locator, others: OtherClients) -> None:
     arguments = {"item": "apples", "amount": 8}
     taking = others.call("take", arguments, LEGACY)

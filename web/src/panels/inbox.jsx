@@ -4,7 +4,7 @@ import { askingRuns, otherQuestions } from "../runs.js";
 import { can, questions } from "../store.js";
 import { Code, ActionButton, Empty, announce } from "../parts.jsx";
 import { formatAddress } from "../route.js";
-import { formatTime } from "../format.js";
+import { escapeInvisible, formatTime } from "../format.js";
 import { QuestionForm } from "../question_form.jsx";
 import { Questions } from "../try_it.jsx";
 
@@ -67,7 +67,7 @@ function Approval({ question }) {
   const { id, message, choices, labels = {} } = question;
   return (
     <>
-      <p class="question-text">{message}</p>
+      <p class="question-text">{escapeInvisible(message)}</p>
       <Arguments question={question} />
       {can.value.approve ? (
         <div class="row">
@@ -96,7 +96,7 @@ function Question({ question }) {
         <QuestionForm question={question} onAnswer={(response) => answer(question.id, response, "Answered")} />
       ) : (
         <>
-          <p class="question-text">{question.message}</p>
+          <p class="question-text">{escapeInvisible(question.message)}</p>
           <p class="muted">{FORBIDDEN}</p>
         </>
       )}
