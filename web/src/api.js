@@ -39,7 +39,8 @@ export function setToken(given) {
 
 /** Send a request and return the response, whatever its status; raise ApiError if there is none, or the token is not valid. */
 export async function send(path, { headers, ...options } = {}) {
-  const authorization = token ? { Authorization: `Bearer ${token}` } : {};
+  // A header cannot have other characters, so the server rejects a token that has some.
+  const authorization = token ? { Authorization: `Bearer ${token.replace(/[^ -~]/g, "?")}` } : {};
   let response;
   try {
     response = await fetch(path, { ...options, headers: { ...authorization, ...headers }, cache: "no-store" });

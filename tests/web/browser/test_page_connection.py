@@ -31,7 +31,7 @@ def test_the_token_is_removed_from_the_address_and_kept_for_the_tab(page: Page, 
 def test_without_a_token_a_form_asks_for_it(blank: Page, server: PageServer) -> None:
     blank.goto(server.base)
     expect(blank.get_by_role("heading", name="This server needs a token.")).to_be_visible()
-    blank.get_by_label("Token").fill("wrong")
+    blank.get_by_label("Token").fill("wrong…")
     blank.get_by_role("button", name="Continue").click()
     expect(blank.get_by_role("heading", name="The server does not accept this token.")).to_be_visible()
     blank.get_by_label("Token").fill(TOKEN)
