@@ -33,7 +33,7 @@ async def test_a_server_of_another_kind_is_reported_as_such() -> None:
 async def test_a_rejection_is_reported_with_the_reason_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 0)
     async with served_page(registry_of(entry("echo"))) as served:
-        with pytest.raises(PageError, match="status 503: 0 pages are open. Close one."):
+        with pytest.raises(PageError, match=r"status 503: 0 pages are open\. Close one\."):
             await anext(PageClient(served.base, TOKEN).follow_events())
 
 

@@ -48,7 +48,10 @@ def launch(config: pytest.Config) -> Iterator[Browser]:
 
 @contextmanager
 def open_page(browser: Browser, server: PageServer, **options: object) -> Iterator[Page]:
-    """Open the page with its token, and wait until it is connected. Errors in its console fail the test, except those of broken connections."""
+    """Open the page with its token, and wait until it is connected.
+
+    Errors in its console fail the test, except those of broken connections.
+    """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
