@@ -27,8 +27,12 @@ export async function followEvents() {
     try {
       await readOnce(() => (wait = FIRST_WAIT));
     } catch (error) {
-      if (error.status === 401) await waitForToken();
-      else rejection.value = error.status ? error.message : "";
+      if (error.status === 401) {
+        await waitForToken();
+        wait = FIRST_WAIT;
+        continue;
+      }
+      rejection.value = error.status ? error.message : "";
     }
     if (connection.value === "open" || rejection.value || wait > FIRST_WAIT) connection.value = "lost";
     await waitOrOnline(wait);
