@@ -31,8 +31,8 @@ class TopOptions:
         str | None,
         Argument(
             metavar="URL|FILE",
-            help="The URL of a server with a page, or its settings file. Default: mcp-bridge.yaml or tools.py in the "
-            "current folder.",
+            help="The URL of a server with a page, or its settings file. For `dev`, the address that it prints. "
+            "Default: mcp-bridge.yaml or tools.py in the current folder.",
         ),
     ] = None
     token_env: TokenOption = None

@@ -31,9 +31,14 @@ class PageEvent(NamedTuple):
 
 
 class PageClient:
-    """Reads the state and the events of a server. `base` is the URL of the server, without `/mcp`."""
+    """Reads the state and the events of a server. `base` is the URL of the server, without `/mcp`.
+
+    Raises PageError for a token that no HTTP header can have.
+    """
 
     def __init__(self, base: str, token: str | None = None) -> None:
+        if token and not (token.isascii() and token.isprintable()):  # httpx would show it in its error
+            raise PageError("the token has characters that no HTTP header can have. Check it for line breaks")
         self._base = base.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._last = ""
@@ -45,7 +50,7 @@ class PageClient:
                 response = await http.get(f"{self._base}/page/state")
             except httpx2.HTTPError as error:
                 raise PageError(f"{self._base} cannot be reached: {_describe_failure(error)}") from None
-            self._check_status(response.status_code)
+            await self._check_response(response)
             try:
                 state = orjson.loads(response.content)
             except ValueError:
@@ -61,7 +66,7 @@ class PageClient:
                 try:
                     headers = {"Last-Event-ID": self._last} if self._last else {}
                     async with http.stream("GET", self._base + EVENTS, headers=headers) as response:
-                        self._check_status(response.status_code)
+                        await self._check_response(response)
                         yield PageEvent("connected", {})
                         async for event in self._read_events(response):
                             yield event
@@ -84,17 +89,22 @@ class PageClient:
                     yield PageEvent(fields.get("event", "message"), orjson.loads(fields["data"]))
                 fields = {}
 
-    def _check_status(self, status: int) -> None:
-        if status != 200:
-            _raise_rejection(self._base, status)
+    async def _check_response(self, response: httpx2.Response) -> None:
+        if response.status_code != 200:
+            _raise_rejection(self._base, response.status_code, await response.aread())
 
 
-def _raise_rejection(base: str, status: int) -> NoReturn:
+def _raise_rejection(base: str, status: int, body: bytes) -> NoReturn:
     if status == 401:
-        raise PageError(f"{base} needs a valid token. Name its variable with --token-env NAME")
+        hint = "Pass its URL and --token-env NAME, or the address of the page that `mcp-bridge dev` reports, in quotes"
+        raise PageError(f"{base} needs a valid token. {hint}")
     if status == 404:
         raise PageError(f"{base} has no page. Set `http.page: true` in its settings, or start it with `mcp-bridge dev`")
-    raise PageError(f"{base} has rejected the request with status {status}")
+    try:
+        reason = orjson.loads(body)["error"]["message"]
+    except (ValueError, TypeError, LookupError):
+        reason = "it gives no reason"
+    raise PageError(f"{base} has rejected the request with status {status}: {reason}")
 
 
 def _describe_failure(error: Exception) -> str:

@@ -39,8 +39,7 @@ class ChangeMonitor:
         rows = self._read_rows()
         for key, row in rows.items():
             if row != self._rows.get(key):
-                is_public = key[0] == "source"  # only operators see pending definitions
-                self._feed.send(key[0], row if is_public else {}, is_public=is_public)
+                self._feed.send(key[0], row if key[0] == "source" else {}, is_public=False)  # only operators see them
         self._rows = rows
 
     def _read_rows(self) -> dict[tuple[str, str], dict[str, Any]]:

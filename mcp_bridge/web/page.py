@@ -97,7 +97,7 @@ class WebPage:
             installs = await to_thread.run_sync(self._installations.list_clients)
         body: dict[str, Any] = {
             "server": state.summarize_server(),
-            "sources": state.list_sources(),
+            "sources": state.list_sources() if viewer.is_operator else [],
             "clients": state.list_clients(viewer),
             "calls": calls,
             "latency": state.describe_latency(viewer),

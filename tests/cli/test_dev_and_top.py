@@ -94,7 +94,8 @@ async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (["{base}"], 1, "needs a valid token"),
+        (["{base}"], 1, "needs a valid token.*the address of the page that `mcp-bridge dev` reports"),
+        (["{base}#token=caf%C3%A9"], 1, "the token has characters that no HTTP header can have"),
         (["http://127.0.0.1:1"], 1, "cannot be reached"),
         (["missing.yaml"], 2, "missing.yaml"),
     ],
@@ -107,6 +108,7 @@ async def test_top_explains_why_it_shows_nothing(tmp_path: Path, arguments: list
             with anyio.fail_after(PATIENCE):
                 assert await top.process.wait() == code
         assert "Traceback" not in top.errors
+        assert "caf" not in top.errors
 
 
 async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mcp_bridge.web import feed
 from mcp_bridge.web.static_files import FILES, StaticFiles
 from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
+from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import TOKEN, served_page
 
 API = ("audit", "state", "events")
@@ -145,6 +146,25 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
     assert own["can"] == {"answer": True, "approve": True, "quarantine": False, "install": False}
     for name in ("carol", "owner"):
         assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
+
+
+async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool())
+    async with (
+        served_page(gateway.build(), named={"alice": "token-of-alice"}) as served,
+        served.read("token-of-alice") as alice,
+        served.read() as owner,
+        alice.follow(),
+        owner.follow(),
+    ):
+        await owner.wait_for_state(lambda state: state["sources"][0]["tools"] == 1)
+        gateway.offer(describe_tool(), describe_tool("write"), notify=True)
+        await owner.wait_for("source", lambda row: row["tools"] == 2)
+        await alice.call_tool("files__read")
+        await alice.wait_for("call")  # after everything else that was sent to her
+        assert (await alice.read_state())["sources"] == []
+    assert "source" not in [name for _, name, _ in alice.events]
 
 
 async def test_a_principal_cannot_take_the_pages_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

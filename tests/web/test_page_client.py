@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from mcp_bridge.cli.top import CallTable
+from mcp_bridge.web import feed
 from mcp_bridge.web.client import PageClient, PageError
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import LEGACY, TOKEN, served_page
@@ -27,6 +28,13 @@ async def test_a_server_of_another_kind_is_reported_as_such() -> None:
         with pytest.raises(PageError, match="is not a server with a page"):
             await PageClient(f"http://127.0.0.1:{port}").read_state()
         tasks.cancel_scope.cancel()
+
+
+async def test_a_rejection_is_reported_with_the_reason_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MAX_PAGES", 0)
+    async with served_page(registry_of(entry("echo"))) as served:
+        with pytest.raises(PageError, match=r"status 503: 0 pages are open\. Close one\."):
+            await anext(PageClient(served.base, TOKEN).follow_events())
 
 
 async def test_the_table_lists_clients_while_they_are_connected_and_names_them_afterwards() -> None:

@@ -78,7 +78,7 @@ async def test_events_that_are_no_longer_kept_reset_the_page(monkeypatch: Any) -
 
 
 async def test_many_calls_are_counted_instead_of_sent(monkeypatch: Any) -> None:
-    monkeypatch.setattr(feed, "MAX_BATCH", 3)
+    monkeypatch.setattr(feed, "MAX_BATCH", 1)
     async with served_page(registry_of(entry("echo"))) as served, served.read() as page, page.follow():
         async with anyio.create_task_group() as tasks:
             for _ in range(40):

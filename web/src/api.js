@@ -39,7 +39,8 @@ export function setToken(given) {
 
 /** Send a request and return the response, whatever its status; raise ApiError if there is none, or the token is not valid. */
 export async function send(path, { headers, ...options } = {}) {
-  const authorization = token ? { Authorization: `Bearer ${token}` } : {};
+  // A header cannot have other characters, so the server rejects a token that has some.
+  const authorization = token ? { Authorization: `Bearer ${token.replace(/[^ -~]/g, "?")}` } : {};
   let response;
   try {
     response = await fetch(path, { ...options, headers: { ...authorization, ...headers }, cache: "no-store" });
@@ -62,13 +63,14 @@ export async function requestJson(path, body) {
       ? {}
       : { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   const response = await send(path, options);
-  const result = (await readJson(response)) ?? {};
-  if (!response.ok)
-    throw new ApiError(
-      result.error?.message ?? `The server responded with status ${response.status}.`,
-      response.status,
-    );
-  return result;
+  if (!response.ok) throw await readError(response);
+  return (await readJson(response)) ?? {};
+}
+
+/** Return the error of a response that is not ok, with the text of the server. */
+export async function readError(response) {
+  const message = (await readJson(response))?.error?.message;
+  return new ApiError(message ?? `The server responded with status ${response.status}.`, response.status);
 }
 
 /** Return the JSON of a response, null if it has none. */

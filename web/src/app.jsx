@@ -7,7 +7,7 @@ import { countPending, listPanels } from "./panels/index.js";
 import { announce, announcement } from "./parts.jsx";
 import { formatAddress, navigate, route } from "./route.js";
 import { server } from "./store.js";
-import { connection, followEvents } from "./stream.js";
+import { connection, followEvents, rejection } from "./stream.js";
 
 const THEMES = ["system", "light", "dark"];
 const THEME_KEY = "mcp-bridge theme";
@@ -119,9 +119,8 @@ function Navigation({ panels, current }) {
 /** A note while the connection to the server is broken. */
 function Connection() {
   const isLost = connection.value === "lost" && !tokenProblem.value;
-  return (
-    <div role="status">{isLost && <p class="banner">The connection to the server is lost. Connecting again…</p>}</div>
-  );
+  const problem = rejection.value || "The connection to the server is lost.";
+  return <div role="status">{isLost && <p class="banner">{problem} Connecting again…</p>}</div>;
 }
 
 function TokenForm() {

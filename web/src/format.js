@@ -1,4 +1,14 @@
-/** Times, durations and sizes as text. */
+/** Times, durations and sizes as text, and text whose characters are all visible. */
+
+// Joiners and selectors that scripts and emoji need stay as they are.
+const INVISIBLE = /(?![\t\n\r\u200c\u200d\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{DI}]/gu;
+
+/** Escape the characters that a user cannot see, and those that change the order of others, as JSON does. */
+export function escapeInvisible(text) {
+  return text.replace(INVISIBLE, (character) =>
+    character.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`),
+  );
+}
 
 export function formatDuration(ms) {
   if (ms === null || ms === undefined) return "";

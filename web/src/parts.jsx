@@ -1,7 +1,7 @@
 /** Parts that several panels use. */
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatSize } from "./format.js";
+import { escapeInvisible, formatSize } from "./format.js";
 
 const MAX_SHOWN = 30_000; // characters; the rest is shown on request, because the browser is slow with more
 const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
@@ -48,7 +48,7 @@ export function CopyButton({ text, label = "Copy" }) {
 export function Code({ value, text = JSON.stringify(value, null, 2) ?? "", label }) {
   const [isWhole, setWhole] = useState(false);
   const isLong = text.length > MAX_SHOWN && !isWhole;
-  const shown = isLong ? text.slice(0, MAX_SHOWN) : text;
+  const shown = escapeInvisible(isLong ? text.slice(0, MAX_SHOWN) : text);
   return (
     <div class="code-block">
       <pre class="code" tabindex="0" role="region" aria-label={label ?? "JSON"}>

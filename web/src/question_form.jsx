@@ -1,5 +1,6 @@
 /** Questions of calls (elicitation): a form, a choice, or a link that the user opens. */
 import { useState } from "preact/hooks";
+import { escapeInvisible } from "./format.js";
 import { createValue, getKind, resolveSchema } from "./schema.js";
 import { ActionButton } from "./parts.jsx";
 import { SafeLink } from "./result_view.jsx";
@@ -15,7 +16,7 @@ export function QuestionForm({ question, onAnswer }) {
   const choice = schema && findChoice(schema);
   return (
     <div class="question">
-      <p class="question-text">{message}</p>
+      <p class="question-text">{escapeInvisible(message)}</p>
       {url ? (
         <LinkAnswer url={url} onAnswer={onAnswer} />
       ) : choice ? (
@@ -59,7 +60,7 @@ function LinkAnswer({ url, onAnswer }) {
   return (
     <>
       <p>
-        <SafeLink uri={url}>{url}</SafeLink>
+        <SafeLink uri={url}>{escapeInvisible(url)}</SafeLink>
       </p>
       <div class="row">
         <ActionButton class="primary" action={() => onAnswer({ action: "accept" })}>

@@ -8,11 +8,11 @@ import { questions } from "./store.js";
 const MAX_RUNS = 20; // per tool
 const MAX_LOGS = 200;
 
-/** {tool name: runs, newest first}. A run is replaced by a changed copy, never changed. */
-export const runs = signal({});
+/** Tool name → runs, newest first. A run is replaced by a changed copy, never changed. */
+export const runs = signal(new Map());
 /** The rounds of questions of these calls that wait for the user. */
 export const askingRuns = computed(() =>
-  Object.values(runs.value)
+  [...runs.value.values()]
     .flat()
     .filter(({ state }) => state === "asking"),
 );
@@ -47,7 +47,7 @@ export async function startRun(tool, args) {
     result: null,
     problem: "",
   };
-  runs.value = { ...runs.value, [tool.name]: [run, ...(runs.value[tool.name] ?? [])].slice(0, MAX_RUNS) };
+  setRuns(tool.name, [run, ...(runs.value.get(tool.name) ?? [])].slice(0, MAX_RUNS));
   try {
     const result = await callTool(tool, args, {
       signal: controller.signal,
@@ -80,8 +80,15 @@ export function listRunProblems(run) {
 }
 
 function update(name, id, change) {
-  const list = runs.value[name] ?? [];
-  runs.value = { ...runs.value, [name]: list.map((run) => (run.id === id ? { ...run, ...change(run) } : run)) };
+  const list = runs.value.get(name) ?? [];
+  setRuns(
+    name,
+    list.map((run) => (run.id === id ? { ...run, ...change(run) } : run)),
+  );
+}
+
+function setRuns(name, list) {
+  runs.value = new Map(runs.value).set(name, list);
 }
 
 function finish(name, id, state, change) {

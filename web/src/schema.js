@@ -111,7 +111,7 @@ function isNumber(value, kind) {
 
 function hasConstants(value, schema) {
   return Object.entries(schema.properties ?? {}).every(
-    ([name, property]) => !(name in value) || !("const" in Object(property)) || property.const === value[name],
+    ([name, property]) => !Object.hasOwn(value, name) || !("const" in Object(property)) || property.const === value[name],
   );
 }
 

@@ -52,7 +52,7 @@ function Properties({ schema, value, onChange, path }) {
           key={name}
           name={name}
           schema={property}
-          value={current[name]}
+          value={Object.hasOwn(current, name) ? current[name] : undefined} // not the inherited `constructor`
           onChange={(next) => change(name, next)}
           path={`${path}.${name}`}
           isRequired={schema.required?.includes(name)}
@@ -66,8 +66,8 @@ function Properties({ schema, value, onChange, path }) {
 function OtherProperties({ schema, value, onChange, path }) {
   const { root } = useContext(Form);
   const [name, setName] = useState("");
-  const others = Object.keys(value).filter((key) => !(key in (schema.properties ?? {})));
-  const canAdd = name !== "" && !(name in value);
+  const others = Object.keys(value).filter((key) => !Object.hasOwn(schema.properties ?? {}, key));
+  const canAdd = name !== "" && !Object.hasOwn(value, name);
   const add = () => {
     if (!canAdd) return;
     onChange({ ...value, [name]: createValue(schema.additionalProperties, root) ?? "" });
@@ -114,12 +114,12 @@ function OtherProperties({ schema, value, onChange, path }) {
 function withProperty(value, name, next) {
   const { [name]: _, ...rest } = value;
   if (next === undefined) return rest;
-  return name in value ? { ...value, [name]: next } : { ...rest, [name]: next };
+  return Object.hasOwn(value, name) ? { ...value, [name]: next } : { ...rest, [name]: next };
 }
 
 /** Put the properties in the order of the schema, so that the JSON reads like the form. */
 function sortProperties(value, schema) {
-  const order = Object.keys(schema.properties ?? {}).filter((name) => name in value);
+  const order = Object.keys(schema.properties ?? {}).filter((name) => Object.hasOwn(value, name));
   return { ...Object.fromEntries(order.map((name) => [name, value[name]])), ...value };
 }
 

@@ -1,6 +1,6 @@
 /** The connection to the events of the server, which is opened again whenever it breaks. */
 import { signal } from "@preact/signals";
-import { readEvents, requestJson, send, tokenProblem } from "./api.js";
+import { readError, readEvents, requestJson, send, tokenProblem } from "./api.js";
 import { parseJson } from "./numbers.js";
 import { applyEvent, applyState, loadTools } from "./store.js";
 
@@ -13,6 +13,8 @@ const REPEATABLE = new Set(["call", "question", "answered", "decision", "source"
 
 /** "connecting" at first, then "open" or "lost". */
 export const connection = signal("connecting");
+/** Why the server rejects the connection, "" if it does not respond. */
+export const rejection = signal("");
 
 let lastId = null;
 let rereading = null;
@@ -25,9 +27,14 @@ export async function followEvents() {
     try {
       await readOnce(() => (wait = FIRST_WAIT));
     } catch (error) {
-      if (error.status === 401) await waitForToken();
+      if (error.status === 401) {
+        await waitForToken();
+        wait = FIRST_WAIT;
+        continue;
+      }
+      rejection.value = error.status ? error.message : "";
     }
-    if (connection.value === "open" || wait > FIRST_WAIT) connection.value = "lost";
+    if (connection.value === "open" || rejection.value || wait > FIRST_WAIT) connection.value = "lost";
     await waitOrOnline(wait);
     wait = Math.min(wait * 2, LONGEST_WAIT);
   }
@@ -45,10 +52,11 @@ async function readOnce(onOpen) {
 async function readStream(signal, onOpen) {
   const headers = { Accept: "text/event-stream", ...(lastId === null ? {} : { "Last-Event-ID": lastId }) };
   const response = await send("page/events", { headers, signal });
-  if (!response.ok) throw new Error(`status ${response.status}`);
+  if (!response.ok) throw await readError(response);
   // The stream is open before the state is read, and its events are read afterwards, so none is missed.
   await Promise.all([readState(), loadTools()]);
   connection.value = "open";
+  rejection.value = "";
   onOpen();
   let isFirst = true;
   for await (const { id, event, data } of readEvents(response)) {

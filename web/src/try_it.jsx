@@ -18,7 +18,7 @@ export function TryIt({ tool }) {
   const [isJsonValid, setJsonValid] = useState(true);
   const [selected, setSelected] = useState(null);
   const form = useRef(null);
-  const list = runs.value[tool.name] ?? [];
+  const list = runs.value.get(tool.name) ?? [];
   const run = list.find(({ id }) => id === selected) ?? list[0];
   const running = run?.ended ? list.find(({ ended }) => !ended) : run;
   const setValue = (next) => {

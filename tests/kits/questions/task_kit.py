@@ -51,3 +51,4 @@ async def fetch(talk: Talk, task: str, *statuses: str) -> Json:
             result: Json = (await talk.get("tasks/get", {"taskId": task}))["result"]
             if result["status"] in (statuses or ("completed", "failed", "cancelled")):
                 return result
+            await anyio.sleep(0.01)

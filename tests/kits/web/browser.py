@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,10 @@ def launch(config: pytest.Config) -> Iterator[Browser]:
 
 @contextmanager
 def open_page(browser: Browser, server: PageServer, **options: object) -> Iterator[Page]:
-    """Open the page with its token. Errors in its console fail the test, except those of broken connections."""
+    """Open the page with its token, and wait until it is connected.
+
+    Errors in its console fail the test, except those of broken connections.
+    """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
@@ -55,6 +59,7 @@ def open_page(browser: Browser, server: PageServer, **options: object) -> Iterat
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if is_error(message) else None)
     page.goto(server.address)
+    expect(page).to_have_title(re.compile("Shop"))  # from the state, which is read once the events are followed
     try:
         yield page
     finally:

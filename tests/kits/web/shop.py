@@ -121,6 +121,12 @@ def show() -> list[Any]:
     ]
 
 
+@tool(name="constructor")
+def find_constructor(constructor: str) -> str:
+    """Return the name of a tool and of an argument that every object of JavaScript has, too."""
+    return constructor
+
+
 @tool
 def break_down() -> str:
     """Raise an unexpected exception."""

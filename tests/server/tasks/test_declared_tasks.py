@@ -105,7 +105,7 @@ async def test_each_option_in_the_settings_takes_precedence() -> None:
     def quick() -> str:
         return "done"
 
-    options = LATE._replace(tools={"slow": ToolTasks(after=0.5), "quick": ToolTasks(mode="forbidden")})
+    options = LATE._replace(tools={"slow": ToolTasks(after=PATIENCE), "quick": ToolTasks(mode="forbidden")})
     async with talking(bridge_of(registry, tasks=options), capabilities=ABLE) as talk:
         assert await call(talk, "slow") == "complete"  # its own timeout ends it before it becomes a task
         assert await call(talk, "quick") == "complete"

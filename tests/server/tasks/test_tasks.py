@@ -99,7 +99,7 @@ async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
         await release.wait()
         return f"Hello, {name}"
 
-    async with talking(with_tasks(registry, TaskOptions(after=0.5)), capabilities=ABLE) as talk:
+    async with talking(with_tasks(registry, TaskOptions(after=2.0)), capabilities=ABLE) as talk:
         call = talk.calling("work")
         questions = await call.asks()
         created = (await call.go({key: accept(name="Ada") for key in questions}))["result"]
@@ -331,7 +331,7 @@ async def test_tasks_have_a_time_limit_of_their_own() -> None:
         await anyio.sleep(seconds)
         return "done"
 
-    options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=0.4)})
+    options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=1.5)})
     async with talking(with_tasks(registry, options), capabilities=ABLE) as talk:
         assert said((await fetch(talk, await create(talk, "work", seconds=0.1)))["result"]) == "done"
         assert code_of((await fetch(talk, await create(talk, "work", seconds=PATIENCE)))["result"]) == "timeout"

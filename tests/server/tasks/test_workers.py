@@ -41,7 +41,7 @@ async def crash() -> None:
     "End the process."
     os.kill(os.getpid(), signal.SIGKILL)
 
-@tool(tasks=ToolTasks(retries=1, backoff=2))
+@tool(tasks=ToolTasks(retries=1, backoff=5))
 async def fail_once(ctx: CallContext) -> list[int]:
     "Fail in the first attempt; the second one and its process."
     if ctx.attempt == 1:
@@ -147,7 +147,7 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
     tmp_path: Path,
     redis_process: RedisServer,  # noqa: F811
 ) -> None:
-    options = {"workers_only": True, "concurrency": 2}
+    options = {"workers_only": True, "concurrency": 2, "lease": 60}  # longer than the outages
     with Cluster(tmp_path, redis_process.url, TOOLS, tasks=options) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         first = server.create("work")
@@ -176,7 +176,7 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("fail_once")
         eventually(lambda: "statusMessage" in server.fetch(task, "working"))
-        worker.wait_for("is retried in 2 s")
+        worker.wait_for("is retried in 5 s")
         worker.kill()
         other = cluster.start_worker()
         result = server.fetch(task)["result"]
@@ -191,7 +191,7 @@ def test_a_task_fails_that_ends_each_process_that_runs_it(tmp_path: Path, redis_
         task = server.fetch(server.create("crash"))
         assert task["status"] == "failed"
         assert "started 2 times" in task["error"]["message"]
-        assert len([worker for worker in workers if worker.process.poll() is None]) == 1
+        eventually(lambda: sum(worker.process.poll() is None for worker in workers) == 1)
 
 
 def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_server: str) -> None:  # noqa: F811

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -29,7 +31,7 @@ def test_the_token_is_removed_from_the_address_and_kept_for_the_tab(page: Page, 
 def test_without_a_token_a_form_asks_for_it(blank: Page, server: PageServer) -> None:
     blank.goto(server.base)
     expect(blank.get_by_role("heading", name="This server needs a token.")).to_be_visible()
-    blank.get_by_label("Token").fill("wrong")
+    blank.get_by_label("Token").fill("wrong…")
     blank.get_by_role("button", name="Continue").click()
     expect(blank.get_by_role("heading", name="The server does not accept this token.")).to_be_visible()
     blank.get_by_label("Token").fill(TOKEN)
@@ -56,6 +58,18 @@ def test_an_address_names_a_panel_and_what_is_selected_in_it(page: Page, server:
     expect(page.get_by_text("There is no tool “nothing”.")).to_be_visible()
     page.goto(f"{server.base}/#/tools/50%")
     expect(page.get_by_text("There is no tool “50%”.")).to_be_visible()
+
+
+def test_a_page_that_is_one_too_many_shows_why_it_does_not_connect(blank: Page, server: PageServer) -> None:
+    limits = httpx2.Limits(max_connections=None)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with httpx2.Client(base_url=server.base, headers=headers, limits=limits) as http, ExitStack() as pages:
+        while pages.enter_context(http.stream("GET", "/page/events")).status_code == 200:
+            pass
+        blank.goto(server.address)
+        expect(blank.get_by_text("32 pages are open. Close one. Connecting again…")).to_be_visible()
+    expect(blank.get_by_role("link", name="take")).to_be_visible()
+    expect(blank.get_by_text("Connecting again…")).to_have_count(0)
 
 
 def test_the_page_requests_nothing_from_elsewhere(browser: Browser, server: PageServer) -> None:

@@ -49,6 +49,31 @@ def test_a_call_that_the_user_denies_does_not_run(page: Page, inbox: Locator, ot
     expect(page.get_by_role("table").get_by_role("row").nth(1)).to_contain_text("deny")
 
 
+def test_characters_that_would_hide_an_argument_are_escaped(inbox: Locator, others: OtherClients) -> None:
+    taking = others.call("take", {"item": "apples\u202e\U000e0041", "amount": 11})
+    expect(inbox.get_by_label("Arguments of the call")).to_contain_text(r'"item": "apples\u202e\udb40\udc41"')
+    inbox.get_by_role("button", name="Deny").click()
+    assert taking.result().is_error
+
+
+def test_a_question_that_has_just_moved_cannot_be_answered(page: Page, inbox: Locator, others: OtherClients) -> None:
+    first = others.call("take", {"item": "apples", "amount": 6})
+    expect(inbox.get_by_text("Take 6 items?")).to_be_visible()
+    second = others.call("take", {"item": "apples", "amount": 7})
+    expect(inbox.get_by_text("Take 7 items?")).to_be_visible()
+    allow = inbox.get_by_role("button", name="Allow once")
+    expect(allow.nth(1)).to_be_enabled()
+    page.clock.install()
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 3600)
+    inbox.get_by_role("button", name="Deny").first.click()
+    assert first.result().is_error
+    expect(allow).to_have_count(1)
+    expect(allow).to_be_disabled()
+    page.clock.run_for(1000)
+    allow.click()
+    assert not second.result().is_error
+
+
 def test_a_call_that_is_always_allowed_does_not_ask_again(inbox: Locator, others: OtherClients) -> None:
     arguments = {"item": "apples", "amount": 8}
     taking = others.call("take", arguments, LEGACY)

@@ -35,6 +35,7 @@ def test_a_tool_is_called_without_a_mouse(page: Page) -> None:
 
 def test_letters_after_g_open_the_panels(page: Page) -> None:
     expect(page.get_by_role("link", name="take")).to_be_visible()
+    page.clock.set_fixed_time(0)  # the second letter has to follow soon
     for letter, panel in {"c": "Calls", "i": "Inbox", "s": "Sources", "e": "Settings", "t": "Tools"}.items():
         press(page, "g", letter)
         expect(page.get_by_role("heading", name=panel, level=1)).to_be_attached()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 
 import anyio
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.kits.web.browser import open_page
 from tests.kits.web.page_server import LEGACY, OtherClients, PageServer
 
 SECRET = "the-secret-of-the-warehouse"
@@ -75,6 +77,16 @@ def test_sources_are_listed_with_state_and_reason(page: Page) -> None:
     gone = panel.get_by_role("row").filter(has_text="gone")
     expect(gone).to_contain_text("no-such-command-here")
     expect(panel.get_by_text("/mcp")).to_be_visible()  # the address for clients
+
+
+def test_badges_and_findings_fit_a_narrow_screen(browser: Browser, server: PageServer) -> None:
+    with open_page(browser, server, viewport={"width": 360, "height": 700}) as page:
+        expect(page.get_by_role("link", name="Sources")).to_have_text(re.compile(r"\d"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.goto(f"{server.base}/#/lint")
+        finding = page.locator("[data-title=Finding]").filter(has=page.locator("code")).first
+        expect(finding).to_be_visible()
+        assert "\n" not in finding.inner_text()  # code does not break the sentence
 
 
 def test_clients_are_listed_with_protocol_and_calls(page: Page, others: OtherClients) -> None:

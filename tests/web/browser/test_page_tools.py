@@ -145,6 +145,14 @@ def test_a_form_covers_lists_choices_alternatives_and_null(page: Page) -> None:
     expect(editor).to_have_value(re.compile("pears"))
 
 
+def test_a_tool_and_an_argument_can_have_names_that_mean_something_in_javascript(page: Page) -> None:
+    tool = open_tool(page, "constructor")
+    argument = tool.get_by_role("textbox", name="constructor")
+    expect(argument).to_have_value("")
+    argument.fill("an oven")
+    expect(call(tool).get_by_label("Text", exact=True)).to_have_text("an oven")
+
+
 def test_every_kind_of_content_is_shown(page: Page) -> None:
     result = call(open_tool(page, "show"))
     expect(result.get_by_text("A picture, a sound, a link and a file.")).to_be_visible()

@@ -16,20 +16,20 @@ export function AuditPanel() {
   const [filter, setFilter] = useState({});
   const [page, setPage] = useState({ rows: [], next: null });
   const [problem, setProblem] = useState("");
-  const read = async (before, rows) => {
+  const read = async (before, rows, used) => {
     try {
-      const given = Object.entries({ ...filter, before }).filter(([, value]) => value);
+      const given = Object.entries({ ...used, before }).filter(([, value]) => value);
       const result = await requestJson(`page/audit?${new URLSearchParams(given)}`);
-      setPage({ rows: [...rows, ...result.rows], next: result.next ?? null });
+      setPage({ rows: [...rows, ...result.rows], next: result.next ?? null, filter: used });
       setProblem("");
     } catch (error) {
       setProblem(error.message);
     }
   };
-  useEffect(() => void read(null, []), []);
+  useEffect(() => void read(null, [], {}), []);
   const submit = (event) => {
     event.preventDefault();
-    read(null, []);
+    read(null, [], filter);
   };
   const columns = [
     ["Time", ({ time }) => formatTime(typeof time === "string" ? Date.parse(time) / 1000 : time), "mono nowrap"],
@@ -68,7 +68,7 @@ export function AuditPanel() {
       )}
       {page.next && (
         <p>
-          <button type="button" onClick={() => read(page.next, page.rows)}>
+          <button type="button" onClick={() => read(page.next, page.rows, page.filter)}>
             Show older calls
           </button>
         </p>

@@ -1,13 +1,15 @@
 /** Inbox: the approvals and questions that wait for the user. */
+import { useEffect, useState } from "preact/hooks";
 import { requestJson } from "../api.js";
 import { askingRuns, otherQuestions } from "../runs.js";
 import { can, questions } from "../store.js";
 import { Code, ActionButton, Empty, announce } from "../parts.jsx";
 import { formatAddress } from "../route.js";
-import { formatTime } from "../format.js";
+import { escapeInvisible, formatTime } from "../format.js";
 import { QuestionForm } from "../question_form.jsx";
 import { Questions } from "../try_it.jsx";
 
+const READING_TIME = 500; // ms, as in `mcp-bridge approvals`
 const FORBIDDEN =
   "You cannot answer here, because this server requires no token. Set http.token_env in its settings.";
 const TITLES = {
@@ -32,7 +34,7 @@ export function InboxPanel() {
           <Questions key={Object.keys(run.requests).join()} run={run} />
         </li>
       ))}
-      {others.map((question) => (
+      {others.map((question, index) => (
         <li key={question.id} class="card">
           <CardHead
             tool={question.tool}
@@ -40,7 +42,11 @@ export function InboxPanel() {
             principal={question.principal}
             since={question.since}
           />
-          {question.kind === "approval" ? <Approval question={question} /> : <Question question={question} />}
+          {question.kind === "approval" ? (
+            <Approval question={question} place={`${own.length} ${others.slice(0, index).map(({ id }) => id)}`} />
+          ) : (
+            <Question question={question} />
+          )}
         </li>
       ))}
     </ul>
@@ -63,11 +69,17 @@ function CardHead({ tool, client, principal, since }) {
   );
 }
 
-function Approval({ question }) {
+/** `place` changes when the question moves, so that a click that was meant for another one answers nothing. */
+function Approval({ question, place }) {
   const { id, message, choices, labels = {} } = question;
+  const [readablePlace, setReadablePlace] = useState(null);
+  useEffect(() => {
+    const timer = setTimeout(() => setReadablePlace(place), READING_TIME);
+    return () => clearTimeout(timer);
+  }, [place]);
   return (
     <>
-      <p class="question-text">{message}</p>
+      <p class="question-text">{escapeInvisible(message)}</p>
       <Arguments question={question} />
       {can.value.approve ? (
         <div class="row">
@@ -75,6 +87,7 @@ function Approval({ question }) {
             <ActionButton
               key={choice}
               class={choice === "deny" ? "danger" : ""}
+              disabled={readablePlace !== place}
               action={() => answer(id, { choice }, choice === "deny" ? "Denied" : "Allowed")}
             >
               {labels[choice] ?? TITLES[choice] ?? choice}
@@ -96,7 +109,7 @@ function Question({ question }) {
         <QuestionForm question={question} onAnswer={(response) => answer(question.id, response, "Answered")} />
       ) : (
         <>
-          <p class="question-text">{question.message}</p>
+          <p class="question-text">{escapeInvisible(question.message)}</p>
           <p class="muted">{FORBIDDEN}</p>
         </>
       )}

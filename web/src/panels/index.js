@@ -14,7 +14,7 @@ export function countPending() {
 
 const countFailed = () =>
   sources.value.filter(
-    ({ state, reason, problems }) => state === "failed" || (reason && state !== "ready") || problems?.length,
+    ({ state, reason, problems }) => state === "broken" || (reason && state !== "ready") || problems?.length,
   ).length;
 
 export const PANELS = [

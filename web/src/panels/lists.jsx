@@ -58,7 +58,7 @@ export function SourcesPanel() {
       {sources.value.length ? (
         <Table label="Sources" columns={columns} rows={sources.value} getKey={({ name }) => name} />
       ) : (
-        <Empty title="This server has no sources." />
+        <Empty title="There are no sources to show.">Only operators see them.</Empty>
       )}
       {troubled.map(({ name, problems }) => (
         <section key={name} class="pad-top">
