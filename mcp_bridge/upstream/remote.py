@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -32,6 +33,8 @@ MAX_RESUMES = 10
 """How often the stream of one response is resumed."""
 END_TIMEOUT = 2.0
 """Seconds that ending a session may take."""
+_NO_SESSION = re.compile(rb"session|not initialized", re.IGNORECASE)
+"""What servers say that reject an unknown session with status 400, and not with 404 as the specification requires."""
 _ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -125,11 +128,12 @@ class HttpChannel(HttpStream):
         self._declared = declared
 
     def send(self, message: Message) -> None:
-        """Send a message. The cancellation of a stateless request closes its response instead."""
-        if self._version in STATELESS_VERSIONS and message.get("method") == CANCELLED:
+        """Send a message. A cancellation also closes the response; for a stateless request, that is all."""
+        if message.get("method") == CANCELLED:
             if (scope := self._requests.get(message["params"]["requestId"])) is not None:
-                scope.cancel()
-            return
+                scope.cancel()  # many servers never end the stream of a cancelled request
+            if self._version in STATELESS_VERSIONS:
+                return
         super().send(message)
 
     async def end_session(self) -> None:
@@ -172,10 +176,7 @@ class HttpChannel(HttpStream):
                 self._session = session
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.status_code == 404 and self._session:
-                if number is not None:
-                    self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
-                self._on_end("its session has ended")
-                return ""
+                return self._end_lost_session(number)
             if kind == "text/event-stream" and response.is_success:
                 last, has_response = await self._read_events(response, number)
                 if has_response or number is None:
@@ -188,10 +189,19 @@ class HttpChannel(HttpStream):
             if answer is not None and answer.get("id") == number:
                 self._receive(answer, number)
                 return ""
+            if response.status_code == 400 and self._session and _NO_SESSION.search(body):
+                return self._end_lost_session(number)
             if answer is not None and isinstance(answer.get("error"), dict) and answer.get("id") is None:
                 self._receive({**answer, "id": number}, number)
                 return ""
         return describe_status(response)
+
+    def _end_lost_session(self, number: Any) -> str:
+        """Fail a request that the server has rejected together with the session."""
+        if number is not None:
+            self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
+        self._on_end("its session has ended")
+        return ""
 
     async def _read_events(self, response: httpx2.Response, number: Any) -> tuple[str, bool]:
         """Receive the messages of a stream. Return its last event id, and whether it had the response to `number`."""

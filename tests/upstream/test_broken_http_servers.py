@@ -118,10 +118,25 @@ async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, 
                 assert (await wait_for_state(source, "ready")).reason == ""
 
 
-async def test_a_call_that_finds_its_session_lost_is_made_again_in_a_new_one(tmp_path: Path) -> None:
-    with run_http_server("session lost") as address:
+@pytest.mark.parametrize("fault", ["session lost", "session lost, status 400"])
+async def test_a_call_that_finds_its_session_lost_is_made_again_in_a_new_one(fault: str, tmp_path: Path) -> None:
+    with run_http_server(fault) as address:
         async with run_source(write_url(address), tmp_path) as (_, client):
             assert [await call_text(client, "echo", text) for text in ("a", "b", "c")] == ["a", "b", "c"]
+
+
+async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
+    with run_http_server() as address:
+        async with run_source(write_url(address), tmp_path) as (_, client):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call_text, client, "echo", "wait")
+                with anyio.fail_after(10):
+                    while await call_text(client, "echo", "count") != "1":
+                        pass
+                tasks.cancel_scope.cancel()
+            with anyio.fail_after(10):
+                while await call_text(client, "echo", "count") != "0":
+                    pass
 
 
 async def test_a_server_of_the_older_transport_that_comes_back_is_used(tmp_path: Path) -> None:

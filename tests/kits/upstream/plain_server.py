@@ -264,6 +264,7 @@ class HttpListener:
         self.fault = fault
         self.sessions: set[str] = set()
         self.stream: Any = None
+        self.unanswered: set[Any] = set()
         self.calls = 0
 
     async def handle(self, reader: Any, writer: Any) -> None:
@@ -278,6 +279,7 @@ class HttpListener:
         except (EOFError, ConnectionError):
             pass
         finally:
+            self.unanswered.discard(writer)
             writer.close()
 
     async def respond(self, writer: Any, method: str, path: str, fields: Json, body: bytes) -> None:
@@ -293,14 +295,14 @@ class HttpListener:
 
     async def respond_to_message(self, writer: Any, message: Json, session: str | None) -> None:
         is_call = message.get("method") == "tools/call"
-        if await self.misbehave(writer, is_call=is_call):
+        if await self.misbehave(writer, is_call=is_call) or self.leave_unanswered(writer, message):
             return None
         more = ""
         if message.get("method") == "initialize":
             self.sessions.add(session := os.urandom(8).hex())
             more = f"mcp-session-id: {session}\r\n"
         elif message.get("method") != "server/discover" and session not in self.sessions:
-            return write_response(writer, 404)
+            return self.reject_session(writer)
         response = self.server.reply(message)
         if response is None:
             return write_response(writer, 202)
@@ -313,7 +315,7 @@ class HttpListener:
         import asyncio
 
         self.calls += is_call
-        if self.fault == "session lost" and is_call and self.calls == 2:
+        if self.fault.startswith("session lost") and is_call and self.calls == 2:
             self.sessions.clear()
         if self.fault == "hanging":
             await asyncio.sleep(FOREVER)
@@ -337,6 +339,24 @@ class HttpListener:
         else:
             return False
         return True
+
+    def reject_session(self, writer: Any) -> None:
+        """Respond to a request of an unknown session: with status 404, or as some servers do."""
+        if self.fault == "session lost, status 400":
+            error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+            return write_response(writer, 400, body, "application/json")
+        return write_response(writer, 404)
+
+    def leave_unanswered(self, writer: Any, message: Json) -> bool:
+        """Open a stream without an end for the text `wait`; return the number of open ones for `count`."""
+        text = (message.get("params") or {}).get("arguments", {}).get("text")
+        if text == "wait":
+            self.unanswered.add(writer)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        elif text == "count":
+            message["params"]["arguments"]["text"] = str(len(self.unanswered))
+        return text == "wait"
 
     async def write_endless(self, writer: Any, kind: str, part: bytes, first: bytes = b"") -> None:
         writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode() + first)
