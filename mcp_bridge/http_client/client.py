@@ -78,14 +78,14 @@ class HttpClient:
         )
 
     def _follow_redirect(self, sent: httpx2.Request, location: str) -> httpx2.Request:
-        """Return the request for a redirect; another origin gets neither credentials nor arguments in headers."""
+        """Return the request for a redirect; another origin gets no credentials, no arguments in headers and no body."""
         url = sent.url.join(location)
         if url.scheme not in ("http", "https") or (sent.url.scheme == "https" and url.scheme != "https"):
             raise ServerUnreachable("the server redirects from https to an address without encryption")
         if (url.scheme, url.host, url.port) == (sent.url.scheme, sent.url.host, sent.url.port):
             headers = {name: value for name, value in sent.headers.items() if name != "host"}
-        else:
-            headers = {name: value for name, value in sent.headers.items() if name in _FOREIGN_HEADERS}
+            return self._client.build_request(sent.method, url, headers=headers, content=sent.content)
+        headers = {name: value for name, value in sent.headers.items() if name in _FOREIGN_HEADERS}
         return self._client.build_request(sent.method, url, headers=headers)
 
     async def _exchange(self, sent: httpx2.Request) -> HttpResponse:

@@ -138,6 +138,19 @@ async def test_a_redirect_to_another_origin_gets_no_credentials(api: ApiServer) 
     assert foreign.target == "/c"
 
 
+async def test_only_the_same_origin_gets_the_body_again(api: ApiServer) -> None:
+    with run_api() as other:
+        api.reply = lambda received: Reply(
+            status=307, headers={"location": "/b" if received.path == "/a" else f"{other.url}/c"}
+        )
+        request = get(f"{api.url}/a", headers={"content-type": "text/plain"}, content=b"query")
+        async with open_client("loopback") as client:
+            assert (await client.fetch_response(request)).status == 200
+        assert [one.body for one in api.received] == [b"query", b"query"]
+        (foreign,) = other.received
+    assert foreign.body == b"" and not {"content-length", "content-type"} & set(foreign.headers)
+
+
 async def test_redirects_of_other_methods_are_not_followed(api: ApiServer) -> None:
     api.reply = Reply(status=307, headers={"location": "/b"})
     async with open_client("loopback") as client:

@@ -154,8 +154,8 @@ async def test_json_is_structured_content_and_checked_by_its_schema(tmp_path: Pa
 
 
 async def test_json_lines_are_a_list(tmp_path: Path) -> None:
-    tool = write_tool("print", '{"a": 1}\\n\\n[2]\\n', output="json_lines")
-    assert json.loads(words(await call_one(tmp_path, tool))) == [{"a": 1}, [2]]
+    tool = write_tool("print", '{"a": 1}\\r\\n\\n["\u2028\u0085"]\\n', output="json_lines")
+    assert json.loads(words(await call_one(tmp_path, tool))) == [{"a": 1}, ["\u2028\u0085"]]
 
 
 async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path) -> None:
