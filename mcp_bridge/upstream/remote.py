@@ -27,10 +27,10 @@ from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
 logger = logging.getLogger("mcp_bridge.upstream")
 
 TIMEOUT = httpx2.Timeout(10, read=None)  # a server may hold a stream open; calls have time limits of their own
-RETRY_INTERVAL = 1.0
-"""Seconds before a broken stream is resumed, unless the server sets another time."""
+RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
+"""Seconds before a stream that broke or was closed is resumed, and the longest time that a server can set instead."""
 MAX_RESUMES = 10
-"""How often the stream of one response is resumed."""
+"""How often the stream of one response is resumed without a new event."""
 END_TIMEOUT = 2.0
 """Seconds that ending a session may take."""
 _NO_SESSION = re.compile(rb"session|not initialized", re.IGNORECASE)
@@ -114,6 +114,7 @@ class HttpChannel(HttpStream):
         super().__init__(*args)
         self._version = ""
         self._session = ""
+        self._retry_interval = RETRY_INTERVAL
         self._requests: dict[Any, anyio.CancelScope] = {}
         self._declared: Mapping[str, tuple[DeclaredHeader, ...]] = {}
 
@@ -208,6 +209,8 @@ class HttpChannel(HttpStream):
         last, has_response = "", False
         async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE):
             last = event.id or last
+            if event.retry is not None:
+                self._retry_interval = max(min(event.retry, MAX_RETRY_INTERVAL * 1000) / 1000, RETRY_INTERVAL)
             data = event.data.encode() if event.data and event.event == "message" else None
             message = self._reader.read_message(data) if data else None
             await self._reader.budget.wait_while_empty()
@@ -219,8 +222,10 @@ class HttpChannel(HttpStream):
 
     async def _resume_response(self, last: str, number: Any) -> str:
         """Resume the stream of a response that broke. Return why that is impossible, or '' once there is a response."""
-        for _ in range(MAX_RESUMES if last and self._session else 0):
-            await anyio.sleep(RETRY_INTERVAL)
+        attempts = 0
+        while last and self._session and attempts < MAX_RESUMES:
+            attempts += 1
+            await anyio.sleep(self._retry_interval)
             headers = {**self._build_headers(), "last-event-id": last, "accept": "text/event-stream"}
             try:
                 async with self._client.stream("GET", self._url, headers=headers) as response:
@@ -231,7 +236,8 @@ class HttpChannel(HttpStream):
                 continue
             if has_response:
                 return ""
-            last = found or last
+            if found and found != last:  # the server lets clients poll (2025-11-25, basic/transports)
+                last, attempts = found, 0
         return "the response has ended early"
 
     async def _receive_notifications(self) -> None:
@@ -251,7 +257,7 @@ class HttpChannel(HttpStream):
                     last = found or last
             except httpx2.TransportError as error:
                 logger.debug("the stream of notifications broke: %s", error)
-            await anyio.sleep(RETRY_INTERVAL)
+            await anyio.sleep(self._retry_interval)
 
     def _build_headers(self) -> dict[str, str]:
         version = {"mcp-protocol-version": self._version} if self._version else {}

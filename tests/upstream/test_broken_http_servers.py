@@ -9,7 +9,9 @@ import anyio
 import pytest
 
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.upstream import remote
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.upstream.plain_server import POLL_INTERVAL, POLLS
 from tests.kits.upstream.upstream_kit import (
     Json,
     call_text,
@@ -137,6 +139,15 @@ async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
             with anyio.fail_after(10):
                 while await call_text(client, "echo", "count") != "0":
                     pass
+
+
+async def test_a_server_may_let_the_bridge_poll_for_a_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "RETRY_INTERVAL", 0.001)
+    with run_http_server("polls") as address:
+        async with run_source(write_url(address), tmp_path) as (_, client):
+            began = time.monotonic()
+            assert await call_text(client, "echo") == "hello"
+            assert time.monotonic() - began >= POLLS * POLL_INTERVAL / 1000
 
 
 async def test_a_server_of_the_older_transport_that_comes_back_is_used(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ Json = dict[str, Any]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 LISTS = {"resources/list": "resources", "prompts/list": "prompts", "resources/templates/list": "resourceTemplates"}
 FOREVER = 10_000
+POLLS, POLL_INTERVAL = 12, 50
+"""How often a client has to ask for a response, and after how many milliseconds each time."""
 MALFORMED: dict[str, Any] = {
     "text": "a text",
     "null": None,
@@ -265,6 +267,7 @@ class HttpListener:
         self.sessions: set[str] = set()
         self.stream: Any = None
         self.unanswered: set[Any] = set()
+        self.response: Json = {}
         self.calls = 0
 
     async def handle(self, reader: Any, writer: Any) -> None:
@@ -288,6 +291,8 @@ class HttpListener:
         elif method == "POST" and path == "/messages":
             write_response(writer, 202)
             self.send_event(self.server.reply(json.loads(body)))
+        elif method == "GET" and "last-event-id" in fields:
+            self.write_poll(writer, int(fields["last-event-id"]) + 1)
         elif method != "POST":
             write_response(writer, 405)
         else:
@@ -306,6 +311,9 @@ class HttpListener:
         response = self.server.reply(message)
         if response is None:
             return write_response(writer, 202)
+        if is_call and self.fault == "polls":
+            self.response = response
+            return self.write_poll(writer, 0)
         if is_call and self.fault == "wrong ids":
             response["id"] = 77
         return write_response(writer, 200, json.dumps(response).encode(), "application/json", more)
@@ -339,6 +347,12 @@ class HttpListener:
         else:
             return False
         return True
+
+    def write_poll(self, writer: Any, number: int) -> None:
+        """Close the stream of a call that it is still working on: the client has to ask again."""
+        response = "" if number < POLLS else json.dumps(self.response)
+        event = f"id: {number}\nretry: {POLL_INTERVAL}\ndata: {response}\n\n"
+        write_response(writer, 200, event.encode(), "text/event-stream")
 
     def reject_session(self, writer: Any) -> None:
         """Respond to a request of an unknown session: with status 404, or as some servers do."""
