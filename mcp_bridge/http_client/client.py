@@ -78,7 +78,7 @@ class HttpClient:
         )
 
     def _follow_redirect(self, sent: httpx2.Request, location: str) -> httpx2.Request:
-        """Return the request for a redirect; another origin gets no credentials, no arguments in headers and no body."""
+        """Return the request for a redirect; another origin gets neither credentials nor arguments."""
         url = sent.url.join(location)
         if url.scheme not in ("http", "https") or (sent.url.scheme == "https" and url.scheme != "https"):
             raise ServerUnreachable("the server redirects from https to an address without encryption")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.runtime.tasks import TaskOwner, own_tasks
 from mcp_bridge.schema.headers import DeclaredHeader
+from mcp_bridge.upstream.header_auth import HeaderAuth
 from mcp_bridge.upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageReader, Receiver, make_failure
 from mcp_bridge.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
@@ -40,10 +41,14 @@ _ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUrl:
-    """The address of a server. `headers` are sent with every request, and what `auth` adds to them."""
+    """The address of a server. `headers` are sent with every request, and what `auth` adds to them.
+
+    Without `auth`, `read_headers` returns the current headers when the server has rejected those of a request.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    read_headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     auth: httpx2.Auth | None = None
 
     @property
@@ -52,11 +57,19 @@ class ServerUrl:
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
+    def choose_auth(self) -> httpx2.Auth | None:
+        """Return what adds credentials to requests."""
+        if self.auth is not None or self.read_headers is None:
+            return self.auth
+        return HeaderAuth(self.headers, self.read_headers)
+
     @asynccontextmanager
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[HttpChannel]:
         """Yield a channel; `receive` gets the server's messages, and `on_end` why there will be no more."""
         async with (
-            httpx2.AsyncClient(headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, auth=self.auth) as client,
+            httpx2.AsyncClient(
+                headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, auth=self.choose_auth()
+            ) as client,
             own_tasks() as tasks,
         ):
             channel = HttpChannel(client, self.url, self.label, tasks, receive, on_end)

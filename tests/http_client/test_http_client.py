@@ -148,7 +148,8 @@ async def test_only_the_same_origin_gets_the_body_again(api: ApiServer) -> None:
             assert (await client.fetch_response(request)).status == 200
         assert [one.body for one in api.received] == [b"query", b"query"]
         (foreign,) = other.received
-    assert foreign.body == b"" and not {"content-length", "content-type"} & set(foreign.headers)
+    assert foreign.body == b""
+    assert not {"content-length", "content-type"} & set(foreign.headers)
 
 
 async def test_redirects_of_other_methods_are_not_followed(api: ApiServer) -> None:
