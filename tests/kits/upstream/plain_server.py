@@ -18,6 +18,7 @@ from typing import Any
 
 Json = dict[str, Any]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+PARTS = {"hang in prompts": {"prompts": {}}, "capability without parts": {"resources": True}}
 LISTS = {"resources/list": "resources", "prompts/list": "prompts", "resources/templates/list": "resourceTemplates"}
 FOREVER = 10_000
 POLLS, POLL_INTERVAL = 12, 50
@@ -33,6 +34,11 @@ MALFORMED: dict[str, Any] = {
     "number as questions": {"resultType": "input_required", "inputRequests": 5},
 }
 """Results that no tool call may have."""
+NO_JSON = {
+    "content": [{"type": "text", "text": "an emoj\ud83d"}],
+    "structuredContent": {"n": float("nan"), "s": "\udc00"},
+}
+"""What programs write as JSON although it is none: halves of surrogate pairs, and numbers that are none."""
 
 
 def make_bombs() -> list[Json]:
@@ -95,12 +101,13 @@ class Server:
         if method == "initialize":
             version = params["protocolVersion"]
             info = {"name": "plain", "version": "1.5"}
-            lists = {"tools": {"listChanged": True}, **({"prompts": {}} if self.fault == "hang in prompts" else {})}
+            lists: Json = {"tools": {"listChanged": True}, **PARTS.get(self.fault, {})}
             return {"protocolVersion": version, "capabilities": lists, "serverInfo": info}
         if method == "ping":
             return {}
         if method == "tools/list":
-            return {"tools": self._list_tools()} if self.fault != "malformed list" else {"tools": "none"}
+            more = {"nextCursor": "next"} if self.fault == "repeats its page" else {}
+            return {"tools": self._list_tools(), **more} if self.fault != "malformed list" else {"tools": "none"}
         if method == "prompts/list" and self.fault == "hang in prompts":
             return "nothing"
         return self._call(params["name"], params.get("arguments") or {}) if method == "tools/call" else "unknown"
@@ -125,7 +132,7 @@ class Server:
         if self.fault == "hang in call":
             return "nothing"
         if self.fault == "malformed results":
-            return MALFORMED[text]
+            return MALFORMED.get(text, NO_JSON)
         if self.fault == "long line" and text == "long":
             text = "x" * 50 * 1024 * 1024
         if text == "environment":
