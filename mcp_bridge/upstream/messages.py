@@ -25,7 +25,10 @@ Returns False for a response that is not expected.
 MAX_MESSAGE = 32 * 1024 * 1024
 """The largest message of a server in bytes. Larger ones are dropped."""
 MAX_REPAIRED = 256 * 1024
-"""The largest message in bytes that is repaired if it is not valid JSON, which takes up to 0.1 seconds."""
+"""The largest message in bytes that is repaired if it is not JSON, which takes up to 0.1 seconds.
+
+In larger ones, only bytes that are not UTF-8 are replaced.
+"""
 NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
 """The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
 NOT_RECEIVED = -32099
@@ -87,7 +90,7 @@ def _parse_object(data: bytes) -> Message | None:
     try:
         message = orjson.loads(data)
     except ValueError:
-        message = _repair_json(data) if len(data) <= MAX_REPAIRED else None
+        message = _repair_json(data)
     return message if isinstance(message, dict) else None
 
 
@@ -96,9 +99,11 @@ def _repair_json(data: bytes) -> Any:
 
     Programs in JavaScript write such halves when they truncate a text inside an emoji, those in Python NaN.
     """
+    text = data.decode(errors="replace")
     try:
-        value = json.loads(data.decode(errors="replace"), parse_constant=lambda name: None)
-        text = json.dumps(value, ensure_ascii=False)
+        if len(data) > MAX_REPAIRED:
+            return orjson.loads(text)
+        text = json.dumps(json.loads(text, parse_constant=lambda name: None), ensure_ascii=False)
         return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError):
         return None
