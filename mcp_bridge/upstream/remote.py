@@ -28,6 +28,8 @@ from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
 logger = logging.getLogger("mcp_bridge.upstream")
 
 TIMEOUT = httpx2.Timeout(10, read=None)  # a server may hold a stream open; calls have time limits of their own
+CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""Calls in flight need a connection each, and are limited themselves."""
 RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
 """Seconds before a stream that broke or was closed is resumed, and the longest time that a server can set instead."""
 MAX_RESUMES = 10
@@ -68,7 +70,7 @@ class ServerUrl:
         """Yield a channel; `receive` gets the server's messages, and `on_end` why there will be no more."""
         async with (
             httpx2.AsyncClient(
-                headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, auth=self.choose_auth()
+                headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, limits=CONNECTIONS, auth=self.choose_auth()
             ) as client,
             own_tasks() as tasks,
         ):

@@ -141,6 +141,17 @@ async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
                     pass
 
 
+async def test_calls_that_take_long_leave_connections_for_others(tmp_path: Path) -> None:
+    with run_http_server() as address:
+        async with run_source(write_url(address), tmp_path) as (_, client), anyio.create_task_group() as tasks:
+            for _ in range(120):
+                tasks.start_soon(call_text, client, "echo", "wait")
+            with anyio.fail_after(60):
+                while await call_text(client, "echo", "count") != "120":
+                    pass
+            tasks.cancel_scope.cancel()
+
+
 async def test_a_server_may_let_the_bridge_poll_for_a_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "RETRY_INTERVAL", 0.001)
     with run_http_server("polls") as address:
