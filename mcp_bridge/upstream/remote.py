@@ -99,11 +99,16 @@ class HttpStream:
         self._receive = receive
         self._on_end = on_end
         self._reader = MessageReader(label)
+        self._notified: anyio.Event | None = None
         self.stream = self
 
     def send(self, message: Message) -> None:
         """Send a message."""
-        self._tasks.spawn(self._post, message)
+        if "id" in message:
+            self._tasks.spawn(self._post, message)
+        else:
+            self._notified = anyio.Event()
+            self._tasks.spawn(self._post_notification, message, self._notified)
 
     def finish(self, response: Message | None) -> None:
         """Send the response to a request of the server."""
@@ -111,11 +116,18 @@ class HttpStream:
             self._tasks.spawn(self._post, response)
 
     async def drain(self) -> None:
-        """Do nothing: no message waits for another."""
-        await anyio.lowlevel.checkpoint()
+        """Wait until the server has received the last notification: messages may overtake each other."""
+        if self._notified is not None:
+            await self._notified.wait()
 
     async def close(self) -> None:
         """Do nothing: the server cannot resume the stream."""
+
+    async def _post_notification(self, message: Message, notified: anyio.Event) -> None:
+        try:
+            await self._post(message)
+        finally:
+            notified.set()
 
     @abstractmethod
     async def _post(self, message: Message) -> None:

@@ -133,6 +133,8 @@ class UpstreamSession:
             raise RpcError(INTERNAL_ERROR, f"the server speaks version {version!r} of the protocol, which is unknown")
         self._adopt(version, result)
         self.connection.notify("notifications/initialized")
+        with anyio.move_on_after(PROBE_TIMEOUT):  # many servers reject requests that arrive before it
+            await self.connection.drain()
         if "logging" in self.capabilities:
             with contextlib.suppress(RpcError):  # clients choose from these; a server without levels works, too
                 await self.connection.request("logging/setLevel", {"level": "debug"}, timeout=PROBE_TIMEOUT)

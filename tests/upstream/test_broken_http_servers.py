@@ -141,6 +141,13 @@ async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
                     pass
 
 
+async def test_nothing_overtakes_the_notification_that_a_client_is_initialized(tmp_path: Path) -> None:
+    with run_http_server("initialized late") as address:
+        async with run_source(write_url(address), tmp_path) as (source, client):
+            assert await call_text(client, "echo") == "hello"
+            assert source.status.failures == 0
+
+
 async def test_calls_that_take_long_leave_connections_for_others(tmp_path: Path) -> None:
     with run_http_server() as address:
         async with run_source(write_url(address), tmp_path) as (_, client), anyio.create_task_group() as tasks:

@@ -275,6 +275,7 @@ class HttpListener:
         self.stream: Any = None
         self.unanswered: set[Any] = set()
         self.response: Json = {}
+        self.has_notification = False
         self.calls = 0
 
     async def handle(self, reader: Any, writer: Any) -> None:
@@ -315,7 +316,11 @@ class HttpListener:
             more = f"mcp-session-id: {session}\r\n"
         elif message.get("method") != "server/discover" and session not in self.sessions:
             return self.reject_session(writer)
-        response = self.server.reply(message)
+        if self.fault == "initialized late" and not await self.is_initialized(message):
+            error = {"code": -32602, "message": "Received request before initialization was complete"}
+            response = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+        else:
+            response = self.server.reply(message)
         if response is None:
             return write_response(writer, 202)
         if is_call and self.fault == "polls":
@@ -324,6 +329,15 @@ class HttpListener:
         if is_call and self.fault == "wrong ids":
             response["id"] = 77
         return write_response(writer, 200, json.dumps(response).encode(), "application/json", more)
+
+    async def is_initialized(self, message: Json) -> bool:
+        """Whether the client may send this message: some servers reject all before a notification, which takes time."""
+        import asyncio
+
+        if message["method"] == "notifications/initialized":
+            await asyncio.sleep(0.2)
+            self.has_notification = True
+        return self.has_notification or message["method"] in ("initialize", "server/discover")
 
     async def misbehave(self, writer: Any, *, is_call: bool) -> bool:
         """Commit the fault; whether that was the response."""
