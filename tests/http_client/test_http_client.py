@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -157,6 +158,29 @@ async def test_redirects_of_other_methods_are_not_followed(api: ApiServer) -> No
     async with open_client("loopback") as client:
         response = await client.fetch_response(ApiRequest("POST", f"{api.url}/a", content=b"x"))
     assert (response.status, len(api.received)) == (307, 1)
+
+
+async def test_slow_requests_leave_connections_for_others() -> None:
+    waiting, everyone = list[SocketStream](), anyio.Event()
+
+    async def respond(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            waiting.append(stream)
+            if len(waiting) == 120:
+                everyone.set()
+            await everyone.wait()
+            await stream.send(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", backlog=256)
+    url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
+    async with listener, open_client("loopback") as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, respond)
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as requests:
+                for _ in range(120):
+                    requests.start_soon(client.fetch_response, get(url))
+        tasks.cancel_scope.cancel()
 
 
 async def test_endless_redirects_end(api: ApiServer) -> None:
