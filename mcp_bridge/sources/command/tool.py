@@ -28,7 +28,7 @@ LINE_RATE, LINE_BURST = 20, 50
 SANDBOX_MEMORY = 1024**3
 """Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
 _ADDRESS = re.compile(r"~|[A-Za-z][A-Za-z0-9+.-]+:")
-_NO_PATH = "many programs do not read this as a path in the current folder. Write './' before it"
+_NO_PATH = "many programs do not read this as a path in the working directory. Write './' before it"
 Streaming = Literal["none", "progress", "log"]
 
 
