@@ -95,20 +95,20 @@ class Bridge:
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self._infos: dict[str, ServerInfo] = {}
+        self._offers: dict[str, Offer] = {}
         self._secrets: set[str] = set()
         self._redactor = Redactor()
         self._secret_listeners: list[Callable[[Iterable[str]], object]] = []
         self._sources = tuple(sources)
         self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
-        self._running = {attached.source.name for attached in sources}
-        self._pending = {attached.source.name for attached in sources}
+        names = [attached.source.name for attached in sources]
+        self._running, self._pending = set(names), set(names)
+        self.registry.set_order(names)
         self._started = anyio.Event()
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
-        self.status = BridgeStatus(
-            self.registry, [attached.source for attached in sources], self.problems, self._pending
-        )
+        self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
         for attached in self._sources:
             if isinstance(attached.source, NotifyingSource):
                 attached.source.set_update_listener(self.registry.resource_updated)
@@ -324,6 +324,7 @@ class Bridge:
 
     def _publish(self, attached: AttachedSource, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
+        self._offers[name], yielding = offer, frozenset[str]()
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
         tools = select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
         resources = select_valid(offer.resources, check_resource, problems)
@@ -331,7 +332,7 @@ class Bridge:
         prompts = selection.select_prompts(offer.prompts)
         left_out = problems if offer.partial else None
         try:
-            self.registry.publish(
+            yielding = self.registry.publish(
                 name, tools, resources=resources, templates=templates, prompts=prompts, left_out=left_out
             )
         except DuplicateTool as error:
@@ -352,6 +353,9 @@ class Bridge:
         self._finish_start(name)
         if self.status.is_needed:
             self.registry.resource_updated(STATUS_URI)
+        for other in self._sources:
+            if other.source.name in yielding:  # report what it no longer publishes
+                self._publish(other, self._offers[other.source.name])
 
     def _check_tool(self, entry: ToolEntry) -> list[str]:
         if entry.name in self.identity.listing.built_in:
@@ -368,13 +372,12 @@ class Bridge:
 
     def _apply_infos(self) -> None:
         default, identity = Identity(), self._own_identity
-        order = [attached.source.name for attached in self._sources]
         free = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
         for info in self._infos.values():
             identity = identity.with_info(ServerInfo(**{name: getattr(info, name) for name in free}))
         if "instructions" in free:
-            declared = sorted(self._infos.items(), key=lambda item: order.index(item[0]))
-            texts = [info.instructions for _, info in declared if info.instructions]
+            infos = [self._infos.get(source.name) for source in self.sources]
+            texts = [info.instructions for info in infos if info is not None and info.instructions]
             identity = identity._replace(instructions=_join_instructions(texts))
         self._identify(identity)
 

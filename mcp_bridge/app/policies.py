@@ -29,7 +29,7 @@ def add_policies(middleware: Sequence[Middleware], settings: Settings, redactor:
 
 
 def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
-    """Build the policies in the order of the table; those that combine with others of their type become one."""
+    """Build the policies in the order of the table; equal ones, and those that combine with others, become one."""
     order = [*POLICIES]
     services = PolicyServices(
         name=settings.name,
@@ -43,7 +43,7 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
     for _, policy in sorted(built, key=lambda each: order.index(each[0]) if each[0] in order else len(order)):
         if policies and isinstance(policies[-1], CombiningPolicy) and type(policies[-1]) is type(policy):
             policies[-1] = policies[-1].combine(policy)
-        else:
+        elif policy not in policies:
             policies.append(policy)
     return policies
 

@@ -24,7 +24,8 @@ from mcp_bridge.http_client.requests import AddressRejected, ApiRequest, HttpRes
 CONNECT_TIMEOUT = 10.0
 """Seconds for resolving a name, and for connecting. Calls have time limits of their own."""
 MAX_REDIRECTS = 5
-MAX_CONNECTIONS = 100
+MAX_IDLE = 100
+"""Connections that are kept for further requests. Calls in flight need one each, and are limited themselves."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
 _FOREIGN_HEADERS = frozenset({"accept", "user-agent"})
@@ -78,14 +79,14 @@ class HttpClient:
         )
 
     def _follow_redirect(self, sent: httpx2.Request, location: str) -> httpx2.Request:
-        """Return the request for a redirect; another origin gets neither credentials nor arguments in headers."""
+        """Return the request for a redirect; another origin gets neither credentials nor arguments."""
         url = sent.url.join(location)
         if url.scheme not in ("http", "https") or (sent.url.scheme == "https" and url.scheme != "https"):
             raise ServerUnreachable("the server redirects from https to an address without encryption")
         if (url.scheme, url.host, url.port) == (sent.url.scheme, sent.url.host, sent.url.port):
             headers = {name: value for name, value in sent.headers.items() if name != "host"}
-        else:
-            headers = {name: value for name, value in sent.headers.items() if name in _FOREIGN_HEADERS}
+            return self._client.build_request(sent.method, url, headers=headers, content=sent.content)
+        headers = {name: value for name, value in sent.headers.items() if name in _FOREIGN_HEADERS}
         return self._client.build_request(sent.method, url, headers=headers)
 
     async def _exchange(self, sent: httpx2.Request) -> HttpResponse:
@@ -126,7 +127,8 @@ class _CheckedTransport(httpx2.AsyncBaseTransport):
         self._pools = {
             scheme: httpcore2.AsyncConnectionPool(
                 ssl_context=tls,
-                max_connections=MAX_CONNECTIONS,
+                max_connections=None,
+                max_keepalive_connections=MAX_IDLE,
                 keepalive_expiry=30.0,
                 network_backend=_CheckedBackend(policy, encrypted=scheme == "https"),
             )

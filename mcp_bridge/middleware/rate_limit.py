@@ -90,7 +90,7 @@ class CallCounter:
         from mcp_bridge.middleware.window_storage import WindowStorage
 
         storage = WindowStorage()
-        self._limits = parse_many(limit)
+        self._limits = [*dict.fromkeys(parse_many(limit))]  # equal ones would count each call twice
         self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"
         self._redis_url = redis_url
@@ -165,6 +165,13 @@ class RateLimitPolicy:
         self._options = options
         self._counter = counter
         self._id = hashlib.sha256(options.model_dump_json().encode()).hexdigest()[:12]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same options: in a shared store, both would count each call in the same windows."""
+        return isinstance(other, RateLimitPolicy) and self._id == other._id
+
+    def __hash__(self) -> int:
+        return hash(self._id)
 
     async def run(self) -> None:
         """Close the connections to Redis when cancelled."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -26,15 +26,19 @@ class Catalog(Generic[T]):
     """Entries by name. A reader sees an owner's offer completely or not at all.
 
     `version` increases with every change. `kind` names the entries in errors, `key` is the attribute with their name.
+    `ranks` has the places of owners: which one gets a name must not depend on who publishes first. An owner that
+    accepts that entries are left out (`select_free`) gives way to all others, and to earlier ones of its kind.
     """
 
     def __init__(self, kind: str = "Tool", key: str = "name") -> None:
         self.version = 0
+        self.ranks: Mapping[str, int] = {}
         self._kind = kind
         self._has_looks = key == "name"  # resources have URIs, which are compared exactly
         self._key: Callable[[T], Any] = attrgetter(key)
         self._entries: dict[str, T] = {}
         self._sorted: tuple[T, ...] | None = ()
+        self._yielding: set[str] = set()
         self._listeners: dict[object, Listener] = {}
 
     def __len__(self) -> int:
@@ -77,11 +81,12 @@ class Catalog(Generic[T]):
 
     def replace(self, owner: str, entries: Iterable[T]) -> None:
         """Replace all entries of an owner. Raises DuplicateTool, naming both owners, and then changes nothing."""
-        self.prepare(owner, entries)()
+        self.prepare(owner, entries)[0]()
 
     def select_free(self, owner: str, entries: Iterable[T], problems: list[str]) -> list[T]:
         """Select the entries of an owner whose names are free, and add the problems of the others to `problems`."""
         free: dict[str, T] = {}
+        self._yielding.add(owner)
         looks = self._list_looks(owner)
         for entry in entries:
             name = self._key(entry)
@@ -95,9 +100,15 @@ class Catalog(Generic[T]):
                 free[name] = entry
         return list(free.values())
 
-    def prepare(self, owner: str, entries: Iterable[T]) -> Callable[[], None]:
-        """Check a replacement, and return a function that commits it and cannot fail: for several catalogs at once."""
+    def prepare(self, owner: str, entries: Iterable[T]) -> tuple[Callable[[], None], Set[str]]:
+        """Check a replacement, and return a function that commits it and cannot fail: for several catalogs at once.
+
+        The second value are the owners whose entries give way.
+        """
+        entries = list(entries)
         replaced = {name: entry for name, entry in self._entries.items() if entry.owner != owner}
+        removed = self._list_yielding(owner, map(self._key, entries), replaced)
+        owners = {replaced.pop(name).owner for name in removed}
         looks = self._list_looks(owner)
         for entry in entries:
             name = self._key(entry)
@@ -110,7 +121,7 @@ class Catalog(Generic[T]):
                 self._entries = replaced
                 self._notify()
 
-        return commit
+        return commit, owners
 
     def watch(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, in the thread that made it. Returns a function to stop."""
@@ -128,12 +139,30 @@ class Catalog(Generic[T]):
         """Return the entries of other sources by what their names look like; none where users do not choose by name."""
         if not self._has_looks:
             return {}
-        return {to_look(name): entry for name, entry in self._entries.items() if entry.owner not in ("", owner)}
+        others = ((name, entry) for name, entry in self._entries.items() if entry.owner != "")
+        return {to_look(name): entry for name, entry in others if not self._yields(entry, owner)}
+
+    def _list_yielding(self, owner: str, names: Iterable[str], others: Mapping[str, T]) -> list[str]:
+        """List the names of other owners' entries that give way to entries of these names."""
+        yielding = [name for name, entry in others.items() if self._yields(entry, owner)]
+        taken = set(map(self._to_look, names)) if yielding else set()
+        return [name for name in yielding if self._to_look(name) in taken]
+
+    def _yields(self, entry: T, owner: str) -> bool:
+        """Whether an entry does not keep its name if `owner` publishes an entry of the same name."""
+        if entry.owner == owner:
+            return True
+        if entry.owner not in self._yielding:
+            return False
+        return owner not in self._yielding or self.ranks.get(entry.owner, 0) > self.ranks.get(owner, 0)
+
+    def _to_look(self, name: str) -> str:
+        return to_look(name) if self._has_looks else name
 
     def _find_other(self, name: str, looks: Mapping[str, T], owner: str) -> T | None:
-        """Return the entry of another owner whose name is the same or looks the same."""
+        """Return the entry of another owner whose name is the same or looks the same, and that does not give way."""
         other = self._entries.get(name)
-        if other is not None and other.owner != owner:
+        if other is not None and not self._yields(other, owner):
             return other
         return looks.get(to_look(name)) if looks else None
 

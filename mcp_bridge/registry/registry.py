@@ -121,25 +121,36 @@ class ToolRegistry:
         templates: Iterable[ResourceTemplate] = (),
         prompts: Iterable[PromptEntry] = (),
         left_out: builtins.list[str] | None = None,
-    ) -> None:
+    ) -> frozenset[str]:
         """Replace all tools, resources and prompts of `owner`, in one step.
 
         With `left_out`, entries whose names are taken are described there, naming both owners, and not published.
-        Without it, such a name raises DuplicateTool, and nothing is changed.
+        Without it, such a name raises DuplicateTool, and nothing is changed. Returns the owners of published entries
+        that gave way (see `set_order`).
         """
         if left_out is not None:
             entries = self._catalog.select_free(owner, entries, left_out)
             resources = self.resources.select_free(owner, resources, left_out)
             templates = self.templates.select_free(owner, templates, left_out)
             prompts = self.prompts.select_free(owner, prompts, left_out)
-        commits = [
+        prepared = [
             self._catalog.prepare(owner, entries),
             self.resources.prepare(owner, resources),
             self.templates.prepare(owner, templates),
             self.prompts.prepare(owner, prompts),
         ]
-        for commit in commits:
+        for commit, _ in prepared:
             commit()
+        return frozenset().union(*(owners for _, owners in prepared))
+
+    def set_order(self, owners: Sequence[str]) -> None:
+        """Set the order of the owners: of those that publish with `left_out`, the earlier one gets a name.
+
+        They all give way to owners that publish without it.
+        """
+        ranks = {owner: rank for rank, owner in enumerate(owners)}
+        for catalog in (self._catalog, self.resources, self.templates, self.prompts):
+            catalog.ranks = ranks
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` after every change of the tools, in the thread that made it. Returns a function to stop."""

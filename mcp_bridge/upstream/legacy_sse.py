@@ -30,7 +30,7 @@ class SseUrl(ServerUrl):
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[SseChannel]:  # type: ignore[override]
         """Yield a channel. Raises SourceError if the server does not open a stream."""
         async with (
-            httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT, auth=self.auth) as client,
+            httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT, auth=self.choose_auth()) as client,
             own_tasks() as tasks,
         ):
             channel = SseChannel(client, self.url, self.label, tasks, receive, on_end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable
@@ -23,6 +24,11 @@ Returns False for a response that is not expected.
 """
 MAX_MESSAGE = 32 * 1024 * 1024
 """The largest message of a server in bytes. Larger ones are dropped."""
+MAX_REPAIRED = 256 * 1024
+"""The largest message in bytes that is repaired if it is not JSON, which takes up to 0.1 seconds.
+
+In larger ones, only bytes that are not UTF-8 are replaced.
+"""
 NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
 """The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
 NOT_RECEIVED = -32099
@@ -49,8 +55,8 @@ class MessageReader:
     def read_message(self, data: bytes | None) -> Message | None:
         """Return what the server sent as a message; None, which is logged, if it is none.
 
-        Bytes that are not UTF-8 are replaced. None means that the data was too long. A response that is invalid
-        becomes an error, so that its request does not wait any longer.
+        Bytes that are not UTF-8 and halves of surrogate pairs are replaced, and NaN becomes null. None means that the
+        data was too long. A response that is invalid becomes an error, so that its request does not wait any longer.
         """
         message = None if data is None else _parse_object(data)
         if data is None:
@@ -84,11 +90,23 @@ def _parse_object(data: bytes) -> Message | None:
     try:
         message = orjson.loads(data)
     except ValueError:
-        try:
-            message = orjson.loads(data.decode(errors="replace"))
-        except ValueError:
-            return None
+        message = _repair_json(data)
     return message if isinstance(message, dict) else None
+
+
+def _repair_json(data: bytes) -> Any:
+    """Parse JSON with bytes that are not UTF-8, halves of surrogate pairs, or NaN and Infinity.
+
+    Programs in JavaScript write such halves when they truncate a text inside an emoji, those in Python NaN.
+    """
+    text = data.decode(errors="replace")
+    try:
+        if len(data) > MAX_REPAIRED:
+            return orjson.loads(text)
+        text = json.dumps(json.loads(text, parse_constant=lambda name: None), ensure_ascii=False)
+        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def find_request(fragments: tuple[bytes, bytes]) -> int | None:

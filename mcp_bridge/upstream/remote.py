@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.runtime.tasks import TaskOwner, own_tasks
 from mcp_bridge.schema.headers import DeclaredHeader
+from mcp_bridge.upstream.header_auth import HeaderAuth
 from mcp_bridge.upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageReader, Receiver, make_failure
 from mcp_bridge.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
@@ -26,21 +28,29 @@ from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
 logger = logging.getLogger("mcp_bridge.upstream")
 
 TIMEOUT = httpx2.Timeout(10, read=None)  # a server may hold a stream open; calls have time limits of their own
-RETRY_INTERVAL = 1.0
-"""Seconds before a broken stream is resumed, unless the server sets another time."""
+CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""Calls in flight need a connection each, and are limited themselves."""
+RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
+"""Seconds before a stream that broke or was closed is resumed, and the longest time that a server can set instead."""
 MAX_RESUMES = 10
-"""How often the stream of one response is resumed."""
+"""How often the stream of one response is resumed without a new event."""
 END_TIMEOUT = 2.0
 """Seconds that ending a session may take."""
+_NO_SESSION = re.compile(rb"session|not initialized", re.IGNORECASE)
+"""What servers say that reject an unknown session with status 400, and not with 404 as the specification requires."""
 _ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUrl:
-    """The address of a server. `headers` are sent with every request, and what `auth` adds to them."""
+    """The address of a server. `headers` are sent with every request, and what `auth` adds to them.
+
+    Without `auth`, `read_headers` returns the current headers when the server has rejected those of a request.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    read_headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     auth: httpx2.Auth | None = None
 
     @property
@@ -49,11 +59,19 @@ class ServerUrl:
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
+    def choose_auth(self) -> httpx2.Auth | None:
+        """Return what adds credentials to requests."""
+        if self.auth is not None or self.read_headers is None:
+            return self.auth
+        return HeaderAuth(self.headers, self.read_headers)
+
     @asynccontextmanager
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[HttpChannel]:
         """Yield a channel; `receive` gets the server's messages, and `on_end` why there will be no more."""
         async with (
-            httpx2.AsyncClient(headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, auth=self.auth) as client,
+            httpx2.AsyncClient(
+                headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, limits=CONNECTIONS, auth=self.choose_auth()
+            ) as client,
             own_tasks() as tasks,
         ):
             channel = HttpChannel(client, self.url, self.label, tasks, receive, on_end)
@@ -81,11 +99,16 @@ class HttpStream:
         self._receive = receive
         self._on_end = on_end
         self._reader = MessageReader(label)
+        self._notified: anyio.Event | None = None
         self.stream = self
 
     def send(self, message: Message) -> None:
         """Send a message."""
-        self._tasks.spawn(self._post, message)
+        if "id" in message:
+            self._tasks.spawn(self._post, message)
+        else:
+            self._notified = anyio.Event()
+            self._tasks.spawn(self._post_notification, message, self._notified)
 
     def finish(self, response: Message | None) -> None:
         """Send the response to a request of the server."""
@@ -93,11 +116,18 @@ class HttpStream:
             self._tasks.spawn(self._post, response)
 
     async def drain(self) -> None:
-        """Do nothing: no message waits for another."""
-        await anyio.lowlevel.checkpoint()
+        """Wait until the server has received the last notification: messages may overtake each other."""
+        if self._notified is not None:
+            await self._notified.wait()
 
     async def close(self) -> None:
         """Do nothing: the server cannot resume the stream."""
+
+    async def _post_notification(self, message: Message, notified: anyio.Event) -> None:
+        try:
+            await self._post(message)
+        finally:
+            notified.set()
 
     @abstractmethod
     async def _post(self, message: Message) -> None:
@@ -111,6 +141,7 @@ class HttpChannel(HttpStream):
         super().__init__(*args)
         self._version = ""
         self._session = ""
+        self._retry_interval = RETRY_INTERVAL
         self._requests: dict[Any, anyio.CancelScope] = {}
         self._declared: Mapping[str, tuple[DeclaredHeader, ...]] = {}
 
@@ -125,11 +156,12 @@ class HttpChannel(HttpStream):
         self._declared = declared
 
     def send(self, message: Message) -> None:
-        """Send a message. The cancellation of a stateless request closes its response instead."""
-        if self._version in STATELESS_VERSIONS and message.get("method") == CANCELLED:
+        """Send a message. A cancellation also closes the response; for a stateless request, that is all."""
+        if message.get("method") == CANCELLED:
             if (scope := self._requests.get(message["params"]["requestId"])) is not None:
-                scope.cancel()
-            return
+                scope.cancel()  # many servers never end the stream of a cancelled request
+            if self._version in STATELESS_VERSIONS:
+                return
         super().send(message)
 
     async def end_session(self) -> None:
@@ -172,10 +204,7 @@ class HttpChannel(HttpStream):
                 self._session = session
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.status_code == 404 and self._session:
-                if number is not None:
-                    self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
-                self._on_end("its session has ended")
-                return ""
+                return self._end_lost_session(number)
             if kind == "text/event-stream" and response.is_success:
                 last, has_response = await self._read_events(response, number)
                 if has_response or number is None:
@@ -188,16 +217,27 @@ class HttpChannel(HttpStream):
             if answer is not None and answer.get("id") == number:
                 self._receive(answer, number)
                 return ""
+            if response.status_code == 400 and self._session and _NO_SESSION.search(body):
+                return self._end_lost_session(number)
             if answer is not None and isinstance(answer.get("error"), dict) and answer.get("id") is None:
                 self._receive({**answer, "id": number}, number)
                 return ""
         return describe_status(response)
+
+    def _end_lost_session(self, number: Any) -> str:
+        """Fail a request that the server has rejected together with the session."""
+        if number is not None:
+            self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
+        self._on_end("its session has ended")
+        return ""
 
     async def _read_events(self, response: httpx2.Response, number: Any) -> tuple[str, bool]:
         """Receive the messages of a stream. Return its last event id, and whether it had the response to `number`."""
         last, has_response = "", False
         async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE):
             last = event.id or last
+            if event.retry is not None:
+                self._retry_interval = max(min(event.retry, MAX_RETRY_INTERVAL * 1000) / 1000, RETRY_INTERVAL)
             data = event.data.encode() if event.data and event.event == "message" else None
             message = self._reader.read_message(data) if data else None
             await self._reader.budget.wait_while_empty()
@@ -209,8 +249,10 @@ class HttpChannel(HttpStream):
 
     async def _resume_response(self, last: str, number: Any) -> str:
         """Resume the stream of a response that broke. Return why that is impossible, or '' once there is a response."""
-        for _ in range(MAX_RESUMES if last and self._session else 0):
-            await anyio.sleep(RETRY_INTERVAL)
+        attempts = 0
+        while last and self._session and attempts < MAX_RESUMES:
+            attempts += 1
+            await anyio.sleep(self._retry_interval)
             headers = {**self._build_headers(), "last-event-id": last, "accept": "text/event-stream"}
             try:
                 async with self._client.stream("GET", self._url, headers=headers) as response:
@@ -221,7 +263,8 @@ class HttpChannel(HttpStream):
                 continue
             if has_response:
                 return ""
-            last = found or last
+            if found and found != last:  # the server lets clients poll (2025-11-25, basic/transports)
+                last, attempts = found, 0
         return "the response has ended early"
 
     async def _receive_notifications(self) -> None:
@@ -241,7 +284,7 @@ class HttpChannel(HttpStream):
                     last = found or last
             except httpx2.TransportError as error:
                 logger.debug("the stream of notifications broke: %s", error)
-            await anyio.sleep(RETRY_INTERVAL)
+            await anyio.sleep(self._retry_interval)
 
     def _build_headers(self) -> dict[str, str]:
         version = {"mcp-protocol-version": self._version} if self._version else {}

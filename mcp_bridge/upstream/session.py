@@ -108,6 +108,12 @@ class UpstreamSession:
     def is_stateless(self) -> bool:
         return self.version in STATELESS_VERSIONS
 
+    @property
+    def can_subscribe(self) -> bool:
+        """Whether the server accepts subscriptions to resources."""
+        resources = self.capabilities.get("resources")
+        return isinstance(resources, Mapping) and bool(resources.get("subscribe"))
+
     async def negotiate(self, *, probe: bool) -> None:
         """Agree upon a version: with `probe` by server/discover, else or if the server does not know it by initialize.
 
@@ -127,6 +133,8 @@ class UpstreamSession:
             raise RpcError(INTERNAL_ERROR, f"the server speaks version {version!r} of the protocol, which is unknown")
         self._adopt(version, result)
         self.connection.notify("notifications/initialized")
+        with anyio.move_on_after(PROBE_TIMEOUT):  # many servers reject requests that arrive before it
+            await self.connection.drain()
         if "logging" in self.capabilities:
             with contextlib.suppress(RpcError):  # clients choose from these; a server without levels works, too
                 await self.connection.request("logging/setLevel", {"level": "debug"}, timeout=PROBE_TIMEOUT)
@@ -145,8 +153,8 @@ class UpstreamSession:
                 if (length := _measure_entry(entry)) is not None:
                     entries.append(entry)
                     size += length
-            cursor = result.get("nextCursor")
-            if not isinstance(cursor, str):
+            last, cursor = cursor, result.get("nextCursor")
+            if not isinstance(cursor, str) or cursor == last:  # some servers ignore the cursor, and repeat the page
                 return entries[:MAX_ENTRIES]
             if len(entries) > MAX_ENTRIES or size > MAX_LIST_SIZE:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +53,9 @@ class Source:
             self.ended = True
 
 
-def offer(*names: str, problems: tuple[str, ...] = (), **fields: Any) -> Offer:
-    return Offer(tools=[entry_of(lambda data, name=name: name, name, **fields) for name in names], problems=problems)
+def offer(*names: str, problems: tuple[str, ...] = (), partial: bool = False, **fields: Any) -> Offer:
+    tools = [entry_of(lambda data, name=name: name, name, **fields) for name in names]
+    return Offer(tools=tools, problems=problems, partial=partial)
 
 
 def bridge_of(*sources: Any, registry: ToolRegistry | None = None, **selection: Any) -> Bridge:
@@ -193,6 +195,27 @@ async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: py
         two.publish(offer("c"))
         assert bridge.registry.list_names() == ["a", "c"]
         assert bridge.problems["two"] == []
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(["first", "second", "own"])], ids="-".join)
+async def test_who_gets_a_name_does_not_depend_on_who_publishes_first(order: tuple[str, ...]) -> None:
+    offers = {"first": offer("a", "b", partial=True), "second": offer("A", "b", "c", partial=True), "own": offer("a")}
+    sources = {name: Source(name) for name in offers}
+    bridge = bridge_of(*sources.values())
+    async with bridge.run_sources():
+        for name in order:
+            await sources[name].begun.wait()
+            publish = sources[name].publish
+            assert publish is not None
+            publish(offers[name])
+        await bridge.wait_until_started()
+        assert {tool.name: tool.owner for tool in bridge.registry.list()} == {"a": "own", "b": "first", "c": "second"}
+        assert bridge.problems["own"] == []
+        (known,) = bridge.problems["first"]
+        alike, same = bridge.problems["second"]
+    assert "Tool 'a' comes from both source 'own' and source 'first'" in known
+    assert "Tool 'A' of source 'second' looks like 'a'" in alike
+    assert "Tool 'b' comes from both source 'first' and source 'second'" in same
 
 
 @pytest.mark.parametrize(

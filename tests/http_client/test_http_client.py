@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -138,11 +139,48 @@ async def test_a_redirect_to_another_origin_gets_no_credentials(api: ApiServer) 
     assert foreign.target == "/c"
 
 
+async def test_only_the_same_origin_gets_the_body_again(api: ApiServer) -> None:
+    with run_api() as other:
+        api.reply = lambda received: Reply(
+            status=307, headers={"location": "/b" if received.path == "/a" else f"{other.url}/c"}
+        )
+        request = get(f"{api.url}/a", headers={"content-type": "text/plain"}, content=b"query")
+        async with open_client("loopback") as client:
+            assert (await client.fetch_response(request)).status == 200
+        assert [one.body for one in api.received] == [b"query", b"query"]
+        (foreign,) = other.received
+    assert foreign.body == b""
+    assert not {"content-length", "content-type"} & set(foreign.headers)
+
+
 async def test_redirects_of_other_methods_are_not_followed(api: ApiServer) -> None:
     api.reply = Reply(status=307, headers={"location": "/b"})
     async with open_client("loopback") as client:
         response = await client.fetch_response(ApiRequest("POST", f"{api.url}/a", content=b"x"))
     assert (response.status, len(api.received)) == (307, 1)
+
+
+async def test_slow_requests_leave_connections_for_others() -> None:
+    waiting, everyone = list[SocketStream](), anyio.Event()
+
+    async def respond(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            waiting.append(stream)
+            if len(waiting) == 120:
+                everyone.set()
+            await everyone.wait()
+            await stream.send(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", backlog=256)
+    url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
+    async with listener, open_client("loopback") as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, respond)
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as requests:
+                for _ in range(120):
+                    requests.start_soon(client.fetch_response, get(url))
+        tasks.cancel_scope.cancel()
 
 
 async def test_endless_redirects_end(api: ApiServer) -> None:

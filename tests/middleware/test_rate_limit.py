@@ -108,6 +108,19 @@ async def test_resources_of_a_template_count_together(tmp_path: Path) -> None:
                 await client.read_resource(uri)
 
 
+@pytest.mark.parametrize("limit", ["2/day", "2/day; 2 per 1 day"])
+@pytest.mark.parametrize("store", ["memory", "redis"])
+async def test_equal_limits_count_a_call_once(
+    tmp_path: Path,
+    redis_server: str,  # noqa: F811
+    store: str,
+    limit: str,
+) -> None:
+    policy = [{"rate_limit": {"limit": limit, "store": store}}] * 2
+    async with open_tools(tmp_path, TOOLS, *policy, state={"url": redis_server}) as bridge:
+        assert [(await call(bridge, "one")).code for _ in range(3)] == [None, None, "rate_limited"]
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -88,12 +88,14 @@ async def test_a_command_runs_in_a_folder_below_the_root(tmp_path: Path) -> None
     assert "the working directory does not exist" in words(result)
 
 
-@pytest.mark.parametrize("path", ["..", "inner/../..", "/etc", "link", "link/passwd", "inner/up"])
+@pytest.mark.parametrize("path", ["..", "inner/../..", "/etc", "link", "link/passwd", "inner/up", "deep/../.."])
 async def test_no_path_leads_out_of_the_root(tmp_path: Path, path: str) -> None:
     root = tmp_path / "data"
     (root / "inner").mkdir(parents=True)
     (root / "link").symlink_to("/etc")
     (root / "inner" / "up").symlink_to("../..")
+    (root / "inner" / "inner").mkdir()
+    (root / "deep").symlink_to("inner/inner")
     folder = write_tool("report", cwd="{p}", parameters={"p": "string"})
     file = write_tool("report", "{p}", parameters={"p": "path"})
     files = write_tool("report", "{p}", parameters={"p": "path[]"})
@@ -114,10 +116,19 @@ async def test_a_path_that_contains_the_separator_of_its_list_is_rejected(tmp_pa
             assert "$.p: this path has a text that separates paths" in words(result)
 
 
+@pytest.mark.parametrize("path", ["~/.ssh/id", "~root", "file:/etc/passwd", "https://example.com/", "concat:a|b"])
+async def test_a_path_is_not_an_address_or_a_home_folder_for_the_program(tmp_path: Path, path: str) -> None:
+    tool = write_tool("report", "{p}", parameters={"p": "path"})
+    assert "$.p: many programs do not read this as a path" in words(await call_one(tmp_path, tool, {"p": path}))
+    assert (await report(tmp_path, tool, {"p": f"./{path}"}))["argv"] == [f"./{path}"]
+
+
 async def test_a_path_in_the_root_is_passed_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     tool = write_tool("report", ["{files}"], parameters={"files": "path[]"}, cwd="a")
     assert (await report(tmp_path, tool, {"files": ["../b", "new/file", "."]}))["argv"] == ["../b", "new/file", "."]
+    tool = write_tool("report", "type=bind,src={p},dst=/data", parameters={"p": "path"})
+    assert (await report(tmp_path, tool, {"p": "b"}))["argv"] == ["type=bind,src=b,dst=/data"]
 
 
 # Input
@@ -154,8 +165,8 @@ async def test_json_is_structured_content_and_checked_by_its_schema(tmp_path: Pa
 
 
 async def test_json_lines_are_a_list(tmp_path: Path) -> None:
-    tool = write_tool("print", '{"a": 1}\\n\\n[2]\\n', output="json_lines")
-    assert json.loads(words(await call_one(tmp_path, tool))) == [{"a": 1}, [2]]
+    tool = write_tool("print", '{"a": 1}\\r\\n\\n["\u2028\u0085"]\\n', output="json_lines")
+    assert json.loads(words(await call_one(tmp_path, tool))) == [{"a": 1}, ["\u2028\u0085"]]
 
 
 async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path) -> None:

@@ -98,6 +98,13 @@ async def test_a_tool_has_what_clients_show(tmp_path: Path) -> None:
             {"command": ["ls", "{a}/{b}"], "parameters": {"a": "path", "b": "path"}},
             "the paths 'a' and 'b' are in one word. Put each into a word of its own",
         ),
+        *(
+            (
+                {"command": ["ls", word], "parameters": {"a": "path"}},
+                "the path 'a' is a part of another path, which is not checked. Use `cwd` instead",
+            )
+            for word in ("notes/{a}", "--in=notes/{a}", "{a}/.config", "{a}.d/x=")
+        ),
         ({"command": "ls", "allow_dash": ["a"]}, "allow_dash: there is no parameter 'a'"),
         ({"command": "ls", "output_schema": {"type": "object"}}, "output_schema requires output: json"),
         ({"command": "ls", "errors": {"0": "no"}}, "errors: 0 is an exit code that means success"),

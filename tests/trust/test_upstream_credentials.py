@@ -54,14 +54,20 @@ def vault() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recording_server() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server over HTTP whose one tool fails with the headers that it got; yields its URL and all headers."""
+def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A server over HTTP whose one tool fails with the headers that it got; yields its URL and all headers.
+
+    `accepted` are the values of `Authorization` without status 401; by default, it accepts all.
+    """
     seen: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             seen.append({name.lower(): value for name, value in self.headers.items()})
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if accepted is not None and self.headers["authorization"] not in accepted:
+                self.send_error(401)
+                return
             results: dict[str, Any] = {
                 "initialize": {
                     "protocolVersion": "2025-06-18",
@@ -176,6 +182,27 @@ def test_no_command_shows_a_credential(gateway: ScriptedGateway, arguments: tupl
     done = run(arguments[0], gateway.file.name, *arguments[1:], cwd=gateway.folder)
     assert done.out + done.err
     assert SECRET not in done.out + done.err
+
+
+async def test_a_credential_that_the_server_rejects_is_read_again(tmp_path: Path) -> None:
+    file, accepted = tmp_path / "token", {"Bearer old-token-5512"}
+    file.write_text("old-token-5512")
+    with recording_server(accepted) as (url, seen):
+        source = {"type": "mcp", "name": "files", "url": url, "headers": {"Authorization": f"Bearer file:{file}"}}
+        (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
+        async with connect(build_from_settings(load(tmp_path / "gateway.json", {}))) as client:
+            assert "Bearer [secret]" in await call_tool(client, "files__read")
+            accepted |= {"Bearer new-token-5512"}
+            accepted -= {"Bearer old-token-5512"}
+            assert "requires authorization (HTTP status 401)" in await call_tool(client, "files__read")
+            file.write_text("new-token-5512")
+            for _ in range(2):
+                assert "Bearer [secret]" in await call_tool(client, "files__read")
+    assert [one["authorization"] for one in seen[-3:]] == [
+        "Bearer old-token-5512",
+        "Bearer new-token-5512",
+        "Bearer new-token-5512",
+    ]
 
 
 async def test_the_authorization_of_a_client_is_never_forwarded(tmp_path: Path) -> None:

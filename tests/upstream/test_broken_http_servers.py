@@ -9,7 +9,9 @@ import anyio
 import pytest
 
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.upstream import remote
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.upstream.plain_server import POLL_INTERVAL, POLLS
 from tests.kits.upstream.upstream_kit import (
     Json,
     call_text,
@@ -118,10 +120,52 @@ async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, 
                 assert (await wait_for_state(source, "ready")).reason == ""
 
 
-async def test_a_call_that_finds_its_session_lost_is_made_again_in_a_new_one(tmp_path: Path) -> None:
-    with run_http_server("session lost") as address:
+@pytest.mark.parametrize("fault", ["session lost", "session lost, status 400"])
+async def test_a_call_that_finds_its_session_lost_is_made_again_in_a_new_one(fault: str, tmp_path: Path) -> None:
+    with run_http_server(fault) as address:
         async with run_source(write_url(address), tmp_path) as (_, client):
             assert [await call_text(client, "echo", text) for text in ("a", "b", "c")] == ["a", "b", "c"]
+
+
+async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
+    with run_http_server() as address:
+        async with run_source(write_url(address), tmp_path) as (_, client):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call_text, client, "echo", "wait")
+                with anyio.fail_after(10):
+                    while await call_text(client, "echo", "count") != "1":
+                        pass
+                tasks.cancel_scope.cancel()
+            with anyio.fail_after(10):
+                while await call_text(client, "echo", "count") != "0":
+                    pass
+
+
+async def test_nothing_overtakes_the_notification_that_a_client_is_initialized(tmp_path: Path) -> None:
+    with run_http_server("initialized late") as address:
+        async with run_source(write_url(address), tmp_path) as (source, client):
+            assert await call_text(client, "echo") == "hello"
+            assert source.status.failures == 0
+
+
+async def test_calls_that_take_long_leave_connections_for_others(tmp_path: Path) -> None:
+    with run_http_server() as address:
+        async with run_source(write_url(address), tmp_path) as (_, client), anyio.create_task_group() as tasks:
+            for _ in range(120):
+                tasks.start_soon(call_text, client, "echo", "wait")
+            with anyio.fail_after(60):
+                while await call_text(client, "echo", "count") != "120":
+                    pass
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_server_may_let_the_bridge_poll_for_a_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "RETRY_INTERVAL", 0.001)
+    with run_http_server("polls") as address:
+        async with run_source(write_url(address), tmp_path) as (_, client):
+            began = time.monotonic()
+            assert await call_text(client, "echo") == "hello"
+            assert time.monotonic() - began >= POLLS * POLL_INTERVAL / 1000
 
 
 async def test_a_server_of_the_older_transport_that_comes_back_is_used(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ AT_CALLS = {
     "floods replies": "hello",
     "ignores discover": "hello",
     "hang in prompts": "hello",
+    "capability without parts": "hello",
 }
 """Faults of servers whose tools are offered, and what a call returns."""
 
@@ -190,6 +191,22 @@ async def test_a_malformed_result_is_an_error_of_the_call_at_once(kind: str, tmp
             text = await call_text(client, "echo", kind)
         assert "malformed" in text or kind in {"unknown block", "empty"}
         assert "malformed" in await call_text(client, "echo", "text")
+
+
+async def test_what_is_no_json_in_a_result_is_replaced(tmp_path: Path) -> None:
+    async with run_source(write_command("malformed results"), tmp_path) as (_, client):
+        await wait_for_tool(client, "echo")
+        with anyio.fail_after(10):
+            result = await client.call_tool("echo", {"text": "no JSON"})
+    assert [block.text for block in result.content if block.type == "text"] == ["an emoj\ufffd"]
+    assert result.structured_content == {"n": None, "s": "\ufffd"}
+
+
+async def test_a_server_that_repeats_its_page_is_read_no_further(tmp_path: Path) -> None:
+    async with connect_gateway(tmp_path, {"plain": write_command("repeats its page")}) as client:
+        await wait_for_tool(client, "plain__echo")
+        (status,) = (await client.read_resource("bridge://status")).contents
+        assert status.text.count("Two tools in source 'plain' are named 'plain__echo'") == 1  # type: ignore[union-attr]
 
 
 async def test_a_response_that_is_too_long_is_an_error_of_the_call(tmp_path: Path) -> None:

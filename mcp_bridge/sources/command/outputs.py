@@ -80,7 +80,7 @@ class CommandOutput:
         if self.format == JSON:
             return _parse_json(data.decode(errors="replace"))
         if self.format == JSON_LINES:
-            return [_parse_json(line) for line in data.decode(errors="replace").splitlines() if line.strip()]
+            return [_parse_json(line) for line in data.decode(errors="replace").split("\n") if line.strip()]
         return make_content(data, self.format, f"command://{quote(label)}/output")
 
     def _describe_failure(self, ended: ProgramExit, label: str) -> str:

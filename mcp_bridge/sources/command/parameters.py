@@ -7,12 +7,14 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge.sources.command.template import ArgumentTemplate, Placeholder
+from mcp_bridge.sources.command.template import ArgumentTemplate, Placeholder, Word
 
 PATH = "path"
 _TYPES = ("string", "integer", "number", "boolean", "object", PATH)
 _SHORT = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
+_FOLDER_BEFORE, _FOLDER_AFTER = re.compile(r"/[^=:,@]*$"), re.compile(r"^[^=:,@]*/")
+"""Text of a word beside a path that makes another path of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,18 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
             raise ValueError(
                 f"the paths '{paths[0]}' and '{paths[1]}' are in one word. Put each into a word of its own"
             )
+        if paths and _has_folder(word, paths[0]):
+            raise ValueError(
+                f"the path '{paths[0]}' is a part of another path, which is not checked. Use `cwd` instead"
+            )
     flags = sorted(name for name in template.flags if known[name].get("type") == "boolean")
     if flags:
         hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
         raise ValueError(f"the value of '{flags[0]}' is true or false, which is not a word for a program. {hint}")
+
+
+def _has_folder(word: Word, path: str) -> bool:
+    """Whether text beside a path in a word leads to another path than the one that is checked."""
+    at = next(n for n, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path)
+    before, after = (one[0] if one and isinstance(one[0], str) else "" for one in (word[:at][-1:], word[at + 1 :]))
+    return bool(_FOLDER_BEFORE.search(before) or _FOLDER_AFTER.search(after))

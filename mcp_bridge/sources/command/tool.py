@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ LINE_RATE, LINE_BURST = 20, 50
 """The maximum number of lines of output per second that are sent to the client, in the long run and at once."""
 SANDBOX_MEMORY = 1024**3
 """Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
+_ADDRESS = re.compile(r"~|[A-Za-z][A-Za-z0-9+.-]+:")
+_NO_PATH = "many programs do not read this as a path in the working directory. Write './' before it"
 Streaming = Literal["none", "progress", "log"]
 
 
@@ -100,6 +103,8 @@ class CommandTool(PlanningHandler):
             for item in items:
                 if any(separator in item for separator in self.separators[name]):  # it would become several paths
                     raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
+                if _ADDRESS.match(item):
+                    raise InvalidArguments([f"$.{name}: {_NO_PATH}"])
                 resolve_inside(root, directory, item, f"$.{name}")
         words = self.template.fill(values, self.allow_dash)
         if not is_planned:
@@ -123,8 +128,9 @@ def resolve_inside(root: Path, folder: Path, path: str, name: str) -> Path:
     """Return the real path of one that is relative to `folder`. Raises InvalidArguments if it leads out of `root`."""
     try:
         found = Path(os.path.realpath(folder / path))
+        shortened = Path(os.path.realpath(os.path.normpath(folder / path)))  # programs may remove `..` before links
     except (OSError, ValueError) as error:  # a null character, or a loop of links
         raise InvalidArguments([f"{name}: this path cannot be used"]) from error
-    if not found.is_relative_to(root):
+    if not (found.is_relative_to(root) and shortened.is_relative_to(root)):
         raise InvalidArguments([f"{name}: this path leads out of the folder that the tool works in"])
     return found

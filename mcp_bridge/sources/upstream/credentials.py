@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,6 +16,7 @@ from mcp_bridge.upstream.messages import Receiver
 from mcp_bridge.upstream.session import UpstreamChannel
 
 Values = Mapping[str, str]
+ReadValues = Callable[[], Awaitable[Values]]
 
 
 class UpstreamAddress(Protocol):
@@ -42,23 +43,31 @@ class StoredAuth(Protocol):
 
 @dataclass(slots=True)
 class CredentialAddress:
-    """An address that is built for each connection, with the credentials that `values` refer to at that time."""
+    """An address that is built for each connection, with the credentials that `values` refer to at that time.
+
+    `build` also gets a function that reads them again.
+    """
 
     label: str
     key: str
     values: Values
-    build: Callable[[Values], UpstreamAddress]
+    build: Callable[[Values, ReadValues | None], UpstreamAddress]
     auth: StoredAuth | None = None
     add_secrets: Callable[[Iterable[str]], None] = field(default=lambda secrets: None)
 
     async def build_address(self) -> UpstreamAddress:
         """Return the address with the credentials. Raises SourceError if one cannot be read."""
-        credentials = await to_thread.run_sync(self._read_credentials, abandon_on_cancel=True)
-        self.add_secrets([one.secret for one in credentials.values()])
+        values = await self.read_values()
         if self.auth is not None:
             self.auth.add_secrets = self.add_secrets
             await self.auth.load_tokens()
-        return self.build({**self.values, **{name: one.value for name, one in credentials.items()}})
+        return self.build(values, self.read_values)
+
+    async def read_values(self) -> Values:
+        """Return the values with the credentials. Raises SourceError if one cannot be read."""
+        credentials = await to_thread.run_sync(self._read_credentials, abandon_on_cancel=True)
+        self.add_secrets([one.secret for one in credentials.values()])
+        return {**self.values, **{name: one.value for name, one in credentials.items()}}
 
     def _read_credentials(self) -> dict[str, Credential]:
         references = {name: value for name, value in self.values.items() if has_reference(value)}
@@ -70,10 +79,13 @@ class CredentialAddress:
 
 
 def resolve_later(
-    key: str, values: Values, build: Callable[[Values], UpstreamAddress], auth: StoredAuth | None = None
+    key: str,
+    values: Values,
+    build: Callable[[Values, ReadValues | None], UpstreamAddress],
+    auth: StoredAuth | None = None,
 ) -> UpstreamAddress | CredentialAddress:
     """Return the address that `build` makes of values; if they refer to credentials, these are read when connecting."""
-    address = build(values)
+    address = build(values, None)
     if auth is not None or any(map(has_reference, values.values())):
         return CredentialAddress(address.label, key, values, build, auth)
     return address

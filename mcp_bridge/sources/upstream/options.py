@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -13,7 +13,13 @@ from pydantic import Field, model_validator
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.settings import Duration, SessionIdle, SessionLimit, SettingsModel
 from mcp_bridge.sources.upstream.client_sessions import ClientLimits
-from mcp_bridge.sources.upstream.credentials import CredentialAddress, UpstreamAddress, resolve_later
+from mcp_bridge.sources.upstream.credentials import (
+    CredentialAddress,
+    ReadValues,
+    UpstreamAddress,
+    Values,
+    resolve_later,
+)
 from mcp_bridge.sources.upstream.source import UpstreamSource
 from mcp_bridge.trust.guard import DefinitionGuard
 
@@ -119,7 +125,7 @@ class UpstreamOptions(SettingsModel):
             sandbox=self._build_sandbox(folder),
             name=name,
         )
-        return resolve_later("env", self.env, lambda env: build(env=env))
+        return resolve_later("env", self.env, lambda env, _: build(env=env))
 
     def _build_auth(self, name: str, url: str) -> BearerAuth | None:
         if self.auth is None:
@@ -128,15 +134,15 @@ class UpstreamOptions(SettingsModel):
 
         return BearerAuth(name, url, self.transport)
 
-    def _choose_transport(self, auth: BearerAuth | None) -> Callable[[Mapping[str, str]], UpstreamAddress]:
+    def _choose_transport(self, auth: BearerAuth | None) -> Callable[[Values, ReadValues | None], UpstreamAddress]:
         url = self.url or ""
         if self.transport == "sse":
             from mcp_bridge.upstream.legacy_sse import SseUrl
 
-            return lambda headers: SseUrl(url=url, headers=headers, auth=auth)
+            return lambda headers, read: SseUrl(url=url, headers=headers, read_headers=read, auth=auth)
         from mcp_bridge.upstream.remote import ServerUrl
 
-        return lambda headers: ServerUrl(url=url, headers=headers, auth=auth)
+        return lambda headers, read: ServerUrl(url=url, headers=headers, read_headers=read, auth=auth)
 
     def _build_sandbox(self, folder: Path) -> SandboxOptions | None:
         if self.sandbox is None:

@@ -313,7 +313,7 @@ class UpstreamSource:
             tasks.start_soon(self._follow_changes, session)
             if session.is_stateless:
                 tasks.start_soon(self._receive_changes, session)
-            if (session.capabilities.get("resources") or {}).get("subscribe"):
+            if session.can_subscribe:
                 tasks.start_soon(self._follower.run, session)
             await link.ended.wait()
             tasks.cancel_scope.cancel()

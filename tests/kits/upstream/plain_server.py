@@ -18,8 +18,11 @@ from typing import Any
 
 Json = dict[str, Any]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+PARTS = {"hang in prompts": {"prompts": {}}, "capability without parts": {"resources": True}}
 LISTS = {"resources/list": "resources", "prompts/list": "prompts", "resources/templates/list": "resourceTemplates"}
 FOREVER = 10_000
+POLLS, POLL_INTERVAL = 12, 50
+"""How often a client has to ask for a response, and after how many milliseconds each time."""
 MALFORMED: dict[str, Any] = {
     "text": "a text",
     "null": None,
@@ -31,6 +34,11 @@ MALFORMED: dict[str, Any] = {
     "number as questions": {"resultType": "input_required", "inputRequests": 5},
 }
 """Results that no tool call may have."""
+NO_JSON = {
+    "content": [{"type": "text", "text": "an emoj\ud83d"}],
+    "structuredContent": {"n": float("nan"), "s": "\udc00"},
+}
+"""What programs write as JSON although it is none: halves of surrogate pairs, and numbers that are none."""
 
 
 def make_bombs() -> list[Json]:
@@ -93,12 +101,13 @@ class Server:
         if method == "initialize":
             version = params["protocolVersion"]
             info = {"name": "plain", "version": "1.5"}
-            lists = {"tools": {"listChanged": True}, **({"prompts": {}} if self.fault == "hang in prompts" else {})}
+            lists: Json = {"tools": {"listChanged": True}, **PARTS.get(self.fault, {})}
             return {"protocolVersion": version, "capabilities": lists, "serverInfo": info}
         if method == "ping":
             return {}
         if method == "tools/list":
-            return {"tools": self._list_tools()} if self.fault != "malformed list" else {"tools": "none"}
+            more = {"nextCursor": "next"} if self.fault == "repeats its page" else {}
+            return {"tools": self._list_tools(), **more} if self.fault != "malformed list" else {"tools": "none"}
         if method == "prompts/list" and self.fault == "hang in prompts":
             return "nothing"
         return self._call(params["name"], params.get("arguments") or {}) if method == "tools/call" else "unknown"
@@ -123,7 +132,7 @@ class Server:
         if self.fault == "hang in call":
             return "nothing"
         if self.fault == "malformed results":
-            return MALFORMED[text]
+            return MALFORMED.get(text, NO_JSON)
         if self.fault == "long line" and text == "long":
             text = "x" * 50 * 1024 * 1024
         if text == "environment":
@@ -264,6 +273,9 @@ class HttpListener:
         self.fault = fault
         self.sessions: set[str] = set()
         self.stream: Any = None
+        self.unanswered: set[Any] = set()
+        self.response: Json = {}
+        self.has_notification = False
         self.calls = 0
 
     async def handle(self, reader: Any, writer: Any) -> None:
@@ -278,6 +290,7 @@ class HttpListener:
         except (EOFError, ConnectionError):
             pass
         finally:
+            self.unanswered.discard(writer)
             writer.close()
 
     async def respond(self, writer: Any, method: str, path: str, fields: Json, body: bytes) -> None:
@@ -286,6 +299,8 @@ class HttpListener:
         elif method == "POST" and path == "/messages":
             write_response(writer, 202)
             self.send_event(self.server.reply(json.loads(body)))
+        elif method == "GET" and "last-event-id" in fields:
+            self.write_poll(writer, int(fields["last-event-id"]) + 1)
         elif method != "POST":
             write_response(writer, 405)
         else:
@@ -293,27 +308,43 @@ class HttpListener:
 
     async def respond_to_message(self, writer: Any, message: Json, session: str | None) -> None:
         is_call = message.get("method") == "tools/call"
-        if await self.misbehave(writer, is_call=is_call):
+        if await self.misbehave(writer, is_call=is_call) or self.leave_unanswered(writer, message):
             return None
         more = ""
         if message.get("method") == "initialize":
             self.sessions.add(session := os.urandom(8).hex())
             more = f"mcp-session-id: {session}\r\n"
         elif message.get("method") != "server/discover" and session not in self.sessions:
-            return write_response(writer, 404)
-        response = self.server.reply(message)
+            return self.reject_session(writer)
+        if self.fault == "initialized late" and not await self.is_initialized(message):
+            error = {"code": -32602, "message": "Received request before initialization was complete"}
+            response = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+        else:
+            response = self.server.reply(message)
         if response is None:
             return write_response(writer, 202)
+        if is_call and self.fault == "polls":
+            self.response = response
+            return self.write_poll(writer, 0)
         if is_call and self.fault == "wrong ids":
             response["id"] = 77
         return write_response(writer, 200, json.dumps(response).encode(), "application/json", more)
+
+    async def is_initialized(self, message: Json) -> bool:
+        """Whether the client may send this message: some servers reject all before a notification, which takes time."""
+        import asyncio
+
+        if message["method"] == "notifications/initialized":
+            await asyncio.sleep(0.2)
+            self.has_notification = True
+        return self.has_notification or message["method"] in ("initialize", "server/discover")
 
     async def misbehave(self, writer: Any, *, is_call: bool) -> bool:
         """Commit the fault; whether that was the response."""
         import asyncio
 
         self.calls += is_call
-        if self.fault == "session lost" and is_call and self.calls == 2:
+        if self.fault.startswith("session lost") and is_call and self.calls == 2:
             self.sessions.clear()
         if self.fault == "hanging":
             await asyncio.sleep(FOREVER)
@@ -337,6 +368,30 @@ class HttpListener:
         else:
             return False
         return True
+
+    def write_poll(self, writer: Any, number: int) -> None:
+        """Close the stream of a call that it is still working on: the client has to ask again."""
+        response = "" if number < POLLS else json.dumps(self.response)
+        event = f"id: {number}\nretry: {POLL_INTERVAL}\ndata: {response}\n\n"
+        write_response(writer, 200, event.encode(), "text/event-stream")
+
+    def reject_session(self, writer: Any) -> None:
+        """Respond to a request of an unknown session: with status 404, or as some servers do."""
+        if self.fault == "session lost, status 400":
+            error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+            return write_response(writer, 400, body, "application/json")
+        return write_response(writer, 404)
+
+    def leave_unanswered(self, writer: Any, message: Json) -> bool:
+        """Open a stream without an end for the text `wait`; return the number of open ones for `count`."""
+        text = (message.get("params") or {}).get("arguments", {}).get("text")
+        if text == "wait":
+            self.unanswered.add(writer)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        elif text == "count":
+            message["params"]["arguments"]["text"] = str(len(self.unanswered))
+        return text == "wait"
 
     async def write_endless(self, writer: Any, kind: str, part: bytes, first: bytes = b"") -> None:
         writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode() + first)
