@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.app.stores import find_redis_url
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import Middleware, Stage
 from mcp_bridge.contracts.policy import CombiningPolicy, Policy, PolicyOptions
+from mcp_bridge.middleware.selection import parse_list
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.registry.plugins import POLICIES, load_policy_type
 from mcp_bridge.runtime.redaction import Redactor
@@ -26,6 +28,25 @@ def add_policies(middleware: Sequence[Middleware], settings: Settings, redactor:
     policies = _build_policies(settings, redactor)
     first = [policy for policy in policies if policy.stage <= Stage.ADMIT]
     return [*first, *middleware, *(policy for policy in policies if policy.stage > Stage.ADMIT)]
+
+
+def find_unmatched_patterns(settings: Settings, tools: Collection[str]) -> list[str]:
+    """Describe the patterns in policies, limits and tasks that match none of these tools, perhaps by mistake."""
+    return [
+        f"{place}: no tool matches the pattern '{pattern}'"
+        for place, pattern in _list_patterns(settings)
+        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in tools)
+    ]
+
+
+def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
+    for index, policy in enumerate(settings.policy):
+        if policy.name in POLICIES:
+            given = policy.options.get("tools", ())
+            yield from ((f"policy[{index}].{policy.name}.tools", each) for each in parse_list(given))
+    yield from (("limits.tools", pattern) for pattern in settings.limits.tools)
+    if settings.tasks is not None:
+        yield from (("tasks.tools", pattern) for pattern in settings.tasks.tools)
 
 
 def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:

@@ -123,22 +123,29 @@ def _first_line(text: str) -> str:
 
 
 def validate_target(options: ValidateOptions) -> None:
-    """Report every problem that serving would have; exit with 1 if there are any."""
+    """Report every problem that serving would have; exit with 1 if there are any.
+
+    Patterns that match no tool are notes, because a tool may appear later.
+    """
+    from mcp_bridge.app.policies import find_unmatched_patterns
+
     logs.configure_logging(options.log_level)
     try:
         with reserve_stdio():  # stdout is only for the result
-            bridge = load_target(options.file).bridge
+            _, bridge, settings, _ = load_target(options.file)
             with contextlib.suppress(ConfigError, SourceError):  # the bridge's problems include what these errors say
                 anyio.run(run_until_started, bridge)
     except ConfigError as error:
         if options.as_json:
-            write_json({"ok": False, "tools": [], "problems": {}, "errors": str(error).splitlines()})
+            problems = str(error).splitlines()
+            write_json({"ok": False, "tools": [], "problems": {}, "notes": [], "errors": problems})
         raise
-    ok = not any(bridge.problems.values())
+    ok, names = not any(bridge.problems.values()), bridge.registry.list_names()
+    notes = find_unmatched_patterns(settings, (*names, *bridge.identity.listing.built_in)) if settings else []
     if options.as_json:
-        write_json({"ok": ok, "tools": bridge.registry.list_names(), "problems": bridge.problems, "errors": []})
+        write_json({"ok": ok, "tools": names, "problems": bridge.problems, "notes": notes, "errors": []})
     else:
-        print_lines(*format_problems(bridge.problems))
+        print_lines(*format_problems(bridge.problems), *notes)
         print_lines(f"{format_entry_counts(bridge.registry)}{', no problems' if ok else '; see the problems above'}")
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 

@@ -31,7 +31,22 @@ def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(GOOD)
     done = inside("validate", "--json")
     assert (done.code, done.err) == (0, "")
-    assert done.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, "errors": []}
+    assert done.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, "notes": [], "errors": []}
+
+
+def test_patterns_that_match_no_tool_are_noted(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(GOOD)
+    (tmp_path / "bridge.yaml").write_text(
+        "sources: [{type: python, path: tools.py}]\n"
+        "policy: [deny: {tools: 'fin_*'}, cache: {tools: ['*', '!fine']}, audit: {tools: call_tool}]\n"
+        "limits: {tools: {fine: {timeout: 5}, fnie: {timeout: 9}}}\n"
+        "tool_search: 50\n"
+    )
+    done = inside("validate", "bridge.yaml")
+    first = "policy[0].deny.tools: no tool matches the pattern 'fin_*'"
+    second = "limits.tools: no tool matches the pattern 'fnie'"
+    assert (done.code, done.err, done.out) == (0, "", f"{first}\n{second}\n1 tool, no problems\n")
+    assert inside("validate", "bridge.yaml", "--json").json["notes"] == [first, second]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +127,7 @@ def test_an_error_of_the_settings_is_told_with_file_and_line(
     assert problem in done.err
     as_json = inside("validate", file, "--json")
     assert (as_json.code, as_json.err) == (2, done.err)
-    assert as_json.json.keys() == {"ok", "tools", "problems", "errors"}
+    assert as_json.json.keys() == {"ok", "tools", "problems", "notes", "errors"}
     assert as_json.json["ok"] is False
     assert as_json.json["errors"][0].startswith(f"{file}:{line}: ")
 
