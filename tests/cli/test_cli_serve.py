@@ -216,6 +216,14 @@ def settings(folder: Path, *sources: str) -> Path:
     return file
 
 
+def test_what_a_tool_prints_appears_on_stderr_during_the_call(tmp_path: Path) -> None:
+    source = "import time\nfrom mcp_bridge import tool\n\n@tool\ndef talk():\n    print('begun')\n    time.sleep(3600)\n"
+    (tmp_path / "tools.py").write_text(source)
+    with started("serve", cwd=tmp_path) as server:
+        server.ask(calls("talk"))
+        server.until("begun")
+
+
 def test_two_tools_of_one_name_end_the_start_and_name_both_sources(folder: Path) -> None:
     file = settings(folder, "type: python, path: first.py", "type: python, path: second.py")
     _, done = serve(file, LIST)
