@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pydantic
 import pytest
 
-from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, tool, tool_use
+from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, prompt, resource, tool, tool_use
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 
@@ -327,6 +327,28 @@ def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> No
 
         @tool
         def bad(held: Counter) -> None: ...
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, amount: int = 1) -> int:
+        """Add to the count."""
+        self.count += amount
+        return self.count
+
+
+def test_the_method_of_an_instance_is_a_tool() -> None:
+    entry = entry_from(tool(Counted().add))
+    assert list(entry.input_schema["properties"]) == ["amount"]
+    assert registry_of(entry).invoke("add", {"amount": 2}).data == 2
+
+
+@pytest.mark.parametrize("decorate", [tool, prompt, resource("counts://all")])
+def test_a_method_without_its_instance_is_refused_when_it_is_decorated(decorate: Any) -> None:
+    with pytest.raises(TypeError, match=r"Counted\.add is a method, and clients cannot send 'self'"):
+        decorate(Counted.add)
 
 
 async def test_lists_and_dicts_of_plain_types_are_bound_as_annotated_and_are_the_tools_own() -> None:
