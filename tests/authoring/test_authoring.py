@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pydantic
 import pytest
 
-from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, prompt, resource, tool, tool_use
+from mcp_bridge import CallContext, DuplicateTool, Image, ToolCall, ToolEntry, ToolRegistry, prompt, resource, tool, tool_use
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 
@@ -303,6 +303,17 @@ async def test_models_and_optional_answers_work() -> None:
     assert [answer["structuredContent"] for answer in answers] == [{"result": {"days": 1}}, {"result": None}]
     assert wrong["_meta"]["mcp-bridge/code"] == "invalid_arguments"
     assert "$.query.city" in words(wrong)
+
+
+async def test_a_tool_that_returns_a_list_of_anything_may_return_content_blocks() -> None:
+    @tool
+    def draw() -> list:  # type: ignore[type-arg]
+        return ["a tree", Image(b"\x00", "image/png")]
+
+    async with connect(registry_of(entry_from(draw))) as client:
+        result = await call(client, "draw")
+    assert [block["type"] for block in result["content"]] == ["text", "image"]
+    assert not result.get("isError")
 
 
 async def test_positional_only_parameters_and_stars_are_filled_in() -> None:
