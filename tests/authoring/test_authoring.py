@@ -373,6 +373,11 @@ def test_a_method_without_its_instance_is_refused_when_it_is_decorated(decorate:
         decorate(Counted.add)
 
 
+def test_tags_that_are_text_are_refused_and_no_list_of_letters() -> None:
+    with pytest.raises(TypeError, match="tags are text"):
+        tool(tags="weather")  # type: ignore[call-overload]
+
+
 async def test_lists_and_dicts_of_plain_types_are_bound_as_annotated_and_are_the_tools_own() -> None:
     given: dict[str, Any] = {"counts": [1.0, 2], "rates": {"a": 1}, "names": ["x"], "maybe": [None, 3.0]}
     bound: list[Any] = []
