@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.handlers import is_async
-from mcp_bridge.schema.callables import find_context_parameter, get_callable_name
+from mcp_bridge.schema.callables import find_context_parameter, get_callable_name, read_signature
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.tasks import TaskMode, ToolTasks
@@ -83,7 +83,20 @@ def infer_visible_signature(function: Callable[..., Any], *, text: bool = False)
     from mcp_bridge.authoring.dependencies import find_dependencies
     from mcp_bridge.schema.inference import infer_signature
 
+    _check_has_no_self(function)
     return infer_signature(function, skip=find_dependencies(function), text=text)
+
+
+def _check_has_no_self(function: Callable[..., Any]) -> None:
+    """Raise TypeError for a method that is decorated in its class: clients would have to send `self`."""
+    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    if not owner or owner.endswith("<locals>"):
+        return
+    if (first := next(iter(read_signature(function).parameters), "")) in ("self", "cls"):
+        raise TypeError(
+            f"{owner}.{name} is a method, and clients cannot send '{first}'. Decorate the method of an instance, "
+            "outside of the class"
+        )
 
 
 def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:

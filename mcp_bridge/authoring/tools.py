@@ -82,12 +82,14 @@ def tool(
     `tasks` says how its calls become tasks, where these are enabled: `optional`, `required`, `forbidden` or ToolTasks.
 
     The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
-    already exists in `registry` or `tasks` is invalid, and TypeError if no schema can be inferred or a `Header` is
-    invalid.
+    already exists in `registry` or `tasks` is invalid, and TypeError if no schema can be inferred, a `Header` is
+    invalid or `tags` is text.
     """
 
     hints = ToolHints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
     declared = read_declared_tasks(tasks)
+    if isinstance(tags, str):
+        raise TypeError(f"tags are text, {tags!r}. Pass a list of texts")
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
         entry = _build_tool_entry(function, given, description, input_schema, output_schema)

@@ -20,7 +20,7 @@ from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
 from mcp_bridge.cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge.cli.server_address import ServerAddress, find_address, split_target
-from mcp_bridge.cli.target import load_target
+from mcp_bridge.cli.target import load_target, run_sources
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.log_levels import Level, check_level
@@ -146,7 +146,7 @@ async def _dispatch_call(
     ready: Callable[[], None],
 ) -> ToolResult | None:
     """Return the result, or None if a signal came first. Calls `ready` after the start. Raises ToolNotFound."""
-    async with bridge.run_sources():
+    async with run_sources(bridge):
         await bridge.wait_for_tool(name)
         if name not in bridge.registry:  # the error needs the names of all other tools
             await bridge.wait_until_started()

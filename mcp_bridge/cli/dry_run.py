@@ -14,7 +14,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.schema_values import parse_pairs
-from mcp_bridge.cli.target import load_target
+from mcp_bridge.cli.target import load_target, run_sources
 from mcp_bridge.contracts.errors import ConfigError, InvalidArguments
 from mcp_bridge.contracts.handlers import PlannedCall, PlanningHandler
 from mcp_bridge.registry.registry import make_not_found_error
@@ -47,7 +47,7 @@ def show_plan(
 async def _plan_call(
     bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any, ready: Any
 ) -> Sequence[PlannedCall]:
-    async with bridge.run_sources(serving=False):
+    async with run_sources(bridge, serving=False):
         await bridge.wait_until_started()
         ready()
         if name not in bridge.registry:

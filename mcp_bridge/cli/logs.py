@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ class OneLineFormatter(logging.Formatter):
         record.asctime = self.formatTime(record, self.datefmt)
         try:
             record.message = record.getMessage()
+            if record.name == "py.warnings":  # without the line of source that Python adds
+                record.message = re.sub(r"(\n  [^\n]*)?\n\Z", "", record.message)
             parts = [self.formatMessage(record)]
             if record.exc_info:
                 parts.append(self.formatException(record.exc_info))

@@ -34,13 +34,13 @@ async def use_server(target: ServerAddress | Path | None, use: Callable[[Any], A
         hide_tracebacks()
         streams = connect_command(target.argv) if target.url is None else connect_url(target.url, target.token)
         return await run_with_client(streams, use, **options)
-    from mcp_bridge.cli.target import load_target
+    from mcp_bridge.cli.target import load_target, run_sources
     from mcp_bridge.transports.memory import connect
 
     bridge = load_target(target).bridge
     results: list[T] = []
     errors: list[BridgeError] = []
-    async with bridge.run_sources(), anyio.create_task_group() as tasks:
+    async with run_sources(bridge), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
         await bridge.wait_until_connected()
         await tasks.start(bridge.endpoint.run)

@@ -93,10 +93,14 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
         return host, port, build_http_options(None, Access.for_host(host, token=_read_token(token_env)))
     settings = target.settings.http
     host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _parse_address(http)
+    try:
+        token = _read_token(token_env or settings.token_env)
+    except ConfigError as error:
+        if token_env is not None:
+            raise
+        raise target.settings.add_location(error, "http", "token_env") from error
     reloader = _read_named_tokens(target)
-    authenticator = build_authenticator(
-        target.settings, _read_token(token_env or settings.token_env), reloader.tokens if reloader is not None else {}
-    )
+    authenticator = build_authenticator(target.settings, token, reloader.tokens if reloader is not None else {})
     if reloader is not None and authenticator is not None:
         reloader.accepted = authenticator.tokens
     access = Access.for_host(

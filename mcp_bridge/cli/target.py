@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.event_loop import LoopFactory, make_loop_factory
+from mcp_bridge.runtime.event_loop import LoopFactory, interrupt_imports, make_loop_factory
 
 if TYPE_CHECKING:
     from mcp_bridge.app.bridge import Bridge
@@ -108,9 +109,17 @@ def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
     bridge.hide_secrets(secrets)
 
 
+@contextlib.asynccontextmanager
+async def run_sources(bridge: Bridge, *, serving: bool = True) -> AsyncIterator[None]:
+    """Run the sources inside the block. Ctrl-C also ends the import of a file that takes long."""
+    with interrupt_imports():
+        async with bridge.run_sources(serving=serving):
+            yield
+
+
 async def run_until_started(bridge: Bridge) -> None:
     """Run the sources until each has published or tried to connect. Raises ConfigError and SourceError."""
-    async with bridge.run_sources(serving=False):
+    async with run_sources(bridge, serving=False):
         await bridge.wait_until_started()
         await bridge.wait_until_connected()
 

@@ -164,12 +164,13 @@ class Overloaded(CallError):
 
 
 class ToolTimeout(CallError):
-    """The tool exceeded its time limit."""
+    """The tool exceeded its time limit. `is_in_thread` is whether it is a synchronous function in a thread."""
 
     code = "timeout"
 
-    def __init__(self, tool: str, seconds: float, *, kind: str = "tool") -> None:
-        super().__init__(f"{kind.capitalize()} '{tool}' did not finish within {seconds:g} seconds and was stopped.")
+    def __init__(self, tool: str, seconds: float, *, kind: str = "tool", is_in_thread: bool = False) -> None:
+        end = ". It cannot be stopped, and may still finish." if is_in_thread else " and was stopped."
+        super().__init__(f"{kind.capitalize()} '{tool}' did not finish within {seconds:g} seconds{end}")
 
 
 class ToolCrashed(CallError):

@@ -156,7 +156,7 @@ def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
 
 def _load_json(bare: str, text: str) -> Any:
     """Parse strict JSON. Raises ConfigError, which names comments if only these are wrong."""
-    hint = "JSON takes no comments, no single quotes and no comma after the last entry."
+    hint = "Check the commas, double quotes and brackets there and in the line before."
     line: int | None = None
     try:
         return json.loads(bare, parse_constant=_reject_constant)

@@ -238,7 +238,8 @@ class Pipeline:
                 return await call_next(call, ctx)
             finally:
                 ctx.holds.remove(deadline)
-        raise ToolTimeout(call.name, timeout, kind=call.kind)  # reached only when the deadline has ended the block
+        # reached only when the deadline has ended the block
+        raise ToolTimeout(call.name, timeout, kind=call.kind, is_in_thread=ctx.is_in_thread)
 
     async def _limit_calls(
         self,

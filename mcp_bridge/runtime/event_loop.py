@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Literal
 
 import anyio
@@ -110,6 +111,37 @@ def wake_on_signals() -> Iterator[None]:
             loop.remove_reader(receiver)
             if (current := signal.set_wakeup_fd(-1)) != sender.fileno():  # that of a handler added to the loop since
                 signal.set_wakeup_fd(current)
+
+
+@contextmanager
+def interrupt_imports() -> Iterator[None]:
+    """Inside, in this event loop, Ctrl-C raises KeyboardInterrupt at once while a module is imported.
+
+    asyncio's own handler only cancels the main task, which has no effect before the import ends.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle_signal(number: int, frame: FrameType | None) -> None:
+        if is_importing(frame):
+            raise KeyboardInterrupt
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, handle_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_being_cancelled(error: BaseException) -> bool:

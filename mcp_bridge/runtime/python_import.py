@@ -17,6 +17,13 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.third_party import describe_error, get_error_text, is_own_cancellation
 
 _PACKAGE = Path(__file__).parent.parent
+_HINTS = {
+    "attempted relative import with no known parent package": "Serve it as a module of its package, with the setting "
+    "`module`",
+    "asyncio.run() cannot be called from a running event loop": "The event loop is already running. Call it in a tool "
+    "or a lifespan",
+}
+"""What to do about errors of files that run as scripts."""
 
 
 def add_to_path(directory: Path) -> None:
@@ -145,7 +152,8 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
     except (Exception, SystemExit) as error:
         place = _find_place(error, root) or fallback
         text = (error.msg if isinstance(error, SyntaxError) else get_error_text(error)) or "no message"
-        parts = (place, doing, f"{type(error).__name__}: {text}")
+        hint = f". {_HINTS[text]}" if text in _HINTS else ""
+        parts = (place, doing, f"{type(error).__name__}: {text}{hint}")
         raise SourceError(": ".join(part for part in parts if part)) from error
 
 

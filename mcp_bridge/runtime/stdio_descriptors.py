@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import cached_property, partial
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import anyio
@@ -42,20 +43,31 @@ class StdioPipes(NamedTuple):
 def reserve_stdio(source: int = 0, sink: int = 1, elsewhere: int = 2) -> Iterator[StdioPipes]:
     """Reserve the standard streams for the protocol: inside the block, tools read nothing and print to stderr.
 
-    Enter the block before any tool is imported, because tools may print at import too.
+    Enter the block before any tool is imported, because tools may print at import too. What they print appears line by
+    line, as on stderr: Python would keep it until the end of the process.
     """
     pipes = StdioPipes(os.dup(source), os.dup(sink))
     _replace_by_null(source)
     os.dup2(elsewhere, sink, inheritable=True)
+    printed = sys.stdout
+    was_by_line = isinstance(printed, TextIOWrapper) and printed.line_buffering
+    _buffer_by_line(printed, True)
     try:
         yield pipes
     finally:
         with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have replaced it by anything
             sys.stdout.flush()
+        _buffer_by_line(printed, was_by_line)
         os.dup2(pipes.source, source, inheritable=True)
         os.dup2(pipes.sink, sink, inheritable=True)
         os.close(pipes.source)
         os.close(pipes.sink)
+
+
+def _buffer_by_line(stream: object, by_line: bool) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a tool may have closed it
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(line_buffering=by_line)
 
 
 @contextlib.contextmanager

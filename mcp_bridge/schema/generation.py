@@ -24,7 +24,7 @@ from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
 from mcp_bridge.schema.callables import parse_docstring
-from mcp_bridge.schema.plain_types import UNTYPED
+from mcp_bridge.schema.plain_types import UNTYPED, is_untyped_list
 
 UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type that it does not support, or that JSON Schema cannot describe."""
@@ -43,8 +43,8 @@ def generate_output_schema(annotation: Any) -> dict[str, Any]:
         return generate_output_schema(parts[-1])
     if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is not a result
         return generate_output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
-    if origin is list and parts == (Any,):
-        return {}  # may contain content blocks
+    if is_untyped_list(annotation):
+        return {}
     if origin is typing.Annotated and parts[0] in UNTYPED:
         return {}
     if annotation in UNTYPED or origin in _STREAMS or annotation in _STREAMS or _has_content(annotation):

@@ -47,9 +47,15 @@ def describe_arguments(
 
 def describe_result(annotation: Any) -> dict[str, Any] | None:
     """Return the schema of results, empty if the type says nothing, or None if only pydantic can describe them."""
-    if annotation in UNTYPED or annotation == list[Any]:  # a list of anything may contain content blocks
+    if annotation in UNTYPED or is_untyped_list(annotation):
         return {}
     return describe_type(annotation)
+
+
+def is_untyped_list(annotation: Any) -> bool:
+    """Whether a type is a list or tuple of anything: it may contain content blocks, which are no JSON."""
+    is_list = annotation in (list, tuple) or get_origin(annotation) in (list, tuple)
+    return is_list and all(part in (Any, ...) for part in get_args(annotation))
 
 
 def describe_type(annotation: Any) -> dict[str, Any] | None:

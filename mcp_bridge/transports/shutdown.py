@@ -19,7 +19,7 @@ from anyio.abc import TaskStatus
 
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.request_counter import RequestCounter
-from mcp_bridge.runtime.event_loop import wake_on_signals
+from mcp_bridge.runtime.event_loop import is_importing, wake_on_signals
 from mcp_bridge.runtime.supervisor import Supervisor
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
@@ -165,7 +165,7 @@ class ShutdownSignals:
             os._exit(0)
         with suppress(RuntimeError):  # no thread is available
             _thread.start_new_thread(self._exit_after, (EXIT_DELAY if final else self._patience + 4 * CLOSE_TIMEOUT,))
-        if not self._is_serving and (self._soon is None or _is_importing(frame)):
+        if not self._is_serving and (self._soon is None or is_importing(frame)):
             raise Interrupted
         act = self._acts[final] if self._acts is not None else self._cancel
         if self._soon is not None:
@@ -198,14 +198,6 @@ class ShutdownSignals:
         """Ignore the signals while the interpreter is finalized, which restores their default handlers."""
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _is_interruption(error: BaseException | None) -> bool:

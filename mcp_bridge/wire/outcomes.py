@@ -54,7 +54,9 @@ TABLE: tuple[ErrorOutcome, ...] = (
         "give the reference to the operator, who finds the traceback in the log",
     ),
     ErrorOutcome(
-        errors.ToolTimeout, "the tool exceeded its time limit and was stopped", "ask for less, or raise the limit"
+        errors.ToolTimeout,
+        "the tool exceeded its time limit and was stopped, except for a synchronous function, which may still finish",
+        "ask for less, or raise the limit",
     ),
     ErrorOutcome(errors.ToolCrashed, "the worker process of the tool ended unexpectedly", "do not retry the same call"),
     ErrorOutcome(errors.ToolUnavailable, "something that the tool depends on does not respond", "retry later"),

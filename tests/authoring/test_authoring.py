@@ -12,7 +12,18 @@ from typing import Any, Optional
 import pydantic
 import pytest
 
-from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, tool, tool_use
+from mcp_bridge import (
+    CallContext,
+    DuplicateTool,
+    Image,
+    ToolCall,
+    ToolEntry,
+    ToolRegistry,
+    prompt,
+    resource,
+    tool,
+    tool_use,
+)
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 
@@ -305,6 +316,17 @@ async def test_models_and_optional_answers_work() -> None:
     assert "$.query.city" in words(wrong)
 
 
+async def test_a_tool_that_returns_a_list_of_anything_may_return_content_blocks() -> None:
+    @tool
+    def draw() -> list:  # type: ignore[type-arg]
+        return ["a tree", Image(b"\x00", "image/png")]
+
+    async with connect(registry_of(entry_from(draw))) as client:
+        result = await call(client, "draw")
+    assert [block["type"] for block in result["content"]] == ["text", "image"]
+    assert not result.get("isError")
+
+
 async def test_positional_only_parameters_and_stars_are_filled_in() -> None:
     @tool
     def many(a: int, /, *rest: int, **more: int) -> list[int]:
@@ -327,6 +349,33 @@ def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> No
 
         @tool
         def bad(held: Counter) -> None: ...
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, amount: int = 1) -> int:
+        """Add to the count."""
+        self.count += amount
+        return self.count
+
+
+def test_the_method_of_an_instance_is_a_tool() -> None:
+    entry = entry_from(tool(Counted().add))
+    assert list(entry.input_schema["properties"]) == ["amount"]
+    assert registry_of(entry).invoke("add", {"amount": 2}).data == 2
+
+
+@pytest.mark.parametrize("decorate", [tool, prompt, resource("counts://all")])
+def test_a_method_without_its_instance_is_refused_when_it_is_decorated(decorate: Any) -> None:
+    with pytest.raises(TypeError, match=r"Counted\.add is a method, and clients cannot send 'self'"):
+        decorate(Counted.add)
+
+
+def test_tags_that_are_text_are_refused_and_no_list_of_letters() -> None:
+    with pytest.raises(TypeError, match="tags are text"):
+        tool(tags="weather")  # type: ignore[call-overload]
 
 
 async def test_lists_and_dicts_of_plain_types_are_bound_as_annotated_and_are_the_tools_own() -> None:

@@ -58,6 +58,17 @@ def test_ctrl_c_ends_serve_well_while_tools_are_imported(tmp_path: Path, options
         quiet(command)
 
 
+@pytest.mark.parametrize("command", ["list", "call", "read"])
+def test_one_ctrl_c_ends_a_command_with_130_while_tools_are_imported(tmp_path: Path, command: str) -> None:
+    source = "import time\nprint('begun')\nfor _ in range(600):\n    time.sleep(0.1)\n"
+    (tmp_path / "tools.py").write_text(source)
+    with started(command, "tools.py", *(["x"] if command != "list" else []), cwd=tmp_path) as running:
+        running.until("begun")
+        running.interrupt()
+        done = running.end()
+    assert (done.code, done.out, done.err) == (130, "", "begun\n")
+
+
 @pytest.mark.parametrize("tool", ["waits", "blocks"])
 def test_ctrl_c_ends_a_call_with_130_and_no_traceback(tmp_path: Path, tool: str) -> None:
     with started("call", tool, "-f", TOOLS, cwd=tmp_path) as command:

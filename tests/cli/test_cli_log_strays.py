@@ -109,7 +109,7 @@ def log(tmp_path: Path, unspoilt: None) -> Callable[[], str]:
         (in_thread, "ERROR mcp_bridge: uncaught in thread its\\nname\n"),
         (in_del, "ValueError: dying [secret]"),
         (at_the_end, "CRITICAL mcp_bridge: the command ended with an unexpected error\n"),
-        (warned, "UserWarning: careful\\n[secret]"),
+        (warned, "UserWarning: careful\\n[secret]\n"),
         (unformatted, f"ERROR strays: a record from {__file__}:"),
         (odd, "cannot be formatted (ValueError)"),
         (with_stack, "\n  Stack (most recent call last):\n"),

@@ -216,6 +216,14 @@ def settings(folder: Path, *sources: str) -> Path:
     return file
 
 
+def test_what_a_tool_prints_appears_on_stderr_during_the_call(tmp_path: Path) -> None:
+    source = "import time\nfrom mcp_bridge import tool\n\n@tool\ndef talk():\n  print('begun')\n  time.sleep(3600)\n"
+    (tmp_path / "tools.py").write_text(source)
+    with started("serve", cwd=tmp_path) as server:
+        server.ask(calls("talk"))
+        server.until("begun")
+
+
 def test_two_tools_of_one_name_end_the_start_and_name_both_sources(folder: Path) -> None:
     file = settings(folder, "type: python, path: first.py", "type: python, path: second.py")
     _, done = serve(file, LIST)
@@ -294,6 +302,13 @@ def test_options_that_cannot_be_used_say_which_and_what_to_do(
     done = http(inside, folder, *options)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+
+
+def test_an_unset_variable_of_the_settings_is_an_error_with_its_line(inside: Inside, folder: Path) -> None:
+    (folder / "http.yaml").write_text("sources: [{type: python, path: second.py}]\nhttp: {token_env: UNSET_X}\n")
+    done = inside("serve", folder / "http.yaml", "--http", "settings")
+    assert (done.code, done.out) == (2, "")
+    assert "http.yaml:2: http.token_env: the environment variable UNSET_X is not set. Set UNSET_X" in done.err
 
 
 def test_a_plain_file_has_the_default_address(inside: Inside, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

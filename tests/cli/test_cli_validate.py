@@ -38,7 +38,7 @@ def test_patterns_that_match_no_tool_are_noted(inside: Inside, tmp_path: Path) -
     (tmp_path / "tools.py").write_text(GOOD)
     (tmp_path / "bridge.yaml").write_text(
         "sources: [{type: python, path: tools.py}]\n"
-        "policy: [deny: {tools: 'fin_*'}, cache: {tools: ['*', '!fine']}, audit: {tools: call_tool}]\n"
+        "policy: [deny: {tools: 'fin_*'}, cache: {tools: ['*', '!fine']}, read_only: {tools: call_tool}]\n"
         "limits: {tools: {fine: {timeout: 5}, fnie: {timeout: 9}}}\n"
         "tool_search: 50\n"
     )

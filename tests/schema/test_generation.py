@@ -77,6 +77,7 @@ def test_a_default_in_two_places_is_refused() -> None:
     "annotation",
     [
         inspect.Signature.empty, None, str, bytes, Annotated[str, "words"], ToolResult, list[str | Image],
+        list, tuple, list[Any], tuple[Any, ...],
         Optional[ToolResult], Awaitable[str], Iterator[int], AsyncIterator[int], Opaque, OldOptions, "Missing",
     ],
     ids=str,

@@ -315,8 +315,17 @@ BROKEN: dict[str, tuple[str, str]] = {
         "tools.py:3: SystemExit: 2",
     ),
     "an error in a sibling": ("import _sibling\n", "_sibling.py:2: ZeroDivisionError: "),
+    "a relative import": (
+        "from ._sibling import x\n",
+        "tools.py:1: ImportError: attempted relative import with no known parent package. Serve it as a module",
+    ),
     "an exception group": ("raise ExceptionGroup('several', [ValueError()])\n", "tools.py:1: ExceptionGroup: several"),
 }
+
+
+async def test_an_event_loop_that_a_file_starts_is_an_error_that_says_where_else(tmp_path: Path) -> None:
+    offer = load(write(tmp_path / "tools.py", "import asyncio\nasyncio.run(None)\n"))
+    assert offer.problems[0].endswith("The event loop is already running. Call it in a tool or a lifespan")
 
 
 @pytest.mark.parametrize("fault", BROKEN)

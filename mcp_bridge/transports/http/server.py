@@ -125,6 +125,8 @@ class Shutdown:
             await self._wait_for_proxy()
         app.begin_shutdown()
         app.endpoint.close_subscriptions()
+        if not await app.counter.wait_until_idle(0):
+            logger.warning("shutting down: running calls have %g seconds to finish; a second signal ends them", drain)
         await drain_calls(app.endpoint, app.counter, drain)
         await app.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
         self.stopped.set()

@@ -52,7 +52,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def fill(server: Any) -> None:
     """Have both threads held by calls that were given up."""
     for token in ("first", "second"):
-        assert "did not finish within 0.2 seconds" in refused(server.result("holds", token=token))
+        text = refused(server.result("holds", token=token))
+        assert text == "Tool 'holds' did not finish within 0.2 seconds. It cannot be stopped, and may still finish."
 
 
 def insisted(server: Any) -> int:

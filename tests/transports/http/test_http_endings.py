@@ -37,6 +37,7 @@ async def test_calls_in_flight_on_every_road_are_answered_before_the_end(tmp_pat
                     tasks.start_soon(call, server, road)
                 await server.says("begun", len(ROADS))
                 server.signal(signal.SIGTERM)
+                await server.says("running calls have 3600 seconds to finish")
                 await server.drains()
                 async with httpx2.AsyncClient(timeout=PATIENCE) as http:
                     late = await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))
