@@ -58,10 +58,11 @@ class Selection(NamedTuple):
             yield replace(entry, name=self._add_prefix(entry.name)) if self.prefix else entry
 
     def find_unknown_tools(self, entries: Iterable[ToolEntry]) -> list[str]:
-        """Return a problem for each alias and each override of a tool that does not exist."""
+        """Return a problem for each name of a tool that does not exist. Patterns may match nothing yet."""
         names = {entry.name for entry in entries}
-        keys = (("alias", self.alias), ("overrides", self.overrides))
-        return [f"{key}: there is no tool '{name}'" for key, given in keys for name in given if name not in names]
+        given = {"include": self.include, "exclude": self.exclude, "alias": self.alias, "overrides": self.overrides}
+        unknown = ((key, name) for key, each in given.items() for name in each if name not in names)
+        return [f"{key}: there is no tool '{name}'" for key, name in unknown if not _is_pattern(key, name)]
 
     def may_publish(self, name: str) -> bool:
         """Whether tools of this published name can only be of this selection: it has the prefix, or it is an alias."""
@@ -77,6 +78,10 @@ class Selection(NamedTuple):
         if any(fnmatchcase(entry.name, pattern) for pattern in self.exclude):
             return False
         return has_tags(entry, self.tags, match_all=self.match_all_tags)
+
+
+def _is_pattern(key: str, name: str) -> bool:
+    return key in ("include", "exclude") and any(character in name for character in "*?[")
 
 
 def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:

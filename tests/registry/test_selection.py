@@ -44,7 +44,11 @@ def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
     assert [(entry.name, entry.owner) for entry in TOOLS] == [(name, "") for name in ("read", "write", "fetch", "Read")]
 
 
-def test_an_alias_for_a_tool_that_is_not_there_is_told() -> None:
-    selection = Selection(alias={"red": "cat", "read": "dog"})
-    assert selection.find_unknown_tools(TOOLS) == ["alias: there is no tool 'red'"]
+def test_names_of_tools_that_do_not_exist_are_reported() -> None:
+    selection = Selection(include=["r*", "read", "wite"], exclude=["x?", "fetsh"], alias={"red": "cat", "read": "dog"})
+    assert selection.find_unknown_tools(TOOLS) == [
+        "include: there is no tool 'wite'",
+        "exclude: there is no tool 'fetsh'",
+        "alias: there is no tool 'red'",
+    ]
     assert Selection().find_unknown_tools([]) == []
