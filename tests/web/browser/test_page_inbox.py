@@ -35,7 +35,7 @@ def test_a_call_that_the_user_allows_runs(page: Page, inbox: Locator, others: Ot
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
     page.get_by_role("link", name="Decisions").click()
     decision = page.get_by_role("table").get_by_role("row").nth(1)
-    expect(decision).to_contain_text(re.compile("take.*allow.*this call.*user at a page"))
+    expect(decision).to_contain_text(re.compile("take.*allow.*this call.*user on the page"))
 
 
 @BOTH_ERAS

@@ -7,7 +7,7 @@ import { formatTime, formatUptime } from "../format.js";
 const DECIDERS = {
   elicitation: "user at the client",
   terminal: "user at a terminal",
-  page: "user at a page",
+  page: "user on the page",
   remembered: "earlier decision",
   default: "default",
   timeout: "no answer in time",
