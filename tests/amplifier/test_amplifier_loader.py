@@ -192,7 +192,7 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
     for name in ("gone", "none"):
         with pytest.raises(ModuleLoadError, match=f"module '{name}' cannot be imported"):
             await loader.load(name)
-    with pytest.raises(ModuleNotFoundError, match=r"no entry point .*Installed are: .*outer, part, whole.*Install it"):
+    with pytest.raises(ModuleNotFoundError, match=r"not an entry point .*Installed are: .*outer, part, whole.*Install it"):
         await loader.load("nothing")
 
 
@@ -226,7 +226,7 @@ async def test_a_resolver_that_does_not_know_leaves_it_to_entry_points_unless_a_
     assert await loader.load("mine") == 1
     with pytest.raises(ModuleNotFoundError, match="mine: not in paths"):
         await loader.load("mine", {}, "git+https://host/mine@main")
-    with pytest.raises(ModuleNotFoundError, match=r"no entry point .*\(other: not in paths\)"):
+    with pytest.raises(ModuleNotFoundError, match=r"not an entry point .*\(other: not in paths\)"):
         await loader.load("other")
 
 

@@ -196,7 +196,7 @@ async def test_a_coordinator_may_know_no_resolvers() -> None:
         def get(self, mount_point: str, name: str | None = None) -> Any:
             raise ValueError(f"Unknown mount point: {mount_point}")
 
-    with pytest.raises(ModuleNotFoundError, match="no entry point"):
+    with pytest.raises(ModuleNotFoundError, match="not an entry point"):
         await ModuleLoader(Small()).load("mine")
 
 
