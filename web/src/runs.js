@@ -18,13 +18,15 @@ export const askingRuns = computed(() =>
 );
 
 /** The questions at the server without those of this page's own calls, which are in `askingRuns`. */
-export const otherQuestions = computed(() =>
-  questions.value.filter((question) => !askingRuns.value.some((run) => isAbout(question, run))),
-);
-
-function isAbout({ tool, message }, run) {
-  return run.tool === tool && Object.values(run.requests).some(({ params }) => params.message?.includes(message));
-}
+export const otherQuestions = computed(() => {
+  const others = [...questions.value];
+  for (const run of askingRuns.value)
+    for (const { params } of Object.values(run.requests)) {
+      const own = others.findIndex(({ tool, message }) => tool === run.tool && params.message?.includes(message));
+      if (own >= 0) others.splice(own, 1); // an equal question of another client stays
+    }
+  return others;
+});
 
 let lastNumber = 0;
 const controllers = new Map();

@@ -124,6 +124,24 @@ def test_an_approval_of_the_page_s_own_call_is_a_choice_beside_it(page: Page) ->
     expect(result.get_by_label("Structured content")).to_contain_text('"apples": 2')
 
 
+def test_an_identical_question_of_another_client_is_shown_beside_the_page_s_own(
+    page: Page, others: OtherClients
+) -> None:
+    page.get_by_role("link", name="take").click()
+    page.get_by_label("item").fill("apples")
+    page.get_by_role("textbox", name="amount").fill("12")
+    page.get_by_role("button", name="Call tool").click()
+    expect(page.get_by_role("region", name="Result", exact=True).get_by_text("Take 12 items?")).to_be_visible()
+    taking = others.call("take", {"item": "apples", "amount": 12})
+    page.get_by_role("link", name="Inbox").click()
+    cards = page.get_by_role("main").get_by_role("listitem")
+    for left in (2, 1):
+        expect(cards).to_have_count(left)
+        page.get_by_role("button", name="Deny").first.click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    assert taking.result().is_error
+
+
 def test_a_question_that_arrives_while_the_state_is_read_stays(
     page: Page, inbox: Locator, others: OtherClients
 ) -> None:
