@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.kits.web.browser import open_page
 from tests.kits.web.page_server import LEGACY, OtherClients, PageServer
@@ -106,6 +106,26 @@ def test_recorded_calls_are_filtered(page: Page, others: OtherClients) -> None:
     panel.get_by_role("button", name="Search").click()
     expect(panel.get_by_role("row").filter(has_text="take")).to_have_count(0)
     expect(panel.get_by_role("row").filter(has_text="order").first).to_contain_text("invalid_arguments")
+
+
+def test_an_earlier_search_of_the_audit_trail_that_ends_later_is_dropped(page: Page, others: OtherClients) -> None:
+    others.call("take", {"item": "apples"}).result()
+    others.call("order", {}).result()
+    panel = open_panel(page, "Audit")
+    row = panel.get_by_role("row")
+    expect(row.filter(has_text="take").first).to_be_visible()
+    held: list[Route] = []
+    page.route("**/page/audit?tool=order", lambda route: held.append(route))
+    for name in ("order", "take"):
+        panel.get_by_label("Tool").fill(name)
+        panel.get_by_role("button", name="Search").click()
+    expect(row.filter(has_text="order")).to_have_count(0)
+    with page.expect_response("**/page/audit?tool=order") as late:
+        held[0].continue_()
+    late.value.finished()
+    page.evaluate("new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve)))")
+    expect(row.filter(has_text="order")).to_have_count(0)
+    expect(row.filter(has_text="take").first).to_be_visible()
 
 
 def test_settings_are_shown_without_secrets(page: Page) -> None:

@@ -1,5 +1,5 @@
 /** Audit: the recorded calls, filtered and paged by the server. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { requestJson } from "../api.js";
 import { Code, Empty, State, Table } from "../parts.jsx";
 import { formatDuration, formatTime } from "../format.js";
@@ -16,14 +16,17 @@ export function AuditPanel() {
   const [filter, setFilter] = useState({});
   const [page, setPage] = useState({ rows: [], next: null });
   const [problem, setProblem] = useState("");
+  const latest = useRef(0);
   const read = async (before, rows, used) => {
+    const number = ++latest.current; // an earlier search may end later
     try {
       const given = Object.entries({ ...used, before }).filter(([, value]) => value);
       const result = await requestJson(`page/audit?${new URLSearchParams(given)}`);
+      if (number !== latest.current) return;
       setPage({ rows: [...rows, ...result.rows], next: result.next ?? null, filter: used });
       setProblem("");
     } catch (error) {
-      setProblem(error.message);
+      if (number === latest.current) setProblem(error.message);
     }
   };
   useEffect(() => void read(null, [], {}), []);
