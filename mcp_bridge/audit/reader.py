@@ -37,7 +37,7 @@ class AuditQuery(NamedTuple):
     def build_conditions(self) -> tuple[list[str], list[Any]]:
         """Return the conditions in SQL, and their values."""
         table = (
-            ("name GLOB ?", self.name),
+            ("name GLOB ?", self.name and self.name.replace("[", "[[]")),  # GLOB also has sets, such as [a-z]
             ("principal = ?", self.principal),
             ("outcome = ?", self.outcome),
             ("time >= ?", self.since),

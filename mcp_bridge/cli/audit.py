@@ -26,12 +26,16 @@ FOLLOW_INTERVAL = 0.25
 """Seconds between two reads of a file that is followed."""
 OUTCOMES = ("ok", "error", "denied", "cancelled", "started")
 COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client", "details")
+_HASH = re.compile("[0-9a-f]{8,64}")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def read_trail(options: TrailOptions) -> None:
     """Print the records that match, or the result of the verification. Raises ConfigError."""
     query = _build_query(options)
+    if options.contains is not None and not _HASH.fullmatch(options.contains):
+        hint = "Pass the one that you noted, or at least its first 8 digits"
+        raise ConfigError(f"'{options.contains}' is not a hash", where="--contains", hint=hint)
     with _report_file_errors():
         path = _find_trail(options.file)
         with open_trail(path) as trail:
@@ -178,9 +182,10 @@ def _describe_details(record: dict[str, Any]) -> str:
         return f"{record.get('lost')} records were lost: {record.get('reason')}"
     if record.get("kind") == "anchor":
         return f"the records up to {record.get('through')} were removed (keep, max_size)"
+    given = record.get("decisions")  # anything, if the file was changed
     decisions = [
         f"{each.get('decision')} by {each.get('policy')}{f' ({by})' if (by := each.get('by')) else ''}"
-        for each in record.get("decisions", ())
+        for each in (given if isinstance(given, list) else ())
         if isinstance(each, dict)
     ]
     return "; ".join(filter(None, (str(record.get("code", "")), *decisions)))

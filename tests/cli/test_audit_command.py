@@ -59,6 +59,7 @@ def test_records_are_shown_as_a_table(inside: Inside, trail: Path) -> None:
     ("options", "expected"),
     [
         (["--tool", "a*"], [1]),
+        (["--tool", "[a]dd"], []),
         (["--principal", "ada"], [2]),
         (["--outcome", "denied"], [2]),
         (["--since", "2026-11-26T10:30:00+00:00"], [2, 3]),
@@ -107,10 +108,19 @@ def test_verification_exits_with_1_and_names_the_broken_record(inside: Inside, t
     assert (report["is_intact"], report["broken"], report["checked"]) == (False, 2, 1)
 
 
+def test_a_record_that_was_changed_to_something_else_is_still_shown(inside: Inside, trail: Path) -> None:
+    with closing(sqlite3.connect(trail, isolation_level=None)) as database:
+        database.execute("DROP TRIGGER records_do_not_change")
+        database.execute("UPDATE records SET record = json_set(record, '$.decisions', 5) WHERE seq = 2")
+    assert "remove  denied" in inside("audit", trail).out
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         (["--since", "yesterday"], "--since: 'yesterday' is not a time"),
+        (["--contains", ""], "--contains: '' is not a hash"),
+        (["--contains", "1204"], "--contains: '1204' is not a hash"),
         (["--outcome", "fine"], "--outcome: unknown outcome 'fine'"),
     ],
 )

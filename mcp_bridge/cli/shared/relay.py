@@ -34,6 +34,9 @@ DRAIN_TIMEOUT = 10.0
 """Seconds that requests in flight have after the end of input or a signal, unless the server names another time."""
 START_TRIES = 3
 """How often a server is started or connected to, before the relay reports that it does not start."""
+NO_START_MESSAGE = "The call has not run, because the shared server does not start"
+MAX_ERROR = 1000
+"""The maximum number of characters of the reason that the client receives."""
 EXIT_TIMEOUT = 2.0
 """Seconds in which a server that has closed its connections ends."""
 TOO_LONG = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: the line is too long"}}\n'
@@ -232,7 +235,7 @@ class Relay:
         self._tries = 0
         self._to_server.clear()
         print(error, file=sys.stderr, flush=True)
-        self._to_client += b"".join(self._tracker.lose_server())
+        self._to_client += b"".join(self._tracker.lose_server(f"{NO_START_MESSAGE}: {error}"[:MAX_ERROR]))
 
     # Shutdown
 

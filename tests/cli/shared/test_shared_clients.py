@@ -231,7 +231,12 @@ def test_settings_that_became_invalid_are_reported_and_the_client_can_retry(tmp_
         file.write_text(json.dumps({**json.loads(valid), "nonsense": 1}))
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not find_servers(tmp_path))
-        assert client.request("tools/list")["error"]["code"] == -32000
+        error = client.request("tools/list")["error"]
+        assert (error["code"], "has not run" in error["message"], "nonsense" in error["message"]) == (
+            -32000,
+            True,
+            True,
+        )
         file.write_text(valid)
         assert client.call("read_pid")
 
