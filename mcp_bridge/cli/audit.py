@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_bridge.audit.chain import ChainedRecord, ChainReport
 from mcp_bridge.audit.database import AuditFileError
-from mcp_bridge.audit.reader import AuditQuery, AuditReader, open_trail
+from mcp_bridge.audit.reader import NO_RECORD, AuditQuery, AuditReader, open_trail
 from mcp_bridge.audit.retention import format_time
 from mcp_bridge.cli.audit_options import TrailOptions
 from mcp_bridge.cli.exits import ExitCode
@@ -26,6 +26,7 @@ FOLLOW_INTERVAL = 0.25
 """Seconds between two reads of a file that is followed."""
 OUTCOMES = ("ok", "error", "denied", "cancelled", "started")
 COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client", "details")
+_HINT = "Pass the file of an audit trail, or settings with `audit`. If it is one, --verify finds what was changed"
 _HASH = re.compile("[0-9a-f]{8,64}")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -54,7 +55,7 @@ def _report_file_errors() -> Iterator[None]:
     try:
         yield
     except AuditFileError as error:
-        raise ConfigError(str(error), hint="Pass the file of an audit trail, or settings with `audit`") from error
+        raise ConfigError(str(error), hint=_HINT) from error
 
 
 def _find_trail(file: Path | None) -> Path:
@@ -162,7 +163,7 @@ def _describe_row(row: ChainedRecord) -> Sequence[str]:
     try:
         record = row.parse_record()
     except (ValueError, AttributeError):
-        return (str(row.seq), "", "", "", "", "", "", "not a record: verify the file")
+        return (str(row.seq), "", "", "", "", "", "", NO_RECORD)
     duration = record.get("duration_ms")
     return (
         str(row.seq),
