@@ -210,7 +210,9 @@ class Relay:
             return
         error = self._read_start_error(server)
         if error is not None or self._tries >= START_TRIES:
-            self._fail_start(error or StartError("the shared server does not start", 1))
+            assert self._instance is not None
+            text = f"the shared server does not start. The reason is in {self._instance.log}"
+            self._fail_start(error or StartError(text, 1))
         else:
             self._connect_to_server()
 

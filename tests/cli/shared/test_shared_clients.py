@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -213,6 +214,18 @@ def test_settings_with_an_error_end_the_process_as_serve_would(tmp_path: Path) -
         assert client.read() is None
         assert client.process.wait(5) == 2
         assert b"nonsense" in client.process.stderr.read()
+
+
+def test_each_client_that_waits_for_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with sharing(tmp_path, nonsense=1) as start:
+        clients = [start() for _ in range(4)]
+        for client in clients:
+            client.send("initialize")
+        for client in clients:
+            assert client.process.wait(60) in {1, 2}
+            error = client.process.stderr.read().decode()
+            log = re.search(r"The reason is in (.+\.log)", error)  # of one whose server another client has started
+            assert "nonsense" in (Path(log[1]).read_text() if log is not None else error)
 
 
 def test_a_file_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
