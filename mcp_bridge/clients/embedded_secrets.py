@@ -9,8 +9,10 @@ from typing import Any
 
 from mcp_bridge.schema.secret_names import is_secret_key
 
-_KNOWN_FORM = re.compile(r"(?:sk-|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|npm_|hf_|eyJ)[A-Za-z0-9_.\-]{8,}")
-"""Keys and tokens of providers that have a fixed beginning."""
+_KNOWN_FORM = re.compile(
+    r"(?:sk-|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|npm_|hf_|eyJ|(?i:bearer)\s+(?=\S*\d))[A-Za-z0-9_.\-]{8,}"
+)
+"""Keys and tokens of providers that have a fixed beginning, and what a header has after `Bearer`."""
 _LONG_WORD = re.compile(r"[A-Za-z0-9+_=\-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _USER_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")

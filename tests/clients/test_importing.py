@@ -88,6 +88,8 @@ def test_secrets_are_not_copied(who: Person) -> None:
         ("", "d41d8cd98f00b204e9800998ecf8427e", True),
         ("", "aB3dE5gH7jK9mN1pQ3sT5", True),
         ("db_password", "hunter2", True),
+        ("HEADERS", '{"Authorization": "Bearer key_12345678"}', True),
+        ("TEXT", "bearer authentication", False),
         ("LOG_LEVEL", "debug", False),
         ("", "@modelcontextprotocol/server-filesystem", False),
         ("", "/home/ann/Projects/2026/x", False),
