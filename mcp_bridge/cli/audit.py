@@ -44,6 +44,8 @@ def read_trail(options: TrailOptions) -> None:
                 _print_verification(trail.verify(options.contains or ""), path, options)
             elif options.follow:
                 _follow(trail, query, options)
+            elif options.as_json and not options.limit:
+                _print_after(trail, query, 0, _print_json)  # in pages: the file may be larger than the memory
             else:
                 rows = trail.read_latest(query, limit=options.limit or None).rows[::-1]
                 show = _print_json if options.as_json else _show_rows
@@ -133,14 +135,21 @@ def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> Non
     try:
         while True:
             end = trail.find_last()
-            while rows := trail.read_after(query, last):
-                show(rows)
-                last = rows[-1].seq
-            last = max(last, end)  # records that do not match are not read again
+            last = max(_print_after(trail, query, last, show), end)  # records that do not match are not read again
             sys.stdout.flush()
             time.sleep(FOLLOW_INTERVAL)
     except KeyboardInterrupt:
         pass
+
+
+def _print_after(
+    trail: AuditReader, query: AuditQuery, seq: int, show: Callable[[Sequence[ChainedRecord]], None]
+) -> int:
+    """Print the records that match after the one with this number, and return the number of the last one."""
+    while rows := trail.read_after(query, seq):
+        show(rows)
+        seq = rows[-1].seq
+    return seq
 
 
 def _print_json(rows: Sequence[ChainedRecord]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_bridge.audit.reader import MAX_ROWS
 from mcp_bridge.audit.writer import AuditWriter
 from tests.kits.audit.audit_kit import write_settings
 from tests.kits.cli.cli_running import Inside
@@ -81,6 +82,19 @@ def test_json_has_each_record_as_it_is_hashed(inside: Inside, trail: Path) -> No
         text = line.partition(',"record":')[2][:-1]
         previous = hashlib.sha256((previous + text).encode()).hexdigest()
         assert json.loads(line)["hash"] == previous
+
+
+def test_more_records_than_a_page_has_are_exported_in_their_order(inside: Inside, tmp_path: Path) -> None:
+    writer = AuditWriter(tmp_path / "trail.sqlite3")
+
+    async def write() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_ROWS + 1):
+                tasks.start_soon(writer.append_record, CALL)
+
+    anyio.run(write)
+    exported = inside("audit", writer.path, "--json", "--limit", "0").out.splitlines()
+    assert [json.loads(line)["seq"] for line in exported] == list(range(1, MAX_ROWS + 2))
 
 
 def test_a_settings_file_names_its_trail(inside: Inside, trail: Path) -> None:
