@@ -245,11 +245,11 @@ def test_settings_that_became_invalid_are_reported_and_the_client_can_retry(tmp_
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not find_servers(tmp_path))
         error = client.request("tools/list")["error"]
-        assert (error["code"], "has not run" in error["message"], "nonsense" in error["message"]) == (
-            -32000,
-            True,
-            True,
-        )
+        assert (error["code"], "has not run" in error["message"]) == (-32000, True)
+        log = error["message"].partition("The reason is in ")[2]
+        assert "nonsense" in Path(log).read_text()
+        file.unlink()
+        assert "No such file" in client.request("tools/list")["error"]["message"]
         file.write_text(valid)
         assert client.call("read_pid")
 
