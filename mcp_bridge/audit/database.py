@@ -113,6 +113,7 @@ def _open_checked_to_write(path: Path) -> sqlite3.Connection:
 
 def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlite3.Connection:
     database = _open_connection(path, mode)
+    database.text_factory = lambda data: data.decode(errors="replace")  # so that the verification names the record
     try:
         if not (may_be_empty and _is_empty(database)):
             _check_application(database, path)

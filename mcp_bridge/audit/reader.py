@@ -13,6 +13,8 @@ from mcp_bridge.audit.database import open_for_reading, to_file_error
 
 MAX_ROWS = 1000
 """The maximum number of records of a page."""
+NO_RECORD = "not a record: verify the file"
+"""What is shown in place of a record that was changed to something else."""
 _SELECT = "SELECT seq, record, hash FROM records"
 
 
@@ -37,7 +39,7 @@ class AuditQuery(NamedTuple):
     def build_conditions(self) -> tuple[list[str], list[Any]]:
         """Return the conditions in SQL, and their values."""
         table = (
-            ("name GLOB ?", self.name),
+            ("name GLOB ?", self.name and self.name.replace("[", "[[]")),  # GLOB also has sets, such as [a-z]
             ("principal = ?", self.principal),
             ("outcome = ?", self.outcome),
             ("time >= ?", self.since),
@@ -123,5 +125,12 @@ def read_page(path: Path, query: AuditQuery, *, limit: int = 100, before: int | 
     """
     with open_trail(path) as trail:
         page = trail.read_latest(query, limit=min(limit, MAX_ROWS), before=before)
-    rows = [{"seq": row.seq, "hash": row.hash, **row.parse_record()} for row in page.rows]
+    rows = [{"seq": row.seq, "hash": row.hash, **_parse_row(row)} for row in page.rows]
     return {"rows": rows, "next": page.next}
+
+
+def _parse_row(row: ChainedRecord) -> dict[str, Any]:
+    try:
+        return row.parse_record()
+    except (ValueError, AttributeError):  # the file was changed
+        return {"name": NO_RECORD, "outcome": "error"}

@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_bridge.audit.chain import ChainedRecord, ChainReport
 from mcp_bridge.audit.database import AuditFileError
-from mcp_bridge.audit.reader import AuditQuery, AuditReader, open_trail
+from mcp_bridge.audit.reader import NO_RECORD, AuditQuery, AuditReader, open_trail
 from mcp_bridge.audit.retention import format_time
 from mcp_bridge.cli.audit_options import TrailOptions
 from mcp_bridge.cli.exits import ExitCode
@@ -26,12 +26,17 @@ FOLLOW_INTERVAL = 0.25
 """Seconds between two reads of a file that is followed."""
 OUTCOMES = ("ok", "error", "denied", "cancelled", "started")
 COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client", "details")
+_HINT = "Pass the file of an audit trail, or settings with `audit`. If it is one, --verify finds what was changed"
+_HASH = re.compile("[0-9a-f]{8,64}")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def read_trail(options: TrailOptions) -> None:
     """Print the records that match, or the result of the verification. Raises ConfigError."""
     query = _build_query(options)
+    if options.contains is not None and not _HASH.fullmatch(options.contains):
+        hint = "Pass the one that you noted, or at least its first 8 digits"
+        raise ConfigError(f"'{options.contains}' is not a hash", where="--contains", hint=hint)
     with _report_file_errors():
         path = _find_trail(options.file)
         with open_trail(path) as trail:
@@ -39,6 +44,8 @@ def read_trail(options: TrailOptions) -> None:
                 _print_verification(trail.verify(options.contains or ""), path, options)
             elif options.follow:
                 _follow(trail, query, options)
+            elif options.as_json and not options.limit:
+                _print_after(trail, query, 0, _print_json)  # in pages: the file may be larger than the memory
             else:
                 rows = trail.read_latest(query, limit=options.limit or None).rows[::-1]
                 show = _print_json if options.as_json else _show_rows
@@ -50,7 +57,7 @@ def _report_file_errors() -> Iterator[None]:
     try:
         yield
     except AuditFileError as error:
-        raise ConfigError(str(error), hint="Pass the file of an audit trail, or settings with `audit`") from error
+        raise ConfigError(str(error), hint=_HINT) from error
 
 
 def _find_trail(file: Path | None) -> Path:
@@ -128,14 +135,21 @@ def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> Non
     try:
         while True:
             end = trail.find_last()
-            while rows := trail.read_after(query, last):
-                show(rows)
-                last = rows[-1].seq
-            last = max(last, end)  # records that do not match are not read again
+            last = max(_print_after(trail, query, last, show), end)  # records that do not match are not read again
             sys.stdout.flush()
             time.sleep(FOLLOW_INTERVAL)
     except KeyboardInterrupt:
         pass
+
+
+def _print_after(
+    trail: AuditReader, query: AuditQuery, seq: int, show: Callable[[Sequence[ChainedRecord]], None]
+) -> int:
+    """Print the records that match after the one with this number, and return the number of the last one."""
+    while rows := trail.read_after(query, seq):
+        show(rows)
+        seq = rows[-1].seq
+    return seq
 
 
 def _print_json(rows: Sequence[ChainedRecord]) -> None:
@@ -158,7 +172,7 @@ def _describe_row(row: ChainedRecord) -> Sequence[str]:
     try:
         record = row.parse_record()
     except (ValueError, AttributeError):
-        return (str(row.seq), "", "", "", "", "", "", "not a record: verify the file")
+        return (str(row.seq), "", "", "", "", "", "", NO_RECORD)
     duration = record.get("duration_ms")
     return (
         str(row.seq),
@@ -178,9 +192,10 @@ def _describe_details(record: dict[str, Any]) -> str:
         return f"{record.get('lost')} records were lost: {record.get('reason')}"
     if record.get("kind") == "anchor":
         return f"the records up to {record.get('through')} were removed (keep, max_size)"
+    given = record.get("decisions")  # anything, if the file was changed
     decisions = [
         f"{each.get('decision')} by {each.get('policy')}{f' ({by})' if (by := each.get('by')) else ''}"
-        for each in record.get("decisions", ())
+        for each in (given if isinstance(given, list) else ())
         if isinstance(each, dict)
     ]
     return "; ".join(filter(None, (str(record.get("code", "")), *decisions)))

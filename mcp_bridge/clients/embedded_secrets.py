@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from mcp_bridge.schema.secret_names import is_secret_key
 
-_KNOWN_FORM = re.compile(r"(?:sk-|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|npm_|hf_|eyJ)[A-Za-z0-9_.\-]{8,}")
-"""Keys and tokens of providers that have a fixed beginning."""
+_KNOWN_FORM = re.compile(
+    r"(?:sk-|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|npm_|hf_|eyJ|(?i:bearer)\s+(?=\S*\d))[A-Za-z0-9_.\-]{8,}"
+)
+"""Keys and tokens of providers that have a fixed beginning, and what a header has after `Bearer`."""
 _LONG_WORD = re.compile(r"[A-Za-z0-9+_=\-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _USER_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_URL = re.compile(r"([^:/?#]*://[^/?#]*)?([^?#]*)(\??)([^#]*)(.*)", re.DOTALL)
+"""A host, a path, a query and a fragment. The URL may be invalid, or contain references to variables."""
 _SCHEME = re.compile(r"(?i)(basic|bearer|token)\s+(.+)", re.DOTALL)
 _HEADER_WORD = re.compile(r"([A-Za-z][A-Za-z0-9\-]*):(?!//)\s*(.+)", re.DOTALL)
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z][\w.\-]*)=(.+)", re.DOTALL)
@@ -25,10 +28,12 @@ _REFERENCE = re.compile(r"(?<!\$)\$\{")
 class SecretCollector:
     """Collects the secrets of entries, each with the variable that replaces it.
 
-    `places` has for each variable where its value is.
+    `places` has for each variable where its value is. `reserved` are the variables to which entries already refer: they
+    have other values, perhaps for other servers.
     """
 
     places: dict[str, str] = field(default_factory=dict)
+    reserved: Set[str] = frozenset()
     _values: dict[str, str] = field(default_factory=dict)
 
     def replace_secrets(self, server: str, options: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -50,7 +55,8 @@ class SecretCollector:
         own = _to_variable(server)
         wanted = _to_variable(name)
         candidates = [wanted, f"{own}_{wanted}", *(f"{own}_{wanted}_{number}" for number in range(2, 1000))]
-        chosen = next(each for each in candidates if self._values.get(each, value) == value)
+        free = (each for each in candidates if each not in self.reserved)
+        chosen = next(each for each in free if self._values.get(each, value) == value)
         self._values[chosen] = value
         self.places.setdefault(chosen, where)
         return f"${{{chosen}}}"
@@ -88,16 +94,18 @@ class _EntrySecrets:
     def replace_in_url(self, url: str) -> str:
         if _USER_PASSWORD.search(url):
             return self._add(f"{self.server}_URL", url, "url")
-        parts = urlsplit(url)
-        path = "/".join(self._replace_word("KEY", each, "url") for each in parts.path.split("/"))
-        pairs = [pair.partition("=") for pair in parts.query.split("&")]
+        match = _URL.fullmatch(url)
+        assert match is not None  # every text matches
+        host, path, question, query, fragment = match.groups(default="")
+        path = "/".join(self._replace_word("KEY", each, "url") for each in path.split("/"))
+        pairs = [pair.partition("=") for pair in query.split("&")]
         query = "&".join(
             f"{name}={self._add(f'{self.server}_{name}', value, 'url')}"
             if is_secret(name, value)
             else name + sep + value
             for name, sep, value in pairs
         )
-        return parts._replace(path=path, query=query).geturl()
+        return f"{host}{path}{question}{query}{fragment}"
 
     def _replace_argument(self, word: Any, option: str, place: str) -> Any:
         if not isinstance(word, str):

@@ -26,6 +26,7 @@ from mcp_bridge.settings.servers import list_entry_places
 
 _KEPT = ("command", "args", "env", "cwd", "url", "transport", "headers", "start_timeout", "include", "exclude")
 _VARIABLE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_REFERENCE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
 
 
@@ -75,6 +76,8 @@ class ServerImport:
         yaml = YAML()
         yaml.indent(mapping=2, sequence=4, offset=2)
         yaml.width = 4096
+        given = json.dumps([found[0].options for found in self.taken.values()], default=str)
+        self.secrets.reserved = frozenset(_REFERENCE.findall(given))
         lines = ["# Made by `mcp-bridge import`. Secrets are references to variables: ${NAME}.", "sources:"]
         for name, found in self.taken.items():
             where = f"{found[0].path}, {name}"

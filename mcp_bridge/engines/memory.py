@@ -93,7 +93,7 @@ class MemoryTasks:
             order = entry.order = replace(entry.order, run=entry.order.run + 1, failures=entry.order.failures + 1)
             assert self._make_task is not None
             entry.task = self._make_task(order, entry.notify_waiting)
-            entry.task.state = state
+            entry.task.state = replace(state, message="")  # the next attempt has started
         state = entry.task.state
         if state.result is not None and entry.order.id in self._tasks:
             entry.size = len(orjson.dumps(state.result))

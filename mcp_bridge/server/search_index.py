@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +16,11 @@ _WORDS = 64
 """The maximum number of words of a query."""
 _PREFIX = 4
 """The minimum number of letters of a word that also finds longer words."""
-_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LETTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Letters of languages that do not separate words, or that join particles to them: each letter counts as a word."""
 
 
 class SearchIndex:
@@ -35,10 +40,11 @@ class SearchIndex:
 
     def find_names(self, query: str, limit: int) -> list[str]:
         """Return the names of the tools that have any of the query's words, best first."""
-        words = re.findall(r"\w+", _split_words(query))[:_WORDS]
-        if not words:
+        words = re.findall(rf"[{_LETTERS}]+|[^\W{_LETTERS}]+", _split_words(query))
+        phrases = [phrase for word in words for phrase in _build_phrases(word)][:_WORDS]
+        if not phrases:
             return []
-        expression = " OR ".join(f'"{word}"*' if len(word) >= _PREFIX else f'"{word}"' for word in words)
+        expression = " OR ".join(phrases)
         rows = self._database.execute(
             "SELECT client_name FROM tools WHERE tools MATCH ? ORDER BY rank, client_name LIMIT ?",
             (expression, limit),
@@ -46,11 +52,19 @@ class SearchIndex:
         return [name for (name,) in rows]
 
 
+def _build_phrases(word: str) -> list[str]:
+    """Return the expressions that find a word: itself and, if long, what begins with it; or each pair of letters."""
+    if re.match(f"[{_LETTERS}]", word):
+        return [f'"{" ".join(word[start : start + 2])}"' for start in range(max(1, len(word) - 1))]
+    return [f'"{word}"*' if len(word) >= _PREFIX else f'"{word}"']
+
+
 def _collect_texts(tool: WireTool) -> tuple[str, ...]:
     definition = tool.definition
     tags = " ".join(tag for tag in definition.tags if isinstance(tag, str))
     texts = (definition.name, definition.title or "", tool.description, _join_parameters(tool.input_schema), tags)
-    return (*(_split_words(str(text)) for text in texts), tool.name)
+    split = (re.sub(f"([{_LETTERS}])", r" \1 ", _split_words(str(text))) for text in texts)
+    return (*split, tool.name)
 
 
 def _join_parameters(schema: Mapping[str, Any]) -> str:
@@ -67,4 +81,4 @@ def _join_parameters(schema: Mapping[str, Any]) -> str:
 def _split_words(text: str) -> str:
     """Separate the words of names such as `list_open_issues` and `listOpenIssues`."""
     text = text.encode(errors="replace").decode().replace("\0", " ")  # SQLite accepts neither lone surrogates nor NUL
-    return _CAMEL_CASE.sub(" ", text).replace("_", " ")
+    return _CAMEL_CASE.sub(" ", unicodedata.normalize("NFKC", text)).replace("_", " ")

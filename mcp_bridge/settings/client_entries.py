@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 Json = Mapping[str, Any]
 
@@ -25,6 +24,7 @@ _OPENCODE_REFERENCE = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _CONTINUE_REFERENCE = re.compile(r"\$\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _BARE_REFERENCE = re.compile(r"\$([A-Z][A-Z0-9_]+)")
 _PLACE = re.compile(r"\$\{(workspaceFolder|workspaceRoot|workspaceFolderBasename|userHome|pathSeparator|/)\}")
+_SSE_URL = re.compile(r"[^:/?#]+://[^/?#]+/([^?#]*/)?sse/*([?#]|$)")
 _EDITOR_FOLDERS = frozenset({".vscode", ".cursor", ".gemini", ".zed", ".codex", ".github"})
 """Folders of a project in which clients have their files."""
 
@@ -53,6 +53,8 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
     for key in ("include", "exclude"):
         if not isinstance(given.get(key, []), list):
             del given[key]
+    if isinstance(args := given.get("args"), list):
+        given["args"] = [_to_text(value) for value in args]
     for key in ("env", "headers"):
         if isinstance(values := given.get(key), Mapping):
             given[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
@@ -120,7 +122,7 @@ def _to_text(value: Any) -> Any:
 def _has_sse_path(given: Json) -> bool:
     """Whether the path of the URL is the usual one of the older transport, and the entry names none."""
     url = given.get("url")
-    return "type" not in given and isinstance(url, str) and urlsplit(url).path.rstrip("/").endswith("/sse")
+    return "type" not in given and isinstance(url, str) and _SSE_URL.match(url) is not None
 
 
 def _resolve_place(name: str, folder: Path) -> str:

@@ -49,6 +49,7 @@ def tampering(path: Path) -> Iterator[sqlite3.Connection]:
     ("change", "broken"),
     [
         ("UPDATE records SET record = replace(record, 'x2', 'y2') WHERE seq = 3", 3),
+        ("UPDATE records SET record = replace(record, 'x2', CAST(x'FF' AS TEXT)) WHERE seq = 3", 3),
         ("UPDATE records SET hash = replace(hash, substr(hash, 1, 1), 'g') WHERE seq = 4", 4),
         ("DELETE FROM records WHERE seq = 2", 2),
         ("DELETE FROM records WHERE seq <= 2", 3),
@@ -63,6 +64,18 @@ async def test_the_first_record_that_was_changed_is_found(tmp_path: Path, change
     with tampering(path) as database:
         database.execute(change)
     assert verify(path).broken == broken
+
+
+async def test_what_is_not_a_record_any_more_is_shown_among_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "trail.sqlite3"
+    await write(path, 3)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    path.write_bytes(path.read_bytes().replace(b'{"time"', b'["time"', 1))
+    assert verify(path).broken is not None
+    rows = read_page(path, AuditQuery())["rows"]
+    assert [row["name"] for row in rows].count("not a record: verify the file") == 1
+    assert len(rows) == 3
 
 
 async def test_a_noted_hash_shows_that_the_last_records_were_removed(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_bridge.audit.reader import MAX_ROWS
 from mcp_bridge.audit.writer import AuditWriter
 from tests.kits.audit.audit_kit import write_settings
 from tests.kits.cli.cli_running import Inside
@@ -59,6 +60,7 @@ def test_records_are_shown_as_a_table(inside: Inside, trail: Path) -> None:
     ("options", "expected"),
     [
         (["--tool", "a*"], [1]),
+        (["--tool", "[a]dd"], []),
         (["--principal", "ada"], [2]),
         (["--outcome", "denied"], [2]),
         (["--since", "2026-11-26T10:30:00+00:00"], [2, 3]),
@@ -80,6 +82,19 @@ def test_json_has_each_record_as_it_is_hashed(inside: Inside, trail: Path) -> No
         text = line.partition(',"record":')[2][:-1]
         previous = hashlib.sha256((previous + text).encode()).hexdigest()
         assert json.loads(line)["hash"] == previous
+
+
+def test_more_records_than_a_page_has_are_exported_in_their_order(inside: Inside, tmp_path: Path) -> None:
+    writer = AuditWriter(tmp_path / "trail.sqlite3")
+
+    async def write() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_ROWS + 1):
+                tasks.start_soon(writer.append_record, CALL)
+
+    anyio.run(write)
+    exported = inside("audit", writer.path, "--json", "--limit", "0").out.splitlines()
+    assert [json.loads(line)["seq"] for line in exported] == list(range(1, MAX_ROWS + 2))
 
 
 def test_a_settings_file_names_its_trail(inside: Inside, trail: Path) -> None:
@@ -107,10 +122,19 @@ def test_verification_exits_with_1_and_names_the_broken_record(inside: Inside, t
     assert (report["is_intact"], report["broken"], report["checked"]) == (False, 2, 1)
 
 
+def test_a_record_that_was_changed_to_something_else_is_still_shown(inside: Inside, trail: Path) -> None:
+    with closing(sqlite3.connect(trail, isolation_level=None)) as database:
+        database.execute("DROP TRIGGER records_do_not_change")
+        database.execute("UPDATE records SET record = json_set(record, '$.decisions', 5) WHERE seq = 2")
+    assert "remove  denied" in inside("audit", trail).out
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         (["--since", "yesterday"], "--since: 'yesterday' is not a time"),
+        (["--contains", ""], "--contains: '' is not a hash"),
+        (["--contains", "1204"], "--contains: '1204' is not a hash"),
         (["--outcome", "fine"], "--outcome: unknown outcome 'fine'"),
     ],
 )

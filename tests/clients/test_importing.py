@@ -88,6 +88,8 @@ def test_secrets_are_not_copied(who: Person) -> None:
         ("", "d41d8cd98f00b204e9800998ecf8427e", True),
         ("", "aB3dE5gH7jK9mN1pQ3sT5", True),
         ("db_password", "hunter2", True),
+        ("HEADERS", '{"Authorization": "Bearer key_12345678"}', True),
+        ("TEXT", "bearer authentication", False),
         ("LOG_LEVEL", "debug", False),
         ("", "@modelcontextprotocol/server-filesystem", False),
         ("", "/home/ann/Projects/2026/x", False),
@@ -109,6 +111,29 @@ def test_references_and_texts_that_look_like_them_keep_their_meaning(who: Person
     assert {name: source["env"]["X"] for name, source in sources.items()} == {
         **{"a": "${LITERAL}", "b": "fallback", "c": "typed", "d": "d"},
     }
+
+
+def test_a_secret_gets_no_variable_to_which_another_server_refers(who: Person) -> None:
+    place_servers(who, "vscode", {"a": {"url": "https://a.example", "headers": {"X": "${input:api-key}"}}}, "servers")
+    place_servers(who, "cursor", {"b": {"command": "b", "env": {"API_KEY": "of-b"}}})
+    assert "  B_API_KEY  its value is in" in who.run("import").stderr
+    sources = read_sources(who, API_KEY="of-a", B_API_KEY="of-b")
+    assert (sources["a"]["headers"], sources["b"]["env"]) == ({"X": "of-a"}, {"API_KEY": "of-b"})
+
+
+def test_numbers_in_arguments_become_text(who: Person) -> None:
+    place_servers(who, "cursor", {"files": {"command": "files", "args": ["--port", 8080, True]}})
+    who.run("import")
+    assert read_sources(who)["files"]["args"] == ["--port", "8080", "true"]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[${HOST}]/mcp?api_key=", "https://[broken/mcp?api_key=", "unix:///a?api_key="]
+)
+def test_a_url_that_is_not_valid_is_kept_without_its_secrets(who: Person, url: str) -> None:
+    place_servers(who, "cursor", {"web": {"url": f"{url}12345"}, "files": FILES_SERVER})
+    who.run("import")
+    assert read_sources(who, HOST="${HOST}", WEB_API_KEY="") == {"files": FILES_SERVER, "web": {"url": url}}
 
 
 def test_different_servers_of_one_name_are_both_taken(who: Person) -> None:

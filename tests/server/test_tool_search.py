@@ -121,6 +121,13 @@ async def test_a_change_of_the_tools_changes_the_list_and_what_is_found() -> Non
         ("fichier", "read_file"),
         ('mail" OR name:*', "gmail"),
         ("electron", "electronics"),
+        ("server", "getHTTPServer"),
+        ("fi\u0300chier", "read_file"),
+        ("ＭＡＩＬ", "gmail"),
+        ("天気予報", "tenki"),
+        ("駅", "eki"),
+        ("날씨", "nalssi"),
+        ("อากาศ", "akat"),
     ],
 )
 async def test_words_find_tools_by_name_description_and_parameters(query: str, best: str) -> None:
@@ -131,6 +138,11 @@ async def test_words_find_tools_by_name_description_and_parameters(query: str, b
         make_tool("read_file", "Lire un fìchier."),
         make_tool("gmail", "Read mail."),
         make_tool("electronics", "Order parts."),
+        make_tool("getHTTPServer", "Show a machine."),
+        make_tool("tenki", "東京の天気を調べる。"),
+        make_tool("eki", "近くの駅。"),
+        make_tool("nalssi", "오늘의 날씨를 알려줍니다."),
+        make_tool("akat", "ตรวจสอบสภาพอากาศวันนี้"),
     ]
     async with connect(build_bridge(*tools)) as client:
         assert (await search(client, query))[0]["name"] == best

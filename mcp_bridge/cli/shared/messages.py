@@ -73,9 +73,9 @@ class MessageTracker:
         self._replayed = {number for number, _ in self._kept.values() if number is not None}
         return [line for _, line in self._kept.values()]
 
-    def lose_server(self) -> list[bytes]:
+    def lose_server(self, message: str = LOST_MESSAGE) -> list[bytes]:
         """Return what the client has to receive once its server has gone: errors for its requests in flight."""
-        lines = [make_error(number, LOST_MESSAGE) for number in self.open_requests]
+        lines = [make_error(number, message) for number in self.open_requests]
         for number in self._questions:
             params = {"requestId": number, "reason": "the shared server has ended"}
             lines.append(_dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))

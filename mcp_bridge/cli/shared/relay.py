@@ -36,6 +36,7 @@ START_TRIES = 3
 """How often a server is started or connected to, before the relay reports that it does not start."""
 EXIT_TIMEOUT = 2.0
 """Seconds in which a server that has closed its connections ends."""
+NO_START_MESSAGE = "The call has not run, because the shared server does not start. "
 TOO_LONG = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: the line is too long"}}\n'
 
 
@@ -161,7 +162,7 @@ class Relay:
                 self._server_lines = LineSplitter(MAX_SERVER_LINE)
             except OSError as error:
                 if self._tries >= START_TRIES:
-                    self._fail_start(StartError(f"cannot start the shared server: {error}", 1))
+                    self._fail_start(StartError(f"cannot start the shared server: {error}", 1), str(error))
                     return
 
     def _write_to_server(self) -> None:
@@ -207,7 +208,9 @@ class Relay:
             return
         error = self._read_start_error(server)
         if error is not None or self._tries >= START_TRIES:
-            self._fail_start(error or StartError("the shared server does not start", 1))
+            assert self._instance is not None
+            reason = f"The reason is in {self._instance.log}"  # which may contain what the tools have printed
+            self._fail_start(error or StartError(f"the shared server does not start. {reason}", 1), reason)
         else:
             self._connect_to_server()
 
@@ -226,13 +229,14 @@ class Relay:
             text = log.read().decode(errors="replace").strip()
         return StartError(text or f"the shared server has ended with code {code}", code if code > 0 else 1)
 
-    def _fail_start(self, error: StartError) -> None:
+    def _fail_start(self, error: StartError, reason: str) -> None:
+        """Raise the error, or report it if the client has been served: `reason` is what the client receives."""
         if not self._was_greeted:
             raise error
         self._tries = 0
         self._to_server.clear()
         print(error, file=sys.stderr, flush=True)
-        self._to_client += b"".join(self._tracker.lose_server())
+        self._to_client += b"".join(self._tracker.lose_server(f"{NO_START_MESSAGE}{reason}"))
 
     # Shutdown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -215,6 +216,18 @@ def test_settings_with_an_error_end_the_process_as_serve_would(tmp_path: Path) -
         assert b"nonsense" in client.process.stderr.read()
 
 
+def test_each_client_that_waits_for_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with sharing(tmp_path, nonsense=1) as start:
+        clients = [start() for _ in range(4)]
+        for client in clients:
+            client.send("initialize")
+        for client in clients:
+            assert client.process.wait(60) in {1, 2}
+            error = client.process.stderr.read().decode()
+            log = re.search(r"The reason is in (.+\.log)", error)  # of one whose server another client has started
+            assert "nonsense" in (Path(log[1]).read_text() if log is not None else error)
+
+
 def test_a_file_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         client = start(file=tmp_path / "missing.yaml")
@@ -231,7 +244,12 @@ def test_settings_that_became_invalid_are_reported_and_the_client_can_retry(tmp_
         file.write_text(json.dumps({**json.loads(valid), "nonsense": 1}))
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not find_servers(tmp_path))
-        assert client.request("tools/list")["error"]["code"] == -32000
+        error = client.request("tools/list")["error"]
+        assert (error["code"], "has not run" in error["message"]) == (-32000, True)
+        log = error["message"].partition("The reason is in ")[2]
+        assert "nonsense" in Path(log).read_text()
+        file.unlink()
+        assert "No such file" in client.request("tools/list")["error"]["message"]
         file.write_text(valid)
         assert client.call("read_pid")
 

@@ -55,6 +55,7 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
         task = await fetch(talk, await create(talk, "work"))
         assert task["status"] == "completed"
         assert code_of(task["result"]) == "internal_error"
+        assert "statusMessage" not in task, "no next attempt is announced"
         assert attempts == [1, 2, 3]
 
 
