@@ -92,8 +92,8 @@ class _McpServer(SdkServer):
             try:
                 return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
             except Exception as error:
-                is_wrapped = is_a(error, "mcp", "UnexpectedToolError") and isinstance(error.__cause__, Exception)
-                failure = error.__cause__ if is_wrapped else error  # the function's own exception
+                cause = error.__cause__ if is_a(error, "mcp", "UnexpectedToolError") else None
+                failure = cause if isinstance(cause, Exception) else error  # the function's own exception
             # outside of the block, where the wrapper would become the context of its own cause
             return convert_error(failure, is_for_model=_is_for_model(failure))
 
