@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import date, time
 from typing import Any
 
+import orjson
+
 from mcp_bridge.contracts.content import Content, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire import values
@@ -25,6 +27,14 @@ _FIRST_FORM = frozenset({"success", "output", "error", "content"})
 _SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
 _EITHER_FORM = _FIRST_FORM | _SECOND_FORM
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def encode_json(value: Any) -> bytes:
+    """Return a message or a part of it as JSON. What JSON cannot represent becomes text."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # an integer with more than 64 bits, or half of an emoji
+        return json.dumps(value, default=str).encode()
 
 
 def to_result(given: Any, call_id: str = "") -> Any:

@@ -105,7 +105,7 @@ class Bridge:
         names = [attached.source.name for attached in sources]
         self._running, self._pending = set(names), set(names)
         self.registry.set_order(names)
-        self._started = anyio.Event()
+        self._started, self._is_running = anyio.Event(), False
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
@@ -170,9 +170,7 @@ class Bridge:
             logger.warning(
                 "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
                 "and those with fewer than %d are not redacted. Use longer ones",
-                GUESSABLE,
-                short,
-                MIN_LENGTH,
+                *(GUESSABLE, short, MIN_LENGTH),
             )
 
     def _warn_about_failing_tools(self) -> None:
@@ -199,6 +197,9 @@ class Bridge:
 
         The block begins before the sources have published; requests wait for `started`.
         """
+        if self._is_running:  # in a block around this one
+            yield
+            return
         errors: list[Exception] = []
         if serving:
             self._warn_about_short_secrets()
@@ -214,11 +215,13 @@ class Bridge:
             for task in self._background if serving else ():
                 tasks.start_soon(task)
             self._report_started()
+            self._is_running = True
             try:
                 yield
             except Exception as error:  # only the block can raise: keep the task group from wrapping its error
                 errors.append(error)
             finally:
+                self._is_running = False
                 tasks.cancel_scope.cancel()
         if errors:
             raise errors[0]
@@ -313,10 +316,8 @@ class Bridge:
             await attached.source.run(lambda offer: self._publish(attached, offer))
         except Exception as error:
             logger.error("source %r ended: %s", name, error)
-            self.problems[name] = [
-                *self.problems.get(name, []),
-                *self._redactor.redact_text(sanitize_text(str(error))).splitlines(),
-            ]
+            lines = self._redactor.redact_text(sanitize_text(str(error))).splitlines()
+            self.problems[name] = [*self.problems.get(name, []), *lines]
             self.registry.publish(name, ())
         finally:
             self._running.discard(name)
@@ -346,9 +347,8 @@ class Bridge:
         # A slow server is not an error yet: if it cannot be reached, its next problem says so.
         source = attached.source
         is_starting = isinstance(source, ReportingSource) and source.status.state == SourceState.STARTING
-        level = logging.INFO if is_starting else logging.ERROR
         for problem in problems:
-            logger.log(level, "source %r: %s", name, problem)
+            logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
         self._finish_start(name)
         if self.status.is_needed:

@@ -92,9 +92,10 @@ class _McpServer(SdkServer):
             try:
                 return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
             except Exception as error:
-                if is_a(error, "mcp", "UnexpectedToolError") and isinstance(error.__cause__, Exception):
-                    error = error.__cause__  # the function's own exception
-                return convert_error(error, is_for_model=_is_for_model(error))
+                cause = error.__cause__ if is_a(error, "mcp", "UnexpectedToolError") else None
+                failure = cause if isinstance(cause, Exception) else error  # the function's own exception
+            # outside of the block, where the wrapper would become the context of its own cause
+            return convert_error(failure, is_for_model=_is_for_model(failure))
 
         return run_in_server
 

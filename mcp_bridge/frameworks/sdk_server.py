@@ -214,7 +214,7 @@ def convert_block(block: Any) -> Content:
 def convert_error(error: Exception, *, is_for_model: bool) -> ToolResult:
     """Return an error for the model as a failure. Raises the bridge's own error that caused it, else the error."""
     if (cause := find_call_error(error)) is not None:
-        raise cause
+        raise cause from None  # without a context, which would be an effect of this error
     if not is_for_model:
         raise error
     return make_failure(str(error))

@@ -11,7 +11,7 @@ import anyio
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.handlers import CheckedHandler, PlannedCall, PlanningHandler
+from mcp_bridge.contracts.handlers import CheckedHandler, PlannedCall, PlanningHandler, is_async
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.deadline import DeadlineClock
@@ -127,7 +127,9 @@ class ChainTool(CheckedHandler, PlanningHandler):
                     return await self.registry.dispatch(call, ctx)
                 finally:
                     ctx.holds.remove(deadline)
-            return to_error_result(errors.ToolTimeout(step.tool_name, step.timeout))
+            entry = self.registry.get(step.tool_name)
+            is_in_thread = entry is not None and not is_async(entry.handler)
+            return to_error_result(errors.ToolTimeout(step.tool_name, step.timeout, is_in_thread=is_in_thread))
         except errors.ToolNotFound as error:  # unregistered since the chain was checked
             return to_error_result(error)
 

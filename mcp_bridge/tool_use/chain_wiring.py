@@ -18,9 +18,9 @@ _LISTED = 20
 
 
 class WiringProblem(NamedTuple):
-    """What is wrong with a step, counted from 0, or with one argument of its tool."""
+    """What is wrong with a step, counted from 0, or with one argument of its tool; without a step, with the output."""
 
-    step: int
+    step: int | None
     argument: str | None
     text: str
 
@@ -67,11 +67,12 @@ class ChainContext:
 
 
 def find_wiring_problems(
-    find_tool: FindTool, steps: Sequence[ChainStep], input_schema: Mapping[str, Any]
+    find_tool: FindTool, steps: Sequence[ChainStep], input_schema: Mapping[str, Any], outputs: Sequence[str] = ()
 ) -> Iterator[WiringProblem]:
     """Yield the problems of the steps of a chain whose tools exist: missing and unknown arguments, and wrong types.
 
-    `input_schema` is that of the chain. What the schemas do not say is not a problem.
+    `input_schema` is that of the chain, and `outputs` are the paths that it returns, of which some may not exist. What
+    the schemas do not say is not a problem.
     """
     context = ChainContext(is_open=not isinstance(input_schema.get("properties"), Mapping))
     context.add_properties(input_schema, "the input of the chain")
@@ -89,6 +90,9 @@ def find_wiring_problems(
             context.add_properties(output, f"the output of '{step.tool_name}'")
             is_known = isinstance(output.get("properties"), Mapping) and not _may_have_others(output)
             context.is_open = context.is_open or not is_known
+    for found in map(context.find_value, outputs):
+        if isinstance(found, str):
+            yield WiringProblem(None, None, found)
 
 
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:

@@ -10,6 +10,7 @@ import pytest
 from mcp_bridge import open_bridge
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.export import Export
+from mcp_bridge.testing import connect
 from mcp_bridge.xaibo import RegistryToolProvider, ToolProviderProtocol
 from tests.kits.loops import BOTH_LOOPS
 
@@ -97,3 +98,15 @@ async def test_what_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     with pytest.raises((ConfigError, SourceError), match=r"none\.py"):
         async with open_bridge(tmp_path / "none.py"):
             pass
+
+
+@pytest.mark.usefixtures("forgotten")
+async def test_clients_that_connect_to_an_open_bridge_use_its_sources(settings: Path) -> None:
+    async with open_bridge(settings) as bridge:
+        for _ in range(2):  # the first one must leave the sources running
+            async with connect(bridge) as client:
+                denied = await client.call_tool("say", {"text": "secret"})
+                assert "it is secret" in denied.content[0].text
+                assert (await client.call_tool("say", {"text": "hello"})).content[0].text == "hello"
+        (message,) = await Export(bridge, "anthropic").run(request_call("hello"))
+        assert message["content"][0]["content"] == "hello"

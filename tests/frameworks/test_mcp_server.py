@@ -54,6 +54,28 @@ def one() -> str:
         assert (await client.read_resource("data://one")).contents[0].text == "1"
 
 
+async def test_the_logged_exception_of_a_crash_is_not_in_its_own_chain(
+    serve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = f"""{SDK}
+mcp = Server("demo")
+
+@mcp.tool()
+def crash() -> str:
+    raise ValueError("no")
+"""
+    async with serve(text) as client:
+        await call(client, "crash")
+    (info,) = [record.exc_info for record in caplog.records if record.exc_info]
+    seen: list[BaseException | None] = []
+    error = info[1]
+    while error is not None:  # as formatters that show the whole chain do
+        assert error not in seen
+        seen.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert isinstance(seen[0], ValueError)
+
+
 async def test_an_extension_intercepts_calls(serve: Any) -> None:
     text = f"""{SDK}
 from mcp.server.extension import Extension

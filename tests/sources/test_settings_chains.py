@@ -256,6 +256,14 @@ async def test_an_input_schema_says_what_the_chain_can_use(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize("output", ["pag", "page.txt", ["page.text", "pag"]])
+async def test_an_output_that_no_step_produces_is_a_problem(tmp_path: Path, output: Any) -> None:
+    (problem,) = await find_problems(tmp_path, FETCH, output=output)
+    text = "the output of 'fetch' has no 'txt'" if output == "page.txt" else "nor an earlier step has 'pag'"
+    assert ": chains.c.output: " in problem
+    assert text in problem
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -329,6 +329,21 @@ async def test_a_step_that_takes_too_long_is_stopped_and_its_error_names_it() ->
 
 
 @BOTH_LOOPS
+async def test_the_error_of_a_step_in_a_thread_says_that_it_may_still_finish() -> None:
+    release = threading.Event()
+
+    def wait(data: Any) -> None:
+        release.wait(PATIENCE)
+
+    try:
+        chain = chain_of(registry_of(entry_of(wait, "wait")), ChainStep("wait", timeout=0.05))
+        result = await run(chain.as_tool("chain"))
+    finally:
+        release.set()
+    assert "'wait' did not finish within 0.05 seconds. It cannot be stopped, and may still finish." in result.error_text
+
+
+@BOTH_LOOPS
 async def test_the_time_limit_of_the_call_ends_a_chain_whose_step_may_take_longer() -> None:
     async def sleep(data: Any) -> None:
         await anyio.sleep_forever()

@@ -24,6 +24,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
+from mcp_bridge.wire.values import as_text
 
 _SHOWN = 200
 """How many of the last characters of a growing response are in a progress notification."""
@@ -167,7 +168,7 @@ class Agent:
         async with self._turns.setdefault(session, TurnQueue()).take_turn(ctx):
             execution = _AgentExecution(session, ctx, tools, self._approvals, name)
             with bind_value(AGENT_CALL, ctx), bind_value(AGENT_RUN, execution), BoundCall(call, ctx):
-                return await execution.run(task, provider), execution.hooks
+                return await execution.run(as_text(task), provider), execution.hooks
 
     def _find_name(self, ctx: CallContext) -> str:
         """Return the published name, which may have a prefix. In a worker, only the bridge knows the prefix."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
+from mcp_bridge.amplifier.results import encode_json
 
 Message = Mapping[str, Any]
 Strategy = Literal["truncate", "summarize", "importance"]
@@ -51,7 +51,7 @@ def estimate_tokens(message: Message) -> int:
         texts = [block for block in content if not (isinstance(block, Mapping) and block.get("type") == "image")]
         images = len(content) - len(texts)
         message = {**message, "content": texts}
-    return len(_to_json(message)) // CHARACTERS_PER_TOKEN + 1 + images * IMAGE_TOKENS
+    return len(encode_json(message)) // CHARACTERS_PER_TOKEN + 1 + images * IMAGE_TOKENS
 
 
 def list_call_ids(message: Message) -> list[str]:
@@ -185,7 +185,7 @@ def _shorten_content(content: Any, characters: int) -> Any:
     for place, block in enumerate(blocks):
         key = next((key for key in ("text", "output") if isinstance(block, Mapping) and key in block), None)
         if key is not None and characters > 0:
-            text = block[key] if isinstance(block[key], str) else _to_json(block[key]).decode()
+            text = block[key] if isinstance(block[key], str) else encode_json(block[key]).decode()
             shorter = truncate_middle(text, max(0, len(text) - characters))
             characters -= len(text) - len(shorter)
             blocks[place] = {**block, key: shorter}
@@ -195,7 +195,7 @@ def _shorten_content(content: Any, characters: int) -> Any:
 def _render_parts(message: Message) -> str:
     content = message.get("content")
     parts = [content] if isinstance(content, str) else list(_render_blocks(content))
-    parts += [f"[calls {_to_json(call).decode()}]" for call in message.get("tool_calls") or ()]
+    parts += [f"[calls {encode_json(call).decode()}]" for call in message.get("tool_calls") or ()]
     return " ".join(parts)
 
 
@@ -204,12 +204,8 @@ def _render_blocks(content: Any) -> Iterator[str]:
         if _has_type(block, "image"):
             yield "[image]"
         elif isinstance(block, Mapping) and not _has_type(block, "thinking", "redacted_thinking", "reasoning"):
-            yield block["text"] if isinstance(block.get("text"), str) else _to_json(block).decode()
+            yield block["text"] if isinstance(block.get("text"), str) else encode_json(block).decode()
 
 
 def _has_type(block: Any, *types: str) -> bool:
     return isinstance(block, Mapping) and block.get("type") in types
-
-
-def _to_json(value: Any) -> bytes:
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import orjson
 
 from mcp_bridge.amplifier.contexts.simple import (
     ContextConfig,
@@ -20,6 +19,7 @@ from mcp_bridge.amplifier.contexts.simple import (
     mount_context,
     read_config,
 )
+from mcp_bridge.amplifier.results import encode_json
 from mcp_bridge.runtime.file_replacement import replace_file
 
 logger = logging.getLogger("mcp_bridge.amplifier")
@@ -155,7 +155,7 @@ def _find_path(given: str | None, session_id: str) -> Path:
 
 
 def _format_message(message: dict[str, Any]) -> bytes:
-    return orjson.dumps(message, default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+    return encode_json(message) + b"\n"
 
 
 def _read_lines(path: Path) -> list[bytes]:

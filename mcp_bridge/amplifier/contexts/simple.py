@@ -110,8 +110,8 @@ class SimpleContext:
 
     def _append(self, message: Mapping[str, Any]) -> None:
         check_message(message)
+        self._sizes.append(estimate_tokens(message))  # before the message, because it may raise
         self._messages.append(dict(message))
-        self._sizes.append(estimate_tokens(message))
 
     def _replace(self, messages: Sequence[Mapping[str, Any]]) -> None:
         self._forget()

@@ -23,7 +23,7 @@ from mcp_bridge.runtime.third_party import describe_error
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 _TRUNCATED = frozenset({"length", "max_tokens"})
-_INCOMPLETE = "Error: the call was cancelled before it had a result. It may have had effects."
+_INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 _CONTINUE = {"role": "user", "content": "Your response was truncated. Continue where it stopped, and repeat nothing."}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
-import orjson
 
 from mcp_bridge.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.hook_decisions import get_injections
@@ -76,7 +76,7 @@ class ToolRunner:
         self._emitter = emitter
         self._cancellation = getattr(coordinator, "cancellation", None)
         self._most_repeated = most_repeated
-        self._made: Counter[bytes] = Counter()
+        self._made: Counter[str] = Counter()
 
     async def run_calls(self, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
         """Return the results as messages, in the order of the calls. Only a cancellation raises."""
@@ -118,9 +118,7 @@ class ToolRunner:
         return await self._report_result(result, data)
 
     def _is_repeated(self, call: ToolCall) -> bool:
-        key = orjson.dumps(
-            [call.name, call.arguments], default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-        )
+        key = json.dumps([call.name, call.arguments], default=str, sort_keys=True)
         self._made[key] += 1
         return self._made[key] > self._most_repeated
 

@@ -33,6 +33,7 @@ from mcp_bridge.amplifier.providers.common import (
     render_text,
     to_llm_error,
 )
+from mcp_bridge.amplifier.results import encode_json
 
 __amplifier_module_type__ = "provider"
 
@@ -154,7 +155,7 @@ def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": orjson.dumps(call.input).decode()},
+                    "function": {"name": call.name, "arguments": encode_json(call.input).decode()},
                 }
                 for call in calls
             ]

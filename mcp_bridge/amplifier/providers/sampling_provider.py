@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.amplifier.agent.running_call import AGENT_CALL
@@ -36,6 +35,7 @@ from mcp_bridge.amplifier.providers.common import (
     read_request,
     render_text,
 )
+from mcp_bridge.amplifier.results import encode_json
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.question import Sampled
@@ -170,7 +170,7 @@ def _read_response(sampled: Sampled) -> ChatResponse:
 def _estimate_usage(sent: Any, response: ChatResponse) -> Usage:
     """Estimate the tokens of a request: the result of sampling has no usage, but budgets need it."""
     written = [block.model_dump(mode="json") for block in response.content]
-    counts = [len(orjson.dumps(each)) // CHARACTERS_PER_TOKEN for each in (sent, written)]
+    counts = [len(encode_json(each)) // CHARACTERS_PER_TOKEN for each in (sent, written)]
     return Usage(input_tokens=counts[0], output_tokens=counts[1], total_tokens=sum(counts))
 
 

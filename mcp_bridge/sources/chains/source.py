@@ -113,9 +113,11 @@ class _ChainBuilder:
             if self._find_tool(step.tool_name) is None
         ]
         schema = infer_input_schema(self._find_tool, steps) if chain.input_schema is None else chain.input_schema
-        for problem in () if problems else find_wiring_problems(self._find_tool, steps, schema):
+        outputs = [chain.output] if isinstance(chain.output, str) else chain.output or ()
+        for problem in () if problems else find_wiring_problems(self._find_tool, steps, schema, outputs):
             key = ("input", problem.argument) if problem.argument is not None else ()
-            problems.append(self._locate_problem(problem.text, name, "steps", problem.step, *key))
+            place = ("output",) if problem.step is None else ("steps", problem.step, *key)
+            problems.append(self._locate_problem(problem.text, name, *place))
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None

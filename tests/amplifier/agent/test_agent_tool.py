@@ -370,3 +370,17 @@ async def test_an_agent_is_published_where_its_whole_source_runs_in_workers(tmp_
     async with open_bridge(tmp_path / "agent.yaml") as bridge:
         assert [entry.name for entry in bridge.registry.list()] == ["run_agent", "where"]
         assert bridge.problems["amplifier"] == []
+
+
+@pytest.mark.parametrize("context", ["context-simple", "context-persistent"])
+async def test_half_of_an_emoji_and_a_large_number_do_not_end_a_conversation(tmp_path: Path, context: str) -> None:
+    look = {"calls": [{"name": "read_file", "arguments": {"path": "\ud83d.txt", "number": 10**30}}]}
+    config = {"path": str(tmp_path / "{session_id}.jsonl")} if context == "context-persistent" else {}
+    session = {"orchestrator": "loop-basic", "context": {"module": context, "config": config}}
+    served = serve(tmp_path, look, "Done.", "Again.", session=session)
+    async with served.client() as client:
+        first = await client.call_tool("run_agent", {"task": "Look at \ud83d"})
+        assert texts(first)[0] == "Done."
+        handle = first.structured_content["session"]
+        assert texts(await client.call_tool("run_agent", {"task": "Again", "session": handle}))[0] == "Again."
+        assert get_history(served)[0]["content"] == "Look at \ufffd"

@@ -200,7 +200,7 @@ async def test_a_tool_that_is_not_a_coroutine_function_starts_agents_too(tmp_pat
 async def test_agents_end_with_the_session_that_has_started_them(tmp_path: Path) -> None:
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="continue")
     async with plan.running():
-        async with plan.client() as client:
+        async with plan.client(mode="legacy") as client:
             await client.call_tool("run_agent", {"task": "Read."})
             assert len(plan.children) == 1
         events = plan.get_events()

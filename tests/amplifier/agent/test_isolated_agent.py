@@ -25,7 +25,7 @@ from tests.kits.amplifier.cancel_steps import cancel_at_step
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
-INCOMPLETE = "Error: the call was cancelled before it had a result. It may have had effects."
+INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 
 TOOLS = """
 import os, anyio
