@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from mcp_bridge.app.entry_checks import check_resource, check_resource_template, check_schemas, select_valid
+from mcp_bridge.app.entry_checks import (
+    check_resource,
+    check_resource_template,
+    check_schemas,
+    select_valid,
+    warn_about_failing,
+    warn_about_tasks,
+)
 from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import (
@@ -25,7 +32,6 @@ from mcp_bridge.contracts.extension import (
     SubscribingSource,
     ToolSource,
 )
-from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.server_info import Lifespan, ServerInfo
@@ -105,7 +111,8 @@ class Bridge:
         names = [attached.source.name for attached in sources]
         self._running, self._pending = set(names), set(names)
         self.registry.set_order(names)
-        self._started, self._is_running = anyio.Event(), False
+        self._is_running = False
+        self._started = anyio.Event()
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
@@ -170,20 +177,10 @@ class Bridge:
             logger.warning(
                 "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
                 "and those with fewer than %d are not redacted. Use longer ones",
-                *(GUESSABLE, short, MIN_LENGTH),
+                GUESSABLE,
+                short,
+                MIN_LENGTH,
             )
-
-    def _warn_about_failing_tools(self) -> None:
-        for entry in self.registry.list():  # those of sources are checked by the sources
-            for problem in find_handler_problems(entry.handler):
-                logger.warning("tool '%s': every call will fail: %s", entry.name, problem)
-        self._warn_about_tasks(self.registry.list())
-
-    def _warn_about_tasks(self, tools: Iterable[ToolEntry]) -> None:
-        for tool in tools if self.state.tasks is None else ():
-            if tool.tasks is not None and tool.tasks.mode == "required":
-                advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
-                logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
 
     def disable_recording(self) -> None:
         """Record nothing about other servers, for commands that only list what is published."""
@@ -203,7 +200,9 @@ class Bridge:
         errors: list[Exception] = []
         if serving:
             self._warn_about_short_secrets()
-            self._warn_about_failing_tools()
+            tools = self.registry.list()
+            warn_about_failing(tools)  # those of sources are checked by the sources
+            warn_about_tasks(tools, self.state.tasks)
         else:
             self.disable_recording()
         if self.status.is_needed:
@@ -340,7 +339,7 @@ class Bridge:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
-        self._warn_about_tasks(tools)
+        warn_about_tasks(tools, self.state.tasks)
         if offer.server != self._infos.get(name):
             self._adopt_info(name, offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates

@@ -1,16 +1,23 @@
-"""Checks whether the entries of an offer can be published."""
+"""Checks whether the entries of an offer can be published, and whether calls of tools can succeed."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.schema.plain_schemas import is_plain
 
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.tasks import TaskOptions
+
 T = TypeVar("T")
+
+logger = logging.getLogger("mcp_bridge.bridge")
 
 
 def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
@@ -54,3 +61,18 @@ def check_resource_template(entry: ResourceTemplate) -> list[str]:
 
     head = f"resource template '{entry.uri_template}' is not published"
     return [f"{head}: {problem}" for problem in check_template(entry.uri_template)]
+
+
+def warn_about_failing(tools: Iterable[ToolEntry]) -> None:
+    """Log why every call of a tool will fail."""
+    for tool in tools:
+        for problem in find_handler_problems(tool.handler):
+            logger.warning("tool '%s': every call will fail: %s", tool.name, problem)
+
+
+def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> None:
+    """Log which tools require tasks, unless tasks are enabled."""
+    for tool in tools if tasks is None else ():
+        if tool.tasks is not None and tool.tasks.mode == "required":
+            advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
+            logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
