@@ -1,4 +1,4 @@
-"""A client's connection: its first request decides whether it is of the handshake era or of the stateless one."""
+"""A client's connection: its first `initialize` or stateless request decides about its era."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ class ClientConnection:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
         request.principal, request.client, request.transport = self._principal, self._client, self._transport
         if self._is_stateless is None:
-            self._is_stateless = request.method != "initialize" and has_envelope(request.params)
+            if request.method == "initialize":
+                self._is_stateless = False
+            elif has_envelope(request.params):
+                self._is_stateless = True
         if not self._is_stateless:
             if has_envelope(request.params) and request.method != "initialize":
                 message = f"this connection has begun with a handshake; requests of {STATELESS} need another one"

@@ -192,9 +192,8 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
     for name in ("gone", "none"):
         with pytest.raises(ModuleLoadError, match=f"module '{name}' cannot be imported"):
             await loader.load(name)
-    with pytest.raises(
-        ModuleNotFoundError, match=r"not an entry point .*Installed are: .*outer, part, whole.*Install it"
-    ):
+    installed = r"not an entry point .*Installed are: .*outer, part, whole.*Install it"
+    with pytest.raises(ModuleNotFoundError, match=installed):
         await loader.load("nothing")
 
 

@@ -35,6 +35,8 @@ NOT_JSON_RPC = {**ask("ping", _meta=META), "jsonrpc": "1.0"}
 EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, str | None]]] = {
     "error without an id": (NOT_JSON_RPC, {}),
     "rejection as text": (ask("tools/list", _meta=META), {"Origin": "http://evil.example"}),
+    "unsupported version": (ask("tools/list"), {"MCP-Protocol-Version": "2030-01-01"}),
+    "missing version header": (ask("tools/list", _meta=META), {"MCP-Protocol-Version": None}),
     "list changes over HTTP": (begin()[0], {"MCP-Protocol-Version": None}),
 }
 

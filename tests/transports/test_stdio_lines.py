@@ -175,6 +175,15 @@ async def test_a_stateless_client_needs_no_greeting(registry: ToolRegistry) -> N
         assert (await talk.get("server/discover"))["result"]["capabilities"]["tools"]["listChanged"] is True
 
 
+async def test_only_a_request_of_its_own_era_decides_for_an_era(registry: ToolRegistry, stateless: bool) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        for method in ("ping", "tools/list"):
+            await talk.send(line({"jsonrpc": "2.0", "id": method, "method": method}))
+            await talk.answer(method)
+        await talk.hello()
+        await still_served(talk)
+
+
 async def test_a_handshake_client_is_told_that_lists_change(registry: ToolRegistry) -> None:
     async with served(registry) as talk:
         answer = await talk.hello()

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge.contracts.jsonrpc import HEADER_MISMATCH, RpcError
 from mcp_bridge.schema.headers import DeclaredHeader, list_headers
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.server.requests import read_version
+from mcp_bridge.server.requests import check_version, read_version
 from mcp_bridge.transports.http.request import HttpRequest
 from mcp_bridge.wire.http_headers import NAMED_METHODS, decode_header
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
@@ -33,6 +33,7 @@ class HeaderChecks:
                 raise RpcError(HEADER_MISMATCH, f"{header.decode()} header appears more than once")
         meta = params.get("_meta")
         if not isinstance(meta, dict) or PROTOCOL_VERSION not in meta or CLIENT_CAPABILITIES not in meta:
+            check_version(version)  # of a handshake client, it is the problem
             read_version(params)  # raises an error that names what is missing
         elif version != meta[PROTOCOL_VERSION]:
             _raise_mismatch("mcp-protocol-version", "envelope's protocol version")

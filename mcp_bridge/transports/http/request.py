@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ WHOLE_RESPONSE = "mcp_bridge.whole_response"
 """An extension of ASGI by the server of this package: sends status, headers and the whole body in one step."""
 _JSON_HEADER = (b"content-type", JSON)
 _NONE: frozenset[bytes] = frozenset()
+_ZERO_WEIGHT = re.compile(r"q=0(\.0*)?")
 
 
 class HttpRejection(Exception):
@@ -111,7 +113,7 @@ class HttpRequest:
     def check_content_type(self) -> None:
         """Raise HttpRejection for what a form of a web page could send without asking first."""
         kind = self.headers.get(b"content-type", b"")
-        if kind != JSON and not kind.strip(b" \t").lower().startswith(JSON):
+        if kind != JSON and kind.partition(b";")[0].strip(b" \t").lower() != JSON:
             raise make_rejection(400, "The Content-Type of a message is application/json.")
 
     def check_accept(self, *wanted: str) -> None:
@@ -180,9 +182,15 @@ def _make_size_rejection(most: int) -> HttpRejection:
 @lru_cache(maxsize=64)
 def _read_accept(value: bytes) -> frozenset[str]:
     """Return which of the two media types of MCP an Accept header allows (RFC 9110, 12.5.1)."""
-    given = {each.partition(";")[0].strip().lower() for each in value.decode("latin-1").split(",")}
-    names = {"application/json": "application/*", "text/event-stream": "text/*"}
-    return frozenset(name for name, family in names.items() if given & {name, family, "*/*"})
+    allowed: dict[str, bool] = {}
+    for each in value.decode("latin-1").lower().split(","):
+        name, *parameters = [part.strip() for part in each.split(";")]
+        allowed[name] = not any(_ZERO_WEIGHT.fullmatch(part) for part in parameters)
+    accepted = set()
+    for name, family in (("application/json", "application/*"), ("text/event-stream", "text/*")):
+        if next((allowed[each] for each in (name, family, "*/*") if each in allowed), False):
+            accepted.add(name)
+    return frozenset(accepted)
 
 
 def format_principal(client: str | None, issuer: str | None, subject: str | None) -> str:

@@ -6,15 +6,17 @@ import asyncio
 from dataclasses import dataclass
 from secrets import token_hex
 
-from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR
+from mcp_bridge.contracts.jsonrpc import HEADER_MISMATCH, INTERNAL_ERROR, RpcError
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.peer.incoming import Message
+from mcp_bridge.peer.incoming import Message, make_error
+from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.server.requests import has_envelope
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog, MemoryEvents, StoredEvents
-from mcp_bridge.transports.http.request import HttpRequest, make_rejection
+from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 from mcp_bridge.transports.http.session import HttpSession
 
 SESSION_ID = b"mcp-session-id"
@@ -93,7 +95,7 @@ class SessionManager:
             raise make_rejection(404, "Session not found")
         if session is None:
             if message.get("method") != "initialize" or "id" not in message:
-                raise make_rejection(400, "Bad Request: Missing session ID")
+                raise _make_session_rejection(message)
             session = self._open_session(request.read_principal())
         self._idle.pop(session, None)
         session.requests += 1
@@ -174,3 +176,11 @@ class SessionManager:
             self._forget(session)
             self._admission.tasks.spawn(session.end)
         self._schedule_check()
+
+
+def _make_session_rejection(message: Message) -> HttpRejection:
+    """Return the rejection of a message without a session; a stateless request lacks only the header of its version."""
+    if "id" not in message or not has_envelope(message.get("params") or {}):
+        return make_rejection(400, "Bad Request: Missing session ID")
+    problem = "mcp-protocol-version header does not match the request body's envelope's protocol version"
+    return HttpRejection(400, dump_message(make_error(message["id"], RpcError(HEADER_MISMATCH, problem))))

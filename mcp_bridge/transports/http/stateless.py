@@ -24,7 +24,7 @@ from mcp_bridge.server.requests import check_version
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.header_checks import HeaderChecks
-from mcp_bridge.transports.http.request import HttpRequest, make_client_key, make_rejection
+from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
 
 QUICK = 0.02
 """Seconds after which a task watches whether the client disconnects. Most requests end before, and need none."""
@@ -48,6 +48,8 @@ class StatelessEndpoint:
 
     async def serve(self, request: HttpRequest, version: str) -> None:
         """Serve a request of this protocol version. Raises HttpRejection."""
+        if request.method != "POST":
+            _check_version(version)
         request.check_message()
         message = await self._admission.read_message(request)
         method = message.get("method")
@@ -98,12 +100,16 @@ class StatelessEndpoint:
 
     async def _accept_notification(self, request: HttpRequest, version: str) -> None:
         """Accept and drop a notification: a client cancels a request by closing the connection."""
-        try:
-            check_version(version)
-        except RpcError as error:
-            await request.respond(400, dump_message(make_error(None, error)))
-        else:
-            await request.respond(202)
+        _check_version(version)
+        await request.respond(202)
+
+
+def _check_version(version: str) -> None:
+    """Raise HttpRejection for a version that needs a handshake, or that this server does not know."""
+    try:
+        check_version(version)
+    except RpcError as error:
+        raise HttpRejection(400, dump_message(make_error(None, error))) from None
 
 
 class SlowRequests:

@@ -220,6 +220,14 @@ def _is_rejected_as_text(outcome: Outcome) -> bool:
     return engine == oracle >= 400 and _is_silent(outcome) and _is_rejected(outcome, -32600)
 
 
+def _has_unsupported_version(outcome: Outcome) -> bool:
+    return _has_codes(outcome, -32022, -32602) and outcome.statuses == (400, 400)
+
+
+def _lacks_version_header(outcome: Outcome) -> bool:
+    return _has_codes(outcome, -32020, -32600) and PROTOCOL_VERSION in _meta(outcome)
+
+
 def _announces_list_changes(outcome: Outcome) -> bool:
     theirs = json.dumps(outcome.oracle, sort_keys=True).replace('"listChanged": false', '"listChanged": true')
     return theirs == json.dumps(outcome.engine, sort_keys=True)
@@ -363,6 +371,18 @@ HTTP_DIFFERENCES = (
         "The body of a rejected request may be a JSON-RPC error without an id (basic/transports/streamable-http). The "
         "SDK's is a text, which clients of JSON-RPC cannot read.",
         _is_rejected_as_text,
+    ),
+    ListedDifference(
+        "unsupported version",
+        "A version that the server does not implement is rejected with -32022 (basic/transports/streamable-http). The "
+        "SDK first checks `_meta`, which the requests of handshake clients lack.",
+        _has_unsupported_version,
+    ),
+    ListedDifference(
+        "missing version header",
+        "A request of 2026-07-28 without the header of its version, or with another version in it, is rejected with "
+        "-32020 (basic/transports/streamable-http). By this header alone, the SDK takes it for one without a session.",
+        _lacks_version_header,
     ),
     ListedDifference(
         "list changes over HTTP",

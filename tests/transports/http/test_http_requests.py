@@ -89,12 +89,36 @@ def test_json_that_is_no_request_is_refused(http: httpx2.Client, body: str) -> N
         ("/mcp", "text/plain"),
         ("/mcp", "application/x-www-form-urlencoded"),
         ("/mcp", "multipart/form-data"),
+        ("/mcp", "application/jsonlines"),
         ("/messages?session_id=00000000000000000000000000000000", "text/plain"),
     ],
 )
 def test_what_a_form_of_a_web_page_could_send_is_refused(http: httpx2.Client, path: str, content_type: str) -> None:
     answer = http.post(path, json=initialize(), headers={**ACCEPT, "Content-Type": content_type})
     assert 400 <= answer.status_code < 500
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON ;charset=utf-8"])
+def test_a_content_type_may_have_parameters(http: httpx2.Client, kind: str) -> None:
+    request = stateless_request("tools/list", **{"Content-Type": kind})
+    assert http.post("/mcp", **request).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("*/*", 200),
+        ("application/*;q=0.5, text/*", 200),
+        ("text/html;q=0, Application/JSON ; q=0.1, text/event-stream", 200),
+        ("*/*;q=0, application/json, text/event-stream", 200),
+        ("application/json", 406),
+        ("*/*; q=0.000", 406),
+        ("application/json;q=0, */*", 406),
+        ("application/json, text/event-stream;q=0", 406),
+    ],
+)
+def test_both_kinds_of_responses_must_be_acceptable(http: httpx2.Client, accept: str, status: int) -> None:
+    assert http.post("/mcp", **stateless_request("tools/list", Accept=accept)).status_code == status
 
 
 def test_an_unknown_method_is_not_found(http: httpx2.Client) -> None:
@@ -144,6 +168,16 @@ def test_the_stateless_era_is_post_only(http: httpx2.Client, method: str) -> Non
     headers = stateless_request("tools/list")["headers"]
     answer = http.request(method, "/mcp", headers=headers)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+def test_an_unsupported_version_is_named_whatever_the_method(http: httpx2.Client, method: str) -> None:
+    headers = {**ACCEPT, "MCP-Protocol-Version": "2025-11-26"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
+    answer = http.request(method, "/mcp", json=body, headers=headers)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["code"], error["data"]["requested"]) == (-32022, "2025-11-26")
 
 
 @pytest.mark.parametrize("path", ["/", "/mcp/more", "/ssex", "//mcp"])
