@@ -210,7 +210,7 @@ class CoreLoader(ModuleLoader):
 
 
 class _ResolverAdapter:
-    """Stands in for a coordinator and its resolver: amplifier-core's loader finds modules where the bridge does."""
+    """Replaces a coordinator and its resolver: amplifier-core's loader finds modules where the bridge does."""
 
     def __init__(self, loader: ModuleLoader, coordinator: Any) -> None:
         self._loader = loader

@@ -194,7 +194,7 @@ class Bridge:
 
         The block begins before the sources have published; requests wait for `started`.
         """
-        if self._is_running:  # in a block around this one
+        if self._is_running:  # an enclosing block runs the sources
             yield
             return
         errors: list[Exception] = []
@@ -324,7 +324,8 @@ class Bridge:
 
     def _publish(self, attached: AttachedSource, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
-        self._offers[name], yielding = offer, frozenset[str]()
+        self._offers[name] = offer
+        yielding: frozenset[str] = frozenset()
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
         tools = select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
         resources = select_valid(offer.resources, check_resource, problems)

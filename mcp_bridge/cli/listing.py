@@ -132,16 +132,18 @@ def validate_target(options: ValidateOptions) -> None:
     logs.configure_logging(options.log_level)
     try:
         with reserve_stdio():  # stdout is only for the result
-            _, bridge, settings, _ = load_target(options.file)
+            target = load_target(options.file)
             with contextlib.suppress(ConfigError, SourceError):  # the bridge's problems include what these errors say
-                anyio.run(run_until_started, bridge)
+                anyio.run(run_until_started, target.bridge)
     except ConfigError as error:
         if options.as_json:
             problems = str(error).splitlines()
             write_json({"ok": False, "tools": [], "problems": {}, "notes": [], "errors": problems})
         raise
+    bridge = target.bridge
     ok, names = not any(bridge.problems.values()), bridge.registry.list_names()
-    notes = find_unmatched_patterns(settings, (*names, *bridge.identity.listing.built_in)) if settings else []
+    known = (*names, *bridge.identity.listing.built_in)
+    notes = find_unmatched_patterns(target.settings, known) if target.settings is not None else []
     if options.as_json:
         write_json({"ok": ok, "tools": names, "problems": bridge.problems, "notes": notes, "errors": []})
     else:

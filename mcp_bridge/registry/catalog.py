@@ -103,7 +103,7 @@ class Catalog(Generic[T]):
     def prepare(self, owner: str, entries: Iterable[T]) -> tuple[Callable[[], None], Set[str]]:
         """Check a replacement, and return a function that commits it and cannot fail: for several catalogs at once.
 
-        The second value are the owners whose entries give way.
+        Also returns the owners whose entries give way.
         """
         entries = list(entries)
         replaced = {name: entry for name, entry in self._entries.items() if entry.owner != owner}

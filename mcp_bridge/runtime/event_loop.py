@@ -137,6 +137,7 @@ def interrupt_imports() -> Iterator[None]:
 
 
 def is_importing(frame: FrameType | None) -> bool:
+    """Whether the code of this frame runs during the import of a module."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

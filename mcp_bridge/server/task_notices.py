@@ -23,7 +23,7 @@ class TaskEvent(NamedTuple):
 
 
 class TaskFeed:
-    """Tells a stream the state of its tasks: at first, and after each change."""
+    """Sends a stream the state of its tasks: at first, and after each change."""
 
     def __init__(self, engine: TaskEngine, records: Sequence[TaskRecord], poll: float) -> None:
         self._engine = engine

@@ -111,5 +111,6 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
 def _has_folder(word: Word, path: str) -> bool:
     """Whether text beside a path in a word leads to another path than the one that is checked."""
     at = next(n for n, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path)
-    before, after = (one[0] if one and isinstance(one[0], str) else "" for one in (word[:at][-1:], word[at + 1 :]))
+    before = "".join(piece for piece in word[max(at - 1, 0) : at] if isinstance(piece, str))
+    after = "".join(piece for piece in word[at + 1 : at + 2] if isinstance(piece, str))
     return bool(_FOLDER_BEFORE.search(before) or _FOLDER_AFTER.search(after))

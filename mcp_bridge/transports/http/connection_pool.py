@@ -20,8 +20,8 @@ class ConnectionPool:
     Connections that would take a reserved descriptor are rejected. As long as they use at most half of the reserve,
     their clients have a second to read the response.
 
-    If not `keeps_alive`, each response closes its connection, and tells the client so, which then sends no further
-    request on it (RFC 9112, 9.6).
+    If not `keeps_alive`, each response announces that its connection closes, so the client sends no further request on
+    it (RFC 9112, 9.6).
     """
 
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:

@@ -16,6 +16,8 @@ from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.wire.tools import WireTool
 
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+VERSION_HEADER, VERSION_PART = "mcp-protocol-version", "envelope's protocol version"
+"""The header of the version of a stateless request, and the part of the body that it repeats."""
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.0+)?")
 
 
@@ -36,12 +38,12 @@ class HeaderChecks:
             check_version(version)  # of a handshake client, it is the problem
             read_version(params)  # raises an error that names what is missing
         elif version != meta[PROTOCOL_VERSION]:
-            _raise_mismatch("mcp-protocol-version", "envelope's protocol version")
+            raise make_mismatch(VERSION_HEADER, VERSION_PART)
         if request.get_header(b"mcp-method") != method:
-            _raise_mismatch("mcp-method", "method")
+            raise make_mismatch("mcp-method", "method")
         if (key := NAMED_METHODS.get(method)) is not None and (name := params.get(key)) is not None:
             if decode_header(request.get_header(b"mcp-name")) != name:
-                _raise_mismatch("mcp-name", f"{key!r} parameter")
+                raise make_mismatch("mcp-name", f"{key!r} parameter")
             if method == "tools/call" and (declared := self._find_declared(name)):
                 _check_arguments(request, declared, params.get("arguments"))
 
@@ -72,7 +74,7 @@ def _check_arguments(request: HttpRequest, declared: tuple[DeclaredHeader, ...],
             problem = f"header is missing but the request body's {argument!r} argument is present"
             raise RpcError(HEADER_MISMATCH, f"Mcp-Param-{header.name} {problem}")
         elif not _is_equal(header.type, value, decode_header(given)):
-            _raise_mismatch(f"Mcp-Param-{header.name}", f"{argument!r} argument")
+            raise make_mismatch(f"Mcp-Param-{header.name}", f"{argument!r} argument")
 
 
 def _is_equal(kind: str, value: str | float, text: str | None) -> bool:
@@ -85,5 +87,6 @@ def _is_equal(kind: str, value: str | float, text: str | None) -> bool:
     return text == str(value)
 
 
-def _raise_mismatch(header: str, part: str) -> None:
-    raise RpcError(HEADER_MISMATCH, f"{header} header does not match the request body's {part}")
+def make_mismatch(header: str, part: str) -> RpcError:
+    """Return the error of a header that does not repeat a part of the body."""
+    return RpcError(HEADER_MISMATCH, f"{header} header does not match the request body's {part}")

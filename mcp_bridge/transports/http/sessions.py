@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from secrets import token_hex
 
-from mcp_bridge.contracts.jsonrpc import HEADER_MISMATCH, INTERNAL_ERROR, RpcError
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.peer.incoming import Message, make_error
 from mcp_bridge.peer.json_lines import dump_message
@@ -16,6 +16,7 @@ from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog, MemoryEvents, StoredEvents
+from mcp_bridge.transports.http.header_checks import VERSION_HEADER, VERSION_PART, make_mismatch
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 from mcp_bridge.transports.http.session import HttpSession
 
@@ -182,5 +183,4 @@ def _make_session_rejection(message: Message) -> HttpRejection:
     """Return the rejection of a message without a session; a stateless request lacks only the header of its version."""
     if "id" not in message or not has_envelope(message.get("params") or {}):
         return make_rejection(400, "Bad Request: Missing session ID")
-    problem = "mcp-protocol-version header does not match the request body's envelope's protocol version"
-    return HttpRejection(400, dump_message(make_error(message["id"], RpcError(HEADER_MISMATCH, problem))))
+    return HttpRejection(400, dump_message(make_error(message["id"], make_mismatch(VERSION_HEADER, VERSION_PART))))
