@@ -56,7 +56,7 @@ class CallServices:
         self._lifespan = value
 
     def add_filter(self, change: Callable[[Any], Any]) -> None:
-        """Change the texts of progress, and the data of log messages, before the client gets them."""
+        """Change the texts of progress, and the data and loggers of log messages, before the client gets them."""
         self._filters = (*self._filters, change)
 
     def filter_message(self, data: Any) -> Any:

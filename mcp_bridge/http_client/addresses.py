@@ -34,6 +34,13 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
     return tuple(networks)
 
 
+def find_networks(addresses: Iterable[str]) -> tuple[Network, ...]:
+    """Return the networks in NAMED_NETWORKS that contain one of the addresses."""
+    parsed = [parse_address(address) for address in addresses]
+    networks = parse_networks(NAMED_NETWORKS)
+    return tuple(network for network in networks if any(address in network for address in parsed))
+
+
 class AddressPolicy(NamedTuple):
     """Which addresses may be connected to. `networks` are allowed in addition to public addresses.
 

@@ -41,7 +41,7 @@ class HttpClient:
     def __init__(self, policy: AddressPolicy, *, max_body: int, tls: ssl.SSLContext | None = None) -> None:
         self._max_body = max_body
         self._client = httpx2.AsyncClient(
-            transport=_CheckedTransport(policy, tls or httpx2.create_ssl_context()),
+            transport=CheckedTransport(policy, tls or httpx2.create_ssl_context()),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             headers={"user-agent": "mcp-bridge"},
@@ -120,8 +120,11 @@ def _convert_errors() -> Iterator[None]:
         raise ServerUnreachable(f"the server cannot be reached: {str(error) or type(error).__name__}") from error
 
 
-class _CheckedTransport(httpx2.AsyncBaseTransport):
-    """Connects through one pool for each scheme, because more addresses are allowed with encryption than without."""
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Connects only to addresses that the policy allows.
+
+    It uses one pool for each scheme, because more addresses are allowed with encryption than without.
+    """
 
     def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext) -> None:
         self._pools = {
@@ -211,7 +214,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Resolve the host, check its addresses and connect. Raises AddressRejected."""
-        found = await _resolve_host(host, port, timeout)
+        found = await resolve_host(host, port, timeout)
         allowed = [one for one in found if self._policy.is_allowed(parse_address(one), encrypted=self._encrypted)]
         if not allowed:
             raise AddressRejected(self._explain(host, found))
@@ -241,7 +244,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         return f"the addresses of '{host}' ({', '.join(found)}) are not public, and the settings do not allow them"
 
 
-async def _resolve_host(host: str, port: int, timeout: float | None) -> Sequence[str]:
+async def resolve_host(host: str, port: int, timeout: float | None) -> Sequence[str]:
     """Return the addresses of a host, without duplicates."""
     try:
         with anyio.fail_after(timeout):

@@ -125,7 +125,9 @@ class CallCounter:
         for item in self._limits:
             limiter = self._local[item.amount <= MAX_EXACT]
             if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
-                return item, _compute_wait(limiter.get_window_stats(item, *key)[0])
+                # The strategy for counted windows adds the remaining seconds to the time of the system.
+                now = time.monotonic if item.amount <= MAX_EXACT else time.time
+                return item, _compute_wait(item, limiter.get_window_stats(item, *key)[0] - now())
         return None
 
     async def _ask_redis(
@@ -134,7 +136,8 @@ class CallCounter:
         for item in self._limits:
             limiter = limiters[item.amount <= MAX_EXACT]
             if not await (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
-                return item, _compute_wait((await limiter.get_window_stats(item, *key))[0])
+                reset = (await limiter.get_window_stats(item, *key))[0]
+                return item, _compute_wait(item, reset - time.time())
         return None
 
     def _open_limiters(self, url: str) -> Mapping[bool, RedisLimiter]:
@@ -234,5 +237,6 @@ class RateLimitLayer:
         return f"at most {allowed} {subject or 'for all callers'}. Retry in {wait:.0f} seconds"
 
 
-def _compute_wait(reset: float) -> float:
-    return float(max(math.ceil(reset - time.time()), 1))
+def _compute_wait(item: RateLimitItem, seconds: float) -> float:
+    """Return whole seconds, at most the period: other servers that count in Redis may have another time."""
+    return float(min(max(math.ceil(seconds), 1), item.get_expiry()))

@@ -75,7 +75,7 @@ class RedactOptions(SelectionOptions):
         default=("results",),
         json_schema_extra=add_single_schema,
         description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
-        "(the tool gets the redacted ones). The log and the audit trail are always redacted.",
+        "(the tool gets the redacted ones, and redacted `_meta`). The log and the audit trail are always redacted.",
     )
 
     @model_validator(mode="after")
@@ -209,6 +209,8 @@ class RedactLayer:
             return await call_next(call, ctx)
         if self._has_arguments:
             call = self._redact_arguments(call)
+            if ctx.meta and self._redaction.may_match(ctx.meta):
+                ctx.meta = self._redaction.redact_value(ctx.meta)
         if not self._has_results:
             return await call_next(call, ctx)
         ctx.add_filter(self._redaction.redact_value)

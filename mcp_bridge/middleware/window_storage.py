@@ -66,7 +66,8 @@ W = TypeVar("W", ExactWindow, CountedWindow)
 class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     """Keeps the windows of calls for the strategies "moving window" and "sliding window counter" of `limits`.
 
-    It is used in one event loop, so it needs no locks.
+    It is used in one event loop, so it needs no locks. Its clock is monotonic: a system clock that is set back would
+    block calls until it has caught up.
     """
 
     STORAGE_SCHEME = None
@@ -82,7 +83,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count calls if the window has room for them; return whether it has."""
-        now = time.time()
+        now = time.monotonic()
         window = self._exact.get(key) or self._add_window(self._exact, key, ExactWindow(expiry), now)
         window.move(now)
         if len(window.times) + amount > limit:
@@ -92,7 +93,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return the time of the oldest call in the window, or now, and the number of calls."""
-        now = time.time()
+        now = time.monotonic()
         window = self._exact.get(key)
         if window is None or window.is_empty(now):
             return now, 0
@@ -100,7 +101,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count calls if the window has room for them, with the previous period in proportion to its overlap."""
-        now = time.time()
+        now = time.monotonic()
         window = self._counted.get(key) or self._add_window(self._counted, key, CountedWindow(expiry), now)
         left = window.move(now)
         if window.current + int(window.previous * left / expiry) + amount > limit:
@@ -111,7 +112,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return the number of calls in each period and the seconds until it leaves the window, the previous first."""
         window = self._counted.get(key) or CountedWindow(expiry)
-        left = window.move(time.time())
+        left = window.move(time.monotonic())
         return window.previous, left, window.current, left + expiry
 
     def clear_sliding_window(self, key: str, expiry: int) -> None:

@@ -143,7 +143,7 @@ class ServedContext(CallContext):
         Raises ValueError for an unknown level.
         """
         severity = check_level(level)
-        data = self.filter_message(to_plain(data))
+        data, logger = self.filter_message(to_plain(data)), self.filter_message(logger)
         request = self._request
         lowest = self._find_lowest_level() if request is not None else None
         if request is None or lowest not in LEVELS or severity < LEVELS.index(lowest):

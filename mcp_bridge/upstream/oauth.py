@@ -14,6 +14,9 @@ import httpx2
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.http_client.addresses import AddressPolicy, find_networks
+from mcp_bridge.http_client.client import CheckedTransport, resolve_host
+from mcp_bridge.http_client.requests import AddressRejected, HttpClientError
 from mcp_bridge.trust.token_store import TokenStore
 
 if TYPE_CHECKING:
@@ -119,7 +122,7 @@ class BearerAuth(httpx2.Auth):
         provider = _build_provider(self._store.url, storage, data, _LOOPBACK, _reject_page, _reject_code)
         provider.context.token_expiry_time = 1.0  # it has been rejected, or will be soon
         try:
-            await _send_request(provider, self._store.url, self._transport)
+            await _send_request(provider, self._store.url, self._transport, _list_hosts(data))
         except Exception as error:  # of the SDK, of the network, or because the user must sign in
             logger.warning("server '%s': its token was not refreshed: %s", self._server, error)
         self._use_data(data)
@@ -151,7 +154,7 @@ async def sign_in(
     provider = _build_provider(url, storage, {}, redirect, open_page, receive_code)
     try:
         await _send_request(provider, url, transport)
-    except (OAuthFlowError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+    except (OAuthFlowError, HttpClientError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise SourceError(f"signing in to {url} failed: {str(error) or type(error).__name__}") from error
     if provider.context.current_tokens is None:
         return ""
@@ -179,12 +182,58 @@ def _build_provider(
     return provider
 
 
-async def _send_request(provider: OAuthClientProvider, url: str, transport: str) -> None:
+class _SignInTransport(httpx2.AsyncBaseTransport):
+    """Sends requests to the server, and to the addresses that its responses name if they are safe.
+
+    A response could name an address that only this machine reaches. Without `hosts`, all public addresses are safe,
+    and the networks of the server itself; with them, only these hosts.
+    """
+
+    def __init__(self, url: str, hosts: frozenset[str] | None) -> None:
+        self._url = httpx2.URL(url)
+        self._hosts = hosts
+        self._direct = httpx2.AsyncHTTPTransport()
+        self._checked: CheckedTransport | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. Raises AddressRejected."""
+        url = request.url
+        if (url.scheme, url.host, url.port) == (self._url.scheme, self._url.host, self._url.port):
+            return await self._direct.handle_async_request(request)
+        if self._hosts is not None and url.host not in self._hosts:
+            raise AddressRejected(
+                f"'{url.host}' is not the host of the authorization server that the user signed in to"
+            )
+        if self._checked is None:
+            port = self._url.port or (443 if self._url.scheme == "https" else 80)
+            addresses = await resolve_host(self._url.host, port, TIMEOUT)
+            self._checked = CheckedTransport(AddressPolicy(find_networks(addresses)), httpx2.create_ssl_context())
+        return await self._checked.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._direct.aclose()
+        if self._checked is not None:
+            await self._checked.aclose()
+
+
+async def _send_request(
+    provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
+) -> None:
     """Send a request, which makes the SDK's client refresh or request tokens. The response is not read."""
-    async with httpx2.AsyncClient(auth=provider, timeout=httpx2.Timeout(TIMEOUT), headers=_HEADERS) as client:
+    checked = _SignInTransport(url, hosts)
+    timeout = httpx2.Timeout(TIMEOUT)
+    async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=checked) as client:
         method, body = ("GET", None) if transport == "sse" else ("POST", _PING)
         async with client.stream(method, url, json=body):
             pass
+
+
+def _list_hosts(data: Mapping[str, Any]) -> frozenset[str]:
+    """Return the hosts of the authorization server whose tokens are stored."""
+    metadata = data.get("metadata") or {}
+    urls = [metadata.get(key) for key in ("issuer", "token_endpoint")]
+    return frozenset(httpx2.URL(url).host for url in urls if isinstance(url, str))
 
 
 async def _reject_page(url: str) -> None:

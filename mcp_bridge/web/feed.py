@@ -24,6 +24,8 @@ MAX_BATCH = 100
 """The maximum number of calls in a batch. Only the number of the others is sent."""
 MAX_PAGES = 32
 """The maximum number of pages at once."""
+OPERATOR_PAGES = 8
+"""How many of these places only operators may take."""
 MAX_OWN_PAGES = 8
 """The maximum number of pages of one principal that is not an operator."""
 MAX_BACKLOG = 4 * 1024 * 1024
@@ -85,9 +87,10 @@ class EventFeed:
     @asynccontextmanager
     async def connect_page(self, page: OpenPage, last_event: str | None) -> AsyncIterator[None]:
         """Send events to a page during the block, beginning with those that it has missed. Raises HttpRejection."""
-        if len(self._pages) >= MAX_PAGES:
-            raise make_rejection(503, f"{MAX_PAGES} pages are open. Close one.")
         viewer = page.viewer
+        limit = MAX_PAGES if viewer.is_operator else MAX_PAGES - OPERATOR_PAGES
+        if len(self._pages) >= limit:
+            raise make_rejection(503, f"{limit} pages are open. Close one.")
         if not viewer.is_operator and sum(other.viewer == viewer for other in self._pages) >= MAX_OWN_PAGES:
             raise make_rejection(503, f"{MAX_OWN_PAGES} pages of this principal are open. Close one.")
         self._begin_watching()

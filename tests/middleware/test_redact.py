@@ -68,7 +68,7 @@ def failing() -> str:
 async def talking(ctx: CallContext) -> str:
     """Report."""
     await ctx.report_progress(1, message=f"asking {MAIL}")
-    await ctx.warning(f"slow: {MAIL}")
+    await ctx.log("warning", f"slow: {MAIL}", f"logger of {MAIL}")
     return "done"
 
 
@@ -161,12 +161,13 @@ async def test_progress_and_log_messages_are_redacted(tmp_path: Path, tool: str)
         received.append(message)
 
     async def on_log(params: Any) -> None:
-        received.append(params.data)
+        received.append((params.logger, params.data))
 
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, EMAILS)
     async with connect(bridge, mode="legacy", logging_callback=on_log) as client:
         await client.call_tool(tool, {}, progress_callback=on_progress)
-    assert sorted(received) == [f"asking {MARK}", f"slow: {MARK}"]
+    assert f"asking {MARK}" in received
+    assert (f"logger of {MARK}", f"slow: {MARK}") in received
 
 
 async def test_resources_and_prompts_are_redacted(tmp_path: Path) -> None:

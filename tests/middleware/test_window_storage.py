@@ -29,7 +29,7 @@ def stopped_clock() -> Iterator[Callable[[float], None]]:
         nonlocal now
         now += seconds
 
-    with patch("time.time", lambda: now):
+    with patch("time.time", lambda: now), patch("time.monotonic", lambda: now):
         yield advance
 
 

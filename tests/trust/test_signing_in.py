@@ -89,6 +89,27 @@ async def test_a_token_that_the_server_rejects_is_refreshed(tmp_path: Path, serv
     assert server.authorizations[-1] == f"Bearer {server.issued[-1]}"
 
 
+def test_signing_in_requests_no_internal_address_that_the_server_names(tmp_path: Path, server: OAuthServer) -> None:
+    server.challenge = 'Bearer resource_metadata="http://169.254.169.254/latest"'
+    done = sign_in(tmp_path)
+    assert done.code != 0
+    assert "the addresses of '169.254.169.254' (169.254.169.254) are not public" in done.err
+
+
+async def test_refreshing_a_token_requests_no_other_host_than_that_of_the_issuer(
+    tmp_path: Path, server: OAuthServer
+) -> None:
+    assert sign_in(tmp_path).code == 0
+    with run_oauth_server() as other:
+        host = other.base.replace("127.0.0.1", "localhost")
+        server.challenge = f'Bearer resource_metadata="{host}/.well-known/oauth-protected-resource/mcp"'
+        server.rejects_refreshes = True
+        async with connect(build(tmp_path)) as client:
+            server.valid = set()
+            await client.call_tool("tickets__read", {})
+        assert other.paths == []
+
+
 def test_a_server_that_needs_no_token_is_no_problem(tmp_path: Path, server: OAuthServer) -> None:
     server.is_open = True
     assert sign_in(tmp_path).out == "tickets can be used without signing in\n"

@@ -20,6 +20,7 @@ from mcp_bridge.transports.http.request import TokenOwner, format_principal
 MAX_TOKEN = 16 * 1024
 LEEWAY = 30.0
 """Seconds by which the clocks of issuer and server may differ."""
+_TYPES = frozenset({"jwt", "at+jwt"})
 CACHED, CACHE_TIME = 1024, 60.0
 """How many verified tokens are kept, and for how many seconds: a signature costs more than the rest of a call."""
 
@@ -74,10 +75,14 @@ class JwtVerifier:
         try:
             header = jwt.get_unverified_header(token)
             kid, algorithm = header.get("kid"), header.get("alg")
+            kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
         except Exception:  # anything, from a header that anyone can write
             raise InvalidToken("The token is not a valid JWT.") from None
         if algorithm not in options.algorithms or "crit" in header:
             raise InvalidToken("The algorithm of the token is not accepted.")
+        # Many issuers declare "JWT" for access tokens. An ID token or a logout token is none (RFC 8725, 3.11).
+        if kind not in _TYPES:
+            raise InvalidToken("The token is not an access token.")
         key = await self._keys.find_key(kid if isinstance(kid, str) else None, algorithm)
         if key is None:
             raise InvalidToken("The key of the token is unknown.")

@@ -20,12 +20,16 @@ TOOL = {"name": "read", "description": "Read.", "inputSchema": {"type": "object"
 
 @dataclass
 class OAuthServer:
-    """What the server has issued and received. `lifetime` is that of new tokens; if `is_open`, none are needed."""
+    """What the server has issued and received. `lifetime` is that of new tokens; if `is_open`, none are needed.
+    `challenge` is the header of responses with the status 401."""
 
     base: str = ""
     lifetime: int = 3600
     is_open: bool = False
+    challenge: str = "Bearer"
+    rejects_refreshes: bool = False
     refreshes: int = 0
+    paths: list[str] = field(default_factory=list)
     issued: list[str] = field(default_factory=list)
     valid: set[str] = field(default_factory=set)
     authorizations: list[str] = field(default_factory=list)
@@ -33,6 +37,7 @@ class OAuthServer:
 
     def respond(self, path: str, body: bytes, authorization: str) -> tuple[int, dict[str, str], Any]:
         """Return status, headers and JSON."""
+        self.paths.append(path)
         url = urlsplit(path)
         if url.path.startswith("/.well-known/oauth-protected-resource"):
             path = url.path.removeprefix("/.well-known/oauth-protected-resource") or "/mcp"
@@ -53,7 +58,10 @@ class OAuthServer:
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             return 302, {"location": f"{query['redirect_uri']}?{urlencode({'code': 'c', 'state': query['state']})}"}, {}
         if url.path == "/auth/token":
-            return 200, {}, self.issue_token(parse_qs(body.decode())["grant_type"][0])
+            grant = parse_qs(body.decode())["grant_type"][0]
+            if grant == "refresh_token" and self.rejects_refreshes:
+                return 400, {}, {"error": "invalid_grant"}
+            return 200, {}, self.issue_token(grant)
         if url.path == "/mcp":
             return self.respond_to_client(json.loads(body), authorization)
         if url.path == "/messages":
@@ -75,7 +83,7 @@ class OAuthServer:
         """Serve MCP to clients with a valid token."""
         self.authorizations.append(authorization)
         if not self.is_open and authorization.removeprefix("Bearer ") not in self.valid:
-            return 401, {"www-authenticate": "Bearer"}, {}
+            return 401, {"www-authenticate": self.challenge}, {}
         info = {
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {}},

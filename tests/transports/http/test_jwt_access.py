@@ -145,6 +145,9 @@ INVALID: dict[str, Callable[[], str]] = {
     "changed": lambda: swap_payload(sign(), sub="eve"),
     "algorithm that is not listed": lambda: sign(algorithm="RS512"),
     "public key as a shared secret": sign_with_public_key,
+    "ID token": lambda: sign(headers={"typ": "id+jwt"}),
+    "logout token": lambda: sign(headers={"typ": "application/logout+jwt"}),
+    "type is a number": lambda: sign(headers={"typ": 1}),
     "critical extension": lambda: sign(headers={"crit": ["exp"], "exp": 1}),
     "too long": lambda: sign(more="x" * 20_000),
     "deeply nested header": lambda: f"{encode(json.loads('[' * 400 + ']' * 400))}.e30.x",
@@ -164,6 +167,11 @@ async def test_an_invalid_token_is_rejected_and_nothing_of_it_is_repeated(keys: 
     assert token not in str(found.value)
     assert "\n" not in str(found.value)
     assert '"' not in str(found.value)
+
+
+@pytest.mark.parametrize("kind", ["JWT", "at+jwt", "application/AT+JWT"])
+async def test_a_token_that_is_declared_as_an_access_token_or_a_jwt_is_accepted(keys: Path, kind: str) -> None:
+    assert await verify(verifier_of(keys), sign(headers={"typ": kind}))
 
 
 async def test_a_token_for_several_audiences_is_accepted(keys: Path) -> None:
