@@ -46,17 +46,17 @@ def find_undocumented(name: str, item: Any) -> Iterator[str]:
 
 def test_functions_stay_within_their_line_budget() -> None:
     functions = count_lines()
-    large = {name: lines for name, lines in functions.items() if lines > 30}
+    large = {name: lines for name, lines in functions.items() if lines > 40}
     huge = {name: lines for name, lines in functions.items() if lines > 50}
     assert len(functions) > 200
     assert len(large) <= len(functions) * 0.10, large
-    assert len(huge) <= len(functions) * 0.02, huge
+    assert len(huge) <= len(functions) * 0.04, huge
 
 
 def test_files_stay_within_their_line_budget() -> None:
     files = {file: len((PACKAGE / file).read_text().splitlines()) for file in FILES}
     large = {file: lines for file, lines in files.items() if lines > 300}
-    assert {file: lines for file, lines in large.items() if lines > 400} == {}
+    assert {file: lines for file, lines in large.items() if lines > 500} == {}
     assert len(large) <= len(files) * 0.10, large
 
 

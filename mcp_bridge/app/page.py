@@ -35,6 +35,7 @@ def build_page(
         redactor.add_secrets(settings.secrets)
         types = dict.fromkeys(types, "chains")  # the source that follows those of the settings
         types |= {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=False)}
+    trail = find_audit_trail(settings) if settings is not None else None
     return WebPage(
         PageSubject(
             endpoint=bridge.endpoint,
@@ -48,7 +49,7 @@ def build_page(
             settings=settings,
             origins=frozenset(origin.lower().rstrip("/") for origin in origins),
             operators=frozenset(operators),
-            audit_trail=find_audit_trail(settings) if settings is not None else None,
+            audit_trail=trail.path if trail is not None else None,
             build_entry=build_entry,
         )
     )

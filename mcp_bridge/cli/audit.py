@@ -38,10 +38,14 @@ def read_trail(options: TrailOptions) -> None:
         hint = "Pass the one that you noted, or at least its first 8 digits"
         raise ConfigError(f"'{options.contains}' is not a hash", where="--contains", hint=hint)
     with _report_file_errors():
-        path = _find_trail(options.file)
+        path, removes_records = _find_trail(options.file)
         with open_trail(path) as trail:
             if options.verify or options.contains is not None:
-                _print_verification(trail.verify(options.contains or ""), path, options)
+                report = trail.verify(options.contains or "")
+                if report.removed and not removes_records:
+                    problem = f"the records up to {report.removed} were removed, but the settings keep all records"
+                    report = report._replace(broken=1, problem=problem)
+                _print_verification(report, path, options)
             elif options.follow:
                 _follow(trail, query, options)
             elif options.as_json and not options.limit:
@@ -60,11 +64,11 @@ def _report_file_errors() -> Iterator[None]:
         raise ConfigError(str(error), hint=_HINT) from error
 
 
-def _find_trail(file: Path | None) -> Path:
-    """Return the audit trail: the file itself, or the one that a settings file names."""
+def _find_trail(file: Path | None) -> tuple[Path, bool]:
+    """Return the file or the audit trail of a settings file, and whether old records may be removed from it."""
     file = find_file(file)
     if not is_settings(file):
-        return file
+        return file, True
     from mcp_bridge.app.audit_trail import find_audit_trail
     from mcp_bridge.settings import load
 
@@ -120,6 +124,8 @@ def _describe_verification(found: ChainReport, path: Path, expected: str | None)
     removed = f", after {format_count(found.removed, 'removed record')} (keep, max_size)" if found.removed else ""
     if found.has_expected:
         yield f"{path} is intact: {format_count(found.checked, 'record')}{removed}."
+        if found.removed and expected is None:
+            yield "A record declares the removal, as anyone who can write the file could. --contains HASH proves it."
     else:
         yield f"{path} is NOT the file that had a record with the hash {expected}."
         yield "Its records match each other, so some were changed or removed, and all later hashes computed again."

@@ -105,6 +105,21 @@ def test_a_settings_file_names_its_trail(inside: Inside, trail: Path) -> None:
     assert (done.code, "have no audit trail" in done.err) == (2, True)
 
 
+def test_an_inserted_anchor_does_not_hide_that_records_were_deleted(inside: Inside, trail: Path) -> None:
+    settings = write_settings(trail.parent)
+    with closing(sqlite3.connect(trail, isolation_level=None)) as database:
+        (hash_of_second,) = database.execute("SELECT hash FROM records WHERE seq = 2").fetchone()
+    append(trail, {"time": GAP["time"], "kind": "anchor", "through": 2, "hash": hash_of_second, "removed": 2})
+    with closing(sqlite3.connect(trail, isolation_level=None)) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute("DELETE FROM records WHERE seq <= 2")
+    done = inside("audit", settings, "--verify")
+    assert done.code == 1
+    assert "is BROKEN at record 1: the records up to 2 were removed, but the settings keep all records." in done.out
+    assert "as anyone who can write the file could" in inside("audit", trail, "--verify").out
+
+
 def test_verification_exits_with_1_and_names_the_broken_record(inside: Inside, trail: Path) -> None:
     done = inside("audit", trail, "--verify")
     assert done.code == 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from mcp.client import Client
@@ -91,6 +94,17 @@ async def test_a_large_limit_is_kept_too(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": "1001/day"}}) as bridge:
         codes = [(await call(bridge, "one")).code for _ in range(1003)]
     assert codes == [None] * 1001 + ["rate_limited"] * 2
+
+
+@pytest.mark.parametrize("limit", ["1/minute", "1001/minute"])
+async def test_a_clock_that_is_set_back_does_not_make_callers_wait_longer(tmp_path: Path, limit: str) -> None:
+    async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": limit}}) as bridge:
+        for _ in range(int(limit.partition("/")[0])):
+            assert (await call(bridge, "one")).code is None
+        two_days_ago = time.time() - 2 * 86400
+        with patch("time.time", lambda: two_days_ago):
+            error = (await call(bridge, "one")).error_text
+    assert 1 <= int(re.findall(r"Retry in (\d+) seconds", error)[0]) <= 120
 
 
 async def test_calls_that_a_tool_makes_count(tmp_path: Path) -> None:

@@ -170,6 +170,16 @@ async def test_progress_and_log_messages_are_redacted(tmp_path: Path, tool: str)
     assert (f"logger of {MARK}", f"slow: {MARK}") in received
 
 
+async def test_a_tool_gets_a_redacted_meta_of_the_request_if_the_settings_say_so(tmp_path: Path) -> None:
+    code = "@tool\nasync def show(ctx: CallContext) -> str:\n    'Return a field.'\n    return ctx.meta['from'][::-1]"
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{code}")
+    policy = {"redact": {"patterns": "email", "apply_to": "arguments"}}
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy)
+    async with connect(bridge) as client:
+        result = await client.call_tool("show", {}, meta={"from": "ada@example.org"})
+    assert result.content[0].text == MARK[::-1]
+
+
 async def test_resources_and_prompts_are_redacted(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool, resource, prompt\n{RESULTS}")
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, EMAILS)

@@ -182,6 +182,19 @@ async def test_a_principal_cannot_take_the_pages_of_others(monkeypatch: pytest.M
         assert (second_of_alice.status_code, second_of_carol.status_code) == (503, 200)
 
 
+async def test_other_principals_cannot_take_the_last_pages_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MAX_PAGES", feed.OPERATOR_PAGES)
+    tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
+    async with (
+        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as served,
+        served.read("token-of-alice") as alice,
+        served.read("token-of-carol") as carol,
+        alice.http.stream("GET", "/page/events") as page_of_alice,
+        carol.http.stream("GET", "/page/events") as page_of_carol,
+    ):
+        assert (page_of_alice.status_code, page_of_carol.status_code) == (503, 200)
+
+
 async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
     async with (
         served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as served,
