@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from mcp_bridge.app.entry_checks import (
+    check_headers_of_tool,
     check_resource,
     check_resource_template,
-    check_schemas,
     select_valid,
     warn_about_failing,
     warn_about_tasks,
@@ -42,6 +42,7 @@ from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
+from mcp_bridge.schema.tool_schemas import repair_schemas
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Bridge:
         self.desk = desk
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
+        self.notes: dict[str, list[str]] = {}
         self._infos: dict[str, ServerInfo] = {}
         self._offers: dict[str, Offer] = {}
         self._secrets: set[str] = set()
@@ -115,7 +117,7 @@ class Bridge:
         self._started = anyio.Event()
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
-        self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
+        self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._pending)
         for attached in self._sources:
             if isinstance(attached.source, NotifyingSource):
                 attached.source.set_update_listener(self.registry.resource_updated)
@@ -327,7 +329,12 @@ class Bridge:
         self._offers[name] = offer
         yielding: frozenset[str] = frozenset()
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
-        tools = select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
+        notes = [*offer.notes]
+        tools = []
+        for entry in select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems):
+            tool, lines = repair_schemas(entry)
+            tools.append(tool)
+            notes += lines
         resources = select_valid(offer.resources, check_resource, problems)
         templates = select_valid(offer.templates, check_resource_template, problems)
         prompts = selection.select_prompts(offer.prompts)
@@ -350,6 +357,7 @@ class Bridge:
         for problem in problems:
             logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
+        self._record_notes(name, [sanitize_text(note) for note in notes])
         self._finish_start(name)
         if self.status.is_needed:
             self.registry.resource_updated(STATUS_URI)
@@ -357,11 +365,19 @@ class Bridge:
             if other.source.name in yielding:  # report what it no longer publishes
                 self._publish(other, self._offers[other.source.name])
 
+    def _record_notes(self, name: str, notes: Sequence[str]) -> None:
+        """Record what is published with a change, and log the first of it: the status has the others."""
+        lines = [self._redactor.redact_text(note) for note in notes]
+        if lines and lines != self.notes.get(name):
+            others = f" ({len(lines) - 1} more: run `mcp-bridge validate`)" if len(lines) > 1 else ""
+            logger.warning("source %r, note: %s%s", name, lines[0], others)
+        self.notes[name] = lines
+
     def _check_tool(self, entry: ToolEntry) -> list[str]:
         if entry.name in self.identity.listing.built_in:
             advice = "Give the source a prefix, or the tool an alias"
             return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
-        return check_schemas(entry)
+        return check_headers_of_tool(entry)
 
     def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
         """Apply what a source declares about the server; the settings take precedence."""

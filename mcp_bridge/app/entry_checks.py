@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.plain_schemas import is_plain
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.tasks import TaskOptions
@@ -31,21 +30,10 @@ def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems
     return valid
 
 
-def check_schemas(entry: ToolEntry) -> list[str]:
-    """Return why a tool cannot be published because of its schemas."""
-    # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
-    sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    problems = [f"{side} schema {problem}" for side, schema in sides for problem in _check_schema(schema)]
-    problems = problems or [f"input schema {problem}" for problem in check_headers(entry.input_schema)]
-    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
-
-
-def _check_schema(schema: Any) -> list[str]:
-    if is_plain(schema):
-        return []
-    from mcp_bridge.schema.validator import check_schema  # plain schemas need no validator
-
-    return check_schema(schema)
+def check_headers_of_tool(entry: ToolEntry) -> list[str]:
+    """Return why a tool cannot be published because of the arguments that are sent as headers."""
+    head = f"tool '{entry.name}' is not published: input schema"
+    return [f"{head} {problem}" for problem in check_headers(entry.input_schema)]
 
 
 def check_resource(entry: ResourceEntry) -> list[str]:
