@@ -87,9 +87,7 @@ async def _recheck_output(
     return result
 
 
-def check_output(
-    tool: PreparedEntry, output: Any, changed_by: str = "", *, result: ToolResult | None = None
-) -> None:
+def check_output(tool: PreparedEntry, output: Any, changed_by: str = "", *, result: ToolResult | None = None) -> None:
     """Raise InvalidOutput for an output that does not match the schema; the error keeps the content of `result`."""
     if not tool.output.is_valid(output):
         problems = [
@@ -97,6 +95,4 @@ def check_output(
             for line in tool.output.describe_problems(output)
         ]
         content, meta = (None, None) if result is None else (result.content, result.meta)
-        raise InvalidOutput(
-            problems, tool=tool.name, output=output, content=content, meta=meta, changed_by=changed_by
-        )
+        raise InvalidOutput(problems, tool=tool.name, output=output, content=content, meta=meta, changed_by=changed_by)

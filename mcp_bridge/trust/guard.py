@@ -284,7 +284,7 @@ def _has_readable_names(prompt: PromptEntry, problems: list[str]) -> bool:
 
 def _reduce_schemas(tool: ToolEntry, notes: list[str]) -> ToolEntry:
     """Return a tool with bounded schemas. Those that are too large are reduced, which is added to `notes`."""
-    schemas = {}
+    schemas: dict[str, Any] = {}
     for key in ("input_schema", "output_schema"):
         schema = getattr(tool, key)
         if excess := _describe_excess(schema):

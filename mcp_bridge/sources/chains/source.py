@@ -119,8 +119,8 @@ class _ChainBuilder:
             key = ("input", problem.argument) if problem.argument is not None else ()
             place = ("output",) if problem.step is None else ("steps", problem.step, *key)
             problems.append(self._locate_problem(problem.text, name, *place))
-        for key, own in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
-            problems += [f"{key} {problem}" for problem in check_schema(own)]
+        for side, declared in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
+            problems += [self._locate_problem(problem, name, side) for problem in check_schema(declared)]
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None
