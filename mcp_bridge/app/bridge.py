@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from mcp_bridge.app.entry_checks import (
-    check_headers_of_tool,
-    check_resource,
-    check_resource_template,
-    select_valid,
-    warn_about_failing,
-    warn_about_tasks,
-)
+from mcp_bridge.app import entry_checks
 from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import (
@@ -42,7 +35,6 @@ from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
-from mcp_bridge.schema.tool_schemas import repair_schemas
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -203,8 +195,8 @@ class Bridge:
         if serving:
             self._warn_about_short_secrets()
             tools = self.registry.list()
-            warn_about_failing(tools)  # those of sources are checked by the sources
-            warn_about_tasks(tools, self.state.tasks)
+            entry_checks.warn_about_failing(tools)  # those of sources are checked by the sources
+            entry_checks.warn_about_tasks(tools, self.state.tasks)
         else:
             self.disable_recording()
         if self.status.is_needed:
@@ -329,14 +321,12 @@ class Bridge:
         self._offers[name] = offer
         yielding: frozenset[str] = frozenset()
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
-        notes = [*offer.notes]
-        tools = []
-        for entry in select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems):
-            tool, lines = repair_schemas(entry)
-            tools.append(tool)
-            notes += lines
-        resources = select_valid(offer.resources, check_resource, problems)
-        templates = select_valid(offer.templates, check_resource_template, problems)
+        tools = entry_checks.select_valid(
+            selection.select_tools(offer.tools, name, problems), self._check_tool, problems
+        )
+        tools, notes = entry_checks.repair_tools(tools, offer.notes)
+        resources = entry_checks.select_valid(offer.resources, entry_checks.check_resource, problems)
+        templates = entry_checks.select_valid(offer.templates, entry_checks.check_resource_template, problems)
         prompts = selection.select_prompts(offer.prompts)
         left_out = problems if offer.partial else None
         try:
@@ -347,7 +337,7 @@ class Bridge:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
-        warn_about_tasks(tools, self.state.tasks)
+        entry_checks.warn_about_tasks(tools, self.state.tasks)
         if offer.server != self._infos.get(name):
             self._adopt_info(name, offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
@@ -357,7 +347,8 @@ class Bridge:
         for problem in problems:
             logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
-        self._record_notes(name, [sanitize_text(note) for note in notes])
+        self.notes[name] = [self._redactor.redact_text(sanitize_text(note)) for note in notes]
+        entry_checks.warn_about_notes(name, self.notes[name])
         self._finish_start(name)
         if self.status.is_needed:
             self.registry.resource_updated(STATUS_URI)
@@ -365,19 +356,11 @@ class Bridge:
             if other.source.name in yielding:  # report what it no longer publishes
                 self._publish(other, self._offers[other.source.name])
 
-    def _record_notes(self, name: str, notes: Sequence[str]) -> None:
-        """Record what is published with a change, and log the first of it: the status has the others."""
-        lines = [self._redactor.redact_text(note) for note in notes]
-        if lines and lines != self.notes.get(name):
-            others = f" ({len(lines) - 1} more: run `mcp-bridge validate`)" if len(lines) > 1 else ""
-            logger.warning("source %r, note: %s%s", name, lines[0], others)
-        self.notes[name] = lines
-
     def _check_tool(self, entry: ToolEntry) -> list[str]:
         if entry.name in self.identity.listing.built_in:
             advice = "Give the source a prefix, or the tool an alias"
             return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
-        return check_headers_of_tool(entry)
+        return entry_checks.check_headers_of_tool(entry)
 
     def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
         """Apply what a source declares about the server; the settings take precedence."""

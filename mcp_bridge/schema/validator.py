@@ -193,6 +193,15 @@ def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
     ]
 
 
+def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema without the keywords that this validator cannot check."""
+    if is_plain(schema) or not Validator(schema).ignored_keywords:
+        return schema
+    from mcp_bridge.schema.schema_repair import repair_schema
+
+    return repair_schema(schema, _is_checkable)[0]
+
+
 def _limit(texts: Iterable[str]) -> Iterator[str]:
     size = 0
     for number, text in enumerate(texts):

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -20,9 +20,9 @@ from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.runtime.tasks import TaskOwner, own_tasks
 from mcp_bridge.schema.headers import DeclaredHeader
-from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.header_auth import HeaderAuth
 from mcp_bridge.upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageReader, Receiver, make_failure
+from mcp_bridge.upstream.redirects import describe_redirect, find_own_redirect, format_address
 from mcp_bridge.upstream.stream_retries import StreamRetries
 from mcp_bridge.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
@@ -142,7 +142,7 @@ class HttpStream:
         """
         for _ in range(MAX_REDIRECTS):
             async with self._client.stream(method, url, headers=dict(headers), content=content) as response:
-                target = find_own_target(response)
+                target = find_own_redirect(response)
                 if target is None:
                     yield response
                     return
@@ -350,32 +350,6 @@ def _find_argument(arguments: Any, path: tuple[str, ...]) -> Any:
     return arguments
 
 
-def format_address(url: str) -> str:
-    """Return an address without its credentials and its query, which may contain secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-def find_own_target(response: httpx2.Response) -> str | None:
-    """Return where a response redirects the same request on the same server (RFC 9110, 15.4.8 and 15.4.9), or None."""
-    if response.status_code not in (307, 308):
-        return None
-    try:
-        target = httpx2.URL(_find_target(response))
-        own = response.request.url
-        return str(target) if _get_origin(target) == _get_origin(own) else None
-    except (ValueError, httpx2.InvalidURL):
-        return None
-
-
-def _find_target(response: httpx2.Response) -> str:
-    return urljoin(str(response.request.url), response.headers.get("location", ""))
-
-
-def _get_origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
-
-
 async def read_events(response: httpx2.Response) -> AsyncIterator[httpx2.ServerSentEvent]:
     """Read an event stream, without a byte order mark (HTML standard, 9.2.5)."""
     response.encoding = "utf-8-sig"
@@ -399,15 +373,8 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 def describe_status(response: httpx2.Response) -> str:
     """Return why a response has no message, without the address, which may contain secrets."""
-    if response.is_redirect:  # credentials would be sent to the other address, too
-        try:
-            target = f"to {shorten_text(format_address(_find_target(response)))}"
-        except ValueError:
-            target = "to an invalid address"
-        return (
-            f"the server redirects {target} (HTTP status {response.status_code}), which is not followed. "
-            "If you trust that address, write it in the settings"
-        )
+    if response.is_redirect:
+        return describe_redirect(response)
     if response.status_code in (401, 403):
         return f"the server requires authorization (HTTP status {response.status_code}). Check its headers"
     if response.is_success:

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.upstream import remote, stream_retries
+from mcp_bridge.upstream.redirects import find_own_redirect
 from mcp_bridge.upstream.stream_retries import MAX_SHORT_STREAMS, StreamRetries
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.plain_server import NO_STREAMS, POLL_INTERVAL, POLLS
@@ -106,7 +107,7 @@ async def test_an_address_in_an_error_has_no_secrets(tmp_path: Path) -> None:
 def test_a_redirect_is_followed_on_the_same_server_only(location: str, target: str | None) -> None:
     request = httpx2.Request("POST", "https://own.example/mcp")
     response = httpx2.Response(308, headers={"location": location}, request=request)
-    assert remote.find_own_target(response) == target
+    assert find_own_redirect(response) == target
 
 
 @pytest.mark.parametrize("fault", NO_STREAMS)
