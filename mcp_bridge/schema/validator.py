@@ -167,7 +167,8 @@ def check_schema(schema: Any) -> list[str]:
     """The problems of a schema itself, one line each; empty if all of it is understood."""
     if is_plain(schema):
         return []
-    return [f"{place}: {_format_reason(schema, place)}" for place in Validator(schema).ignored_keywords]
+    advice = ": write it without look-around"
+    return [f"{place}: {_format_reason(schema, place, advice)}" for place in Validator(schema).ignored_keywords]
 
 
 def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
@@ -272,14 +273,14 @@ def _is_external(place: str, value: Any) -> bool:
     return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
 
 
-def _format_reason(schema: Any, place: str) -> str:
-    """Why the keyword at a place is not understood."""
+def _format_reason(schema: Any, place: str, advice: str = "") -> str:
+    """Why the keyword at a place is not understood. The advice is for the author of a pattern with look-around."""
     keyword, value = place.rsplit("/", 1)[-1], _get_value(schema, place)
     if place == "#/$ref" and is_too_large_expanded(schema):
         return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
     if keyword == "pattern" and isinstance(value, str):
         if _is_readable({"pattern": value}):
-            return f"the pattern {value!r} cannot be used. Patterns run in linear time: write it without look-around"
+            return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
         return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
     try:
         _build_validator(schema if keyword in _WHOLE else {keyword: value})
