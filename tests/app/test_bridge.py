@@ -21,7 +21,7 @@ from mcp_bridge.settings import load
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import NOTHING, call, entry_of, listed, words
+from tests.kits.wire.speaking import call, entry_of, listed, words
 
 PATIENCE = 60.0
 
