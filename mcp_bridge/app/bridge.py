@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from mcp_bridge.app.entry_checks import (
-    check_resource,
-    check_resource_template,
-    check_schemas,
-    select_valid,
-    warn_about_failing,
-    warn_about_tasks,
-)
+from mcp_bridge.app import entry_checks
 from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import (
@@ -100,6 +93,7 @@ class Bridge:
         self.desk = desk
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
+        self.notes: dict[str, list[str]] = {}
         self._infos: dict[str, ServerInfo] = {}
         self._offers: dict[str, Offer] = {}
         self._secrets: set[str] = set()
@@ -115,7 +109,7 @@ class Bridge:
         self._started = anyio.Event()
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
-        self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
+        self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._pending)
         for attached in self._sources:
             if isinstance(attached.source, NotifyingSource):
                 attached.source.set_update_listener(self.registry.resource_updated)
@@ -201,8 +195,8 @@ class Bridge:
         if serving:
             self._warn_about_short_secrets()
             tools = self.registry.list()
-            warn_about_failing(tools)  # those of sources are checked by the sources
-            warn_about_tasks(tools, self.state.tasks)
+            entry_checks.warn_about_failing(tools)  # those of sources are checked by the sources
+            entry_checks.warn_about_tasks(tools, self.state.tasks)
         else:
             self.disable_recording()
         if self.status.is_needed:
@@ -327,9 +321,12 @@ class Bridge:
         self._offers[name] = offer
         yielding: frozenset[str] = frozenset()
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
-        tools = select_valid(selection.select_tools(offer.tools, name, problems), self._check_tool, problems)
-        resources = select_valid(offer.resources, check_resource, problems)
-        templates = select_valid(offer.templates, check_resource_template, problems)
+        tools = entry_checks.select_valid(
+            selection.select_tools(offer.tools, name, problems), self._check_tool, problems
+        )
+        tools, notes = entry_checks.repair_tools(tools, offer.notes)
+        resources = entry_checks.select_valid(offer.resources, entry_checks.check_resource, problems)
+        templates = entry_checks.select_valid(offer.templates, entry_checks.check_resource_template, problems)
         prompts = selection.select_prompts(offer.prompts)
         left_out = problems if offer.partial else None
         try:
@@ -340,7 +337,7 @@ class Bridge:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
-        warn_about_tasks(tools, self.state.tasks)
+        entry_checks.warn_about_tasks(tools, self.state.tasks)
         if offer.server != self._infos.get(name):
             self._adopt_info(name, offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
@@ -350,6 +347,8 @@ class Bridge:
         for problem in problems:
             logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
+        self.notes[name] = [self._redactor.redact_text(sanitize_text(note)) for note in notes]
+        entry_checks.warn_about_notes(name, self.notes[name])
         self._finish_start(name)
         if self.status.is_needed:
             self.registry.resource_updated(STATUS_URI)
@@ -361,7 +360,7 @@ class Bridge:
         if entry.name in self.identity.listing.built_in:
             advice = "Give the source a prefix, or the tool an alias"
             return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
-        return check_schemas(entry)
+        return entry_checks.check_headers_of_tool(entry)
 
     def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
         """Apply what a source declares about the server; the settings take precedence."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.plain_schemas import is_plain
+from mcp_bridge.schema.tool_schemas import repair_schemas
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.tasks import TaskOptions
@@ -31,21 +31,27 @@ def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems
     return valid
 
 
-def check_schemas(entry: ToolEntry) -> list[str]:
-    """Return why a tool cannot be published because of its schemas."""
-    # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
-    sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    problems = [f"{side} schema {problem}" for side, schema in sides for problem in _check_schema(schema)]
-    problems = problems or [f"input schema {problem}" for problem in check_headers(entry.input_schema)]
-    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
+def check_headers_of_tool(entry: ToolEntry) -> list[str]:
+    """Return why a tool cannot be published because of the arguments that are sent as headers."""
+    head = f"tool '{entry.name}' is not published: input schema"
+    return [f"{head} {problem}" for problem in check_headers(entry.input_schema)]
 
 
-def _check_schema(schema: Any) -> list[str]:
-    if is_plain(schema):
-        return []
-    from mcp_bridge.schema.validator import check_schema  # plain schemas need no validator
+def repair_tools(entries: Iterable[ToolEntry], notes: Iterable[str]) -> tuple[list[ToolEntry], list[str]]:
+    """Return tools with schemas that clients understand, and the notes with those about what was changed."""
+    tools, all_notes = [], [*notes]
+    for entry in entries:
+        tool, lines = repair_schemas(entry)
+        tools.append(tool)
+        all_notes += lines
+    return tools, all_notes
 
-    return check_schema(schema)
+
+def warn_about_notes(source: str, notes: Sequence[str]) -> None:
+    """Log the first note about a source, and how many others there are."""
+    others = f" ({len(notes) - 1} more: run `mcp-bridge validate`)" if len(notes) > 1 else ""
+    if notes:
+        logger.warning("source %r, note: %s%s", source, notes[0], others)
 
 
 def check_resource(entry: ResourceEntry) -> list[str]:

@@ -24,11 +24,13 @@ class BridgeStatus:
         registry: ToolRegistry,
         sources: Sequence[ToolSource],
         problems: Mapping[str, Sequence[str]],
+        notes: Mapping[str, Sequence[str]],
         pending: AbstractSet[str],
     ) -> None:
         self._registry = registry
         self._sources = sources
         self._problems = problems
+        self._notes = notes
         self._pending = pending
         self.entry = ResourceEntry(
             STATUS_URI, self._read_status, "status", _DESCRIPTION, mime_type="application/json", owner=STATUS_URI
@@ -59,7 +61,8 @@ class BridgeStatus:
             row |= {"reason": status.reason, "since": since, "failures": status.failures}
             row |= {"server": status.server, "version": status.version}
         problems = list(self._problems.get(source.name, ()))
-        return row | self._count_entries(source.name) | {"problems": problems}
+        notes = list(self._notes.get(source.name, ()))
+        return row | self._count_entries(source.name) | {"problems": problems, "notes": notes}
 
     def _find_state(self, source: ToolSource) -> SourceState:
         if isinstance(source, ReportingSource):

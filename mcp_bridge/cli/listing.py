@@ -125,7 +125,7 @@ def _first_line(text: str) -> str:
 def validate_target(options: ValidateOptions) -> None:
     """Report every problem that serving would have; exit with 1 if there are any.
 
-    Patterns that match no tool are notes, because a tool may appear later.
+    Patterns that match no tool are notes, because a tool may appear later, and so is what is published with a change.
     """
     from mcp_bridge.app.policies import find_unmatched_patterns
 
@@ -143,7 +143,8 @@ def validate_target(options: ValidateOptions) -> None:
     bridge = target.bridge
     ok, names = not any(bridge.problems.values()), bridge.registry.list_names()
     known = (*names, *bridge.identity.listing.built_in)
-    notes = find_unmatched_patterns(target.settings, known) if target.settings is not None else []
+    unmatched = find_unmatched_patterns(target.settings, known) if target.settings is not None else []
+    notes = [*format_problems(bridge.notes), *unmatched]
     if options.as_json:
         write_json({"ok": ok, "tools": names, "problems": bridge.problems, "notes": notes, "errors": []})
     else:

@@ -43,7 +43,9 @@ def read_arguments(text: str | None, pairs: Sequence[str]) -> tuple[Any, Sequenc
     if pairs and text is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
     try:
-        return (json.loads(sys.stdin.read() if text == "-" else text) if text is not None else None), pairs
+        if text == "-":  # PowerShell writes a byte order mark
+            text = sys.stdin.read().removeprefix("\ufeff")
+        return (json.loads(text) if text is not None else None), pairs
     except ValueError as error:
         hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
         raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error

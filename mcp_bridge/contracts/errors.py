@@ -18,7 +18,10 @@ BridgeError
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.content import Content
 
 
 class BridgeError(Exception):
@@ -118,7 +121,7 @@ class InvalidArguments(CallError):
 
 
 class InvalidOutput(CallError):
-    """The tool ran, but its result does not match the output schema. `output` holds the result.
+    """The tool ran, but its result does not match the output schema. `output`, `content` and `meta` are the result's.
 
     `changed_by` names the policy that changed a valid result, such as `the hook 'mask'`.
     """
@@ -126,11 +129,21 @@ class InvalidOutput(CallError):
     code = "invalid_output"
 
     def __init__(
-        self, problems: Sequence[str], *, tool: str, output: Any, kind: str = "tool", changed_by: str = ""
+        self,
+        problems: Sequence[str],
+        *,
+        tool: str,
+        output: Any,
+        content: Sequence[Content] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        kind: str = "tool",
+        changed_by: str = "",
     ) -> None:
         cause = f", but {changed_by} changed its result" if changed_by else ""
         super().__init__(f"Output validation failed for {kind} '{tool}'. The {kind} did run{cause}.", details=problems)
         self.output = output
+        self.content = content
+        self.meta = meta
 
 
 class Denied(CallError):

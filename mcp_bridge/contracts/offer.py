@@ -15,7 +15,8 @@ from mcp_bridge.contracts.tool import ToolEntry
 class Offer:
     """Everything that a source publishes. Publishing a new offer replaces the old one.
 
-    `problems` has a line for each entry that the source could not publish. `server` is how the source
+    `problems` has a line for each entry that the source could not publish, and `notes` one for each entry that it has
+    changed to publish it. `server` is how the source
     describes the server; the settings take precedence. With `partial`, entries whose names other sources have are left
     out; without it, one such name rejects the whole offer.
     """
@@ -25,6 +26,7 @@ class Offer:
     templates: Sequence[ResourceTemplate] = ()
     prompts: Sequence[PromptEntry] = ()
     problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
     server: ServerInfo | None = None
     partial: bool = False
 

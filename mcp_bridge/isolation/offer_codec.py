@@ -26,6 +26,7 @@ def encode_offer(offer: Offer) -> Json:
     return {
         **{kind: [_encode_entry(kind, entry) for entry in getattr(offer, kind)] for kind in _FIELDS},
         "problems": [str(to_plain(problem)) for problem in offer.problems],
+        "notes": [str(to_plain(note)) for note in offer.notes],
     }
 
 
@@ -44,6 +45,7 @@ def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
         templates=decode("templates", ResourceTemplate),
         prompts=decode("prompts", PromptEntry),
         problems=given["problems"],
+        notes=given["notes"],
     )
 
 

@@ -190,7 +190,7 @@ class PeerConnection:
                 if (request := self._requests.get(_get_key(params, "requestId"))) is not None:
                     request.cancel()
             elif method == PROGRESS:
-                if (pending := self._pending.get(_get_key(params, "progressToken"))) is not None:
+                if (pending := self._pending.get(self._get_own_key(params, "progressToken"))) is not None:
                     pending.report_progress(params)
             else:
                 self._service.handle_notification(method, params)
@@ -199,8 +199,14 @@ class PeerConnection:
         except BaseException as error:
             report_failure(method, error)
 
+    def _get_own_key(self, params: Mapping[str, Any], name: str) -> Any:
+        """Return an id of this side. Like the official SDKs, accept "1" for 1: small servers return ids as text."""
+        key = _get_key(params, name)
+        is_number = isinstance(key, str) and key not in self._pending and len(key) < 16 and key.isdecimal()
+        return int(key) if is_number else key
+
     def _receive_response(self, message: Message) -> bool:
-        pending = self._pending.pop(_get_key(message, "id"), None)
+        pending = self._pending.pop(self._get_own_key(message, "id"), None)
         if pending is None:
             logger.debug("a response to no request of this side was dropped")
         elif (error := message.get("error")) is not None:

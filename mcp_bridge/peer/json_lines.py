@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 from typing import Any
 
 import orjson
@@ -16,6 +18,15 @@ logger = logging.getLogger("mcp_bridge.stdio")
 
 _INT64 = range(-(2**63), 2**64)
 """The integers that orjson reads as such."""
+MAX_REPAIRED = 256 * 1024
+"""The largest text in bytes that is parsed in Python if it is not JSON, which takes up to 0.1 seconds.
+
+In larger ones, only bytes that are not UTF-8 and halves of surrogate pairs are replaced.
+"""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What PowerShell and .NET write before the first line."""
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape in a text of JSON: a surrogate pair, half of one, or any other."""
 
 
 def parse_message(line: bytes | None) -> Message | bytes:
@@ -25,12 +36,67 @@ def parse_message(line: bytes | None) -> Message | bytes:
     try:
         data = orjson.loads(line)
     except ValueError:
-        return format_error(None, PARSE_ERROR, "Parse error: a message must be one JSON object in UTF-8")
+        line = _repair_line(line)
+        try:
+            data = orjson.loads(line)
+        except ValueError as error:
+            return _reject_line(line, error)
     if not isinstance(data, dict):
         return format_invalid(None, "a message must be one JSON object, not a batch of them")
     if _is_usual_request(data) and _is_lossless(data, line):
         return data
     return _check_message(data, line)
+
+
+def repair_json(data: bytes) -> Any:
+    """Parse what programs write as JSON although it is none; None if that is impossible.
+
+    Bytes that are not UTF-8 and halves of surrogate pairs are replaced, and numbers that JSON does not have become
+    null. Characters that have to be escaped are accepted.
+    """
+    line = _repair_line(data.decode(errors="replace").encode())
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        if len(line) > MAX_REPAIRED:
+            return None
+    try:
+        return _LENIENT.decode(line.decode())
+    except (ValueError, RecursionError):
+        return None
+
+
+def _repair_line(line: bytes) -> bytes:
+    """Return a line without a byte order mark, and with U+FFFD for halves of surrogate pairs.
+
+    Programs in JavaScript write such halves when they truncate a text inside an emoji.
+    """
+    return _ESCAPE.sub(_replace_half, line.removeprefix(BYTE_ORDER_MARK))
+
+
+def _replace_half(escape: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if escape["half"] else escape[0]
+
+
+def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
+    """Return the error for a line that is not JSON, under the id of its request; a response is repaired instead.
+
+    A request is not repaired, because its tool would receive other arguments.
+    """
+    data = repair_json(line)
+    if isinstance(data, dict) and "method" not in data and ("result" in data or "error" in data):
+        return _check_message(data, orjson.dumps(data))
+    number = _get_request_id(data) if isinstance(data, dict) else None
+    problem = f"Parse error: a message must be one JSON object in UTF-8 ({error})"
+    return format_error(number, PARSE_ERROR, problem)
+
+
+def _read_finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+_LENIENT = json.JSONDecoder(strict=False, parse_constant=lambda name: None, parse_float=_read_finite)
 
 
 def _is_usual_request(data: dict[str, Any]) -> bool:

@@ -52,7 +52,7 @@ def check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall) -> None
 async def validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
     if result.success and not tool.output.is_valid(result.output):
-        check_output(tool, result.output)
+        check_output(tool, result.output, result=result)
     return result
 
 
@@ -81,16 +81,18 @@ async def _recheck_output(
     result = to_result(await call_next(call, ctx))
     if result.success and tool.output_schema:
         try:
-            check_output(tool, result.output, f"the policy {policy}")
+            check_output(tool, result.output, f"the policy {policy}", result=result)
         except InvalidOutput as error:
-            return replace(to_error_result(error), content=result.content, meta=result.meta)
+            return replace(to_error_result(error), content=result.content)
     return result
 
 
-def check_output(tool: PreparedEntry, output: Any, changed_by: str = "") -> None:
+def check_output(tool: PreparedEntry, output: Any, changed_by: str = "", *, result: ToolResult | None = None) -> None:
+    """Raise InvalidOutput for an output that does not match the schema; the error keeps the content of `result`."""
     if not tool.output.is_valid(output):
         problems = [
             f"{line} (NaN and infinities become null)" if line.endswith(_NULL_FOR_NUMBER) else line
             for line in tool.output.describe_problems(output)
         ]
-        raise InvalidOutput(problems, tool=tool.name, output=output, changed_by=changed_by)
+        content, meta = (None, None) if result is None else (result.content, result.meta)
+        raise InvalidOutput(problems, tool=tool.name, output=output, content=content, meta=meta, changed_by=changed_by)

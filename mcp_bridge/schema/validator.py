@@ -39,6 +39,8 @@ _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
 """The problems of one validation; a single `enum` may be long."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
+_TOO_LARGE = ("#/$ref",)
+"""The ignored keywords of a schema whose references multiply it."""
 _MAX_DEPTH = 200
 """How deep data is validated, because the library's recursion is not bounded."""
 _MAX_BITS = 1024
@@ -66,14 +68,14 @@ class Validator:
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
         self._may_recurse = _has_references(schema)
         if self._may_recurse and is_too_large_expanded(schema):
-            self.ignored_keywords = ("#/$ref",)
+            self.ignored_keywords = _TOO_LARGE
             return None
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
         from mcp_bridge.schema.schema_repair import repair_schema
 
-        repaired, self.ignored_keywords = repair_schema(schema, lambda part: _compile(part) is not None)
+        repaired, self.ignored_keywords = repair_schema(schema, _is_checkable)
         self._unknown = [place for place in self.ignored_keywords if _is_external(place, _get_value(schema, place))]
         return _compile(repaired, check_formats=self._check_formats)
 
@@ -165,7 +167,40 @@ def check_schema(schema: Any) -> list[str]:
     """The problems of a schema itself, one line each; empty if all of it is understood."""
     if is_plain(schema):
         return []
-    return [f"{place}: {_format_reason(schema, place)}" for place in Validator(schema).ignored_keywords]
+    advice = ": write it without look-around"
+    return [f"{place}: {_format_reason(schema, place, advice)}" for place in Validator(schema).ignored_keywords]
+
+
+def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
+    """Return a schema as clients get it, and a line for each keyword that is left out of it or not checked.
+
+    Clients get the patterns that only this validator cannot check, such as those with look-around.
+    """
+    if not isinstance(schema, Mapping) or is_plain(schema):
+        return schema, []
+    ignored = Validator(schema).ignored_keywords
+    if not ignored:
+        return schema, []
+    from mcp_bridge.schema.schema_repair import reduce_schema, repair_schema
+
+    if ignored == _TOO_LARGE:
+        reduced = reduce_schema(schema, lambda part: not is_too_large_expanded(part))
+        repaired, removed = repair_schema(reduced, _is_readable)
+        return repaired, [f"reduced: {_format_reason(schema, place)}" for place in [*ignored, *removed]]
+    repaired, removed = repair_schema(schema, _is_readable)
+    return repaired, [
+        f"{place} is {'left out' if place in removed else 'not checked'}: {_format_reason(schema, place)}"
+        for place in dict.fromkeys([*ignored, *removed])
+    ]
+
+
+def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema without the keywords that this validator cannot check."""
+    if is_plain(schema) or not Validator(schema).ignored_keywords:
+        return schema
+    from mcp_bridge.schema.schema_repair import repair_schema
+
+    return repair_schema(schema, _is_checkable)[0]
 
 
 def _limit(texts: Iterable[str]) -> Iterator[str]:
@@ -187,14 +222,28 @@ def _compile(schema: Mapping[str, Any], *, check_formats: bool = False) -> jsons
     return None
 
 
-def _build_validator(schema: Any, *, check_formats: bool = False) -> jsonschema_rs.Validator:
+def _is_checkable(schema: Mapping[str, Any]) -> bool:
+    return _compile(schema) is not None
+
+
+def _is_readable(schema: Mapping[str, Any]) -> bool:
+    """Whether clients understand a schema: their patterns may have look-around and references (ECMA-262)."""
+    with contextlib.suppress(Exception):
+        _build_validator(dict(schema), may_backtrack=True)
+        return True
+    return False
+
+
+def _build_validator(
+    schema: Any, *, check_formats: bool = False, may_backtrack: bool = False
+) -> jsonschema_rs.Validator:
     """Raises what the library raises for an invalid schema."""
     import jsonschema_rs  # 8 ms with the modules that it imports, and a start may need no validator
 
     return jsonschema_rs.validator_for(
         schema,
         offline=True,
-        pattern_options=jsonschema_rs.RegexOptions(),
+        pattern_options=jsonschema_rs.FancyRegexOptions() if may_backtrack else jsonschema_rs.RegexOptions(),
         validate_formats=check_formats or None,  # None: as the schema's draft defines it
         formats={"date-time": _is_date_time} if check_formats else None,
         email_options=jsonschema_rs.EmailOptions(allow_display_text=False) if check_formats else None,
@@ -224,13 +273,15 @@ def _is_external(place: str, value: Any) -> bool:
     return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
 
 
-def _format_reason(schema: Any, place: str) -> str:
-    """Why the keyword at a place is not understood."""
+def _format_reason(schema: Any, place: str, advice: str = "") -> str:
+    """Why the keyword at a place is not understood. The advice is for the author of a pattern with look-around."""
     keyword, value = place.rsplit("/", 1)[-1], _get_value(schema, place)
     if place == "#/$ref" and is_too_large_expanded(schema):
         return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
-    if keyword == "pattern":
-        return f"the pattern {value!r} cannot be used. Patterns run in linear time: write it without look-around"
+    if keyword == "pattern" and isinstance(value, str):
+        if _is_readable({"pattern": value}):
+            return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
+        return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
     try:
         _build_validator(schema if keyword in _WHOLE else {keyword: value})
     except Exception as error:

@@ -17,6 +17,7 @@ from mcp_bridge.contracts.errors import DefinitionChanged
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.schema.schema_repair import reduce_schema
 from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.trust.definition_lock import Definition, DefinitionLock, DefinitionLockError
 from mcp_bridge.trust.fingerprints import compute_fingerprint, describe_definition
@@ -105,8 +106,9 @@ class DefinitionGuard:
 
         New definitions of an offer that `is_stored` are not remembered: they may no longer be those of the server.
         """
-        problems = list(offer.problems)
-        tools = [tool for tool in offer.tools if _has_valid_schemas(tool, problems)]
+        problems, notes = list(offer.problems), list(offer.notes)
+        reduced = [_reduce_schemas(tool, notes) for tool in offer.tools]
+        tools = [tool for tool in reduced if _has_valid_schemas(tool, problems)]
         if self._changed_tools != "ignore":
             tools = self._hold_back(tools, problems, is_stored=is_stored)
         screen = TextScreen()
@@ -116,6 +118,7 @@ class DefinitionGuard:
             resources=[screen.screen_resource(one) for one in offer.resources],
             templates=[screen.screen_template(one) for one in offer.templates],
             prompts=[screen.screen_prompt(one) for one in offer.prompts if _has_readable_names(one, problems)],
+            notes=notes,
             server=screen.screen_server(offer.server) if offer.server is not None else None,
         )
         return replace(reviewed, problems=[*problems, *screen.list_problems()])
@@ -279,17 +282,33 @@ def _has_readable_names(prompt: PromptEntry, problems: list[str]) -> bool:
     return text is None
 
 
+def _reduce_schemas(tool: ToolEntry, notes: list[str]) -> ToolEntry:
+    """Return a tool with bounded schemas. Those that are too large are reduced, which is added to `notes`."""
+    schemas: dict[str, Any] = {}
+    for key in ("input_schema", "output_schema"):
+        schema = getattr(tool, key)
+        if excess := _describe_excess(schema):
+            schemas[key] = reduce_schema(schema, lambda reduced: _describe_excess(reduced) is None)
+            notes.append(f"tool '{tool.name}': {key.replace('_', ' ')} is reduced, because it is too large: {excess}")
+    return replace(tool, **schemas) if schemas else tool
+
+
+def _describe_excess(schema: Any) -> str | None:
+    """Return which limit a schema exceeds, or None."""
+    if excess := SCHEMA_LIMITS.describe_excess(schema):
+        return excess
+    if _count_patterns(schema) > MAX_PATTERNS:
+        return f"more than {MAX_PATTERNS} patterns"
+    if _has_references(schema) and count_expanded(schema) > MAX_EXPANDED:
+        return f"its references come to more than {MAX_EXPANDED} values"
+    return None
+
+
 def _has_valid_schemas(tool: ToolEntry, problems: list[str]) -> bool:
-    """Whether the schemas of a tool are bounded and have no hidden texts; adds what is wrong to `problems`."""
+    """Whether the schemas of a tool have no hidden texts; adds what is wrong to `problems`."""
     found = []
     for side, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
-        if excess := SCHEMA_LIMITS.describe_excess(schema):
-            found.append(f"its {side} schema is too large: {excess}")
-        elif _count_patterns(schema) > MAX_PATTERNS:
-            found.append(f"its {side} schema is too large: more than {MAX_PATTERNS} patterns")
-        elif _has_references(schema) and count_expanded(schema) > MAX_EXPANDED:
-            found.append(f"its {side} schema is too large: its references come to more than {MAX_EXPANDED} values")
-        elif text := find_hidden_text(schema):
+        if text := find_hidden_text(schema):
             found.append(f"its {side} schema has invisible characters in {text!a}")
     if excess := SCHEMA_LIMITS.describe_excess(tool.annotations):
         found.append(f"its annotations are too large: {excess}")

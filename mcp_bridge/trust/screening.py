@@ -178,7 +178,10 @@ def screen_question(question: Question, server: str) -> Question:
         if find_hidden_text(schema) is not None:
             raise ValueError("the form has invisible characters in names or values")
         message = f"[{server}] {screen.screen_text(question.message, '')}"
-        return replace(question, message=message, schema=screen.screen_schema(schema, ""))
+        from mcp_bridge.schema.validator import make_checkable  # a start needs no validator
+
+        # The server itself checks the response by what is left out here.
+        return replace(question, message=message, schema=make_checkable(screen.screen_schema(schema, "")))
     return _screen_sampling(question) if isinstance(question, Sampling) else question
 
 

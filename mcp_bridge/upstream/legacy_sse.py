@@ -16,8 +16,15 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.json_lines import dump_message
 from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.upstream.messages import MAX_MESSAGE, Receiver
-from mcp_bridge.upstream.remote import TIMEOUT, HttpStream, ServerUrl, describe_failure_to_reach, describe_status
+from mcp_bridge.upstream.messages import Receiver
+from mcp_bridge.upstream.remote import (
+    TIMEOUT,
+    HttpStream,
+    ServerUrl,
+    describe_failure_to_reach,
+    describe_status,
+    read_events,
+)
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
@@ -54,11 +61,11 @@ class SseChannel(HttpStream):
     async def run(self) -> None:
         """Receive messages until the stream ends."""
         try:
-            async with self._client.stream("GET", self._url, headers={"accept": "text/event-stream"}) as response:
+            async with self._open_response("GET", self._url, headers={"accept": "text/event-stream"}) as response:
                 if not response.is_success:
                     self._problem = describe_status(response)
                     return
-                async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE):
+                async for event in read_events(response):
                     if event.event == "endpoint":
                         self._adopt_endpoint(event.data)
                     elif event.event == "message":
@@ -94,8 +101,10 @@ class SseChannel(HttpStream):
     async def _post(self, message: Message) -> None:
         headers = {"content-type": "application/json"}
         try:
-            response = await self._client.post(self._endpoint, content=dump_message(message), headers=headers)
-            problem = "" if response.is_success else describe_status(response)
+            async with self._open_response(
+                "POST", self._endpoint, content=dump_message(message), headers=headers
+            ) as response:
+                problem = "" if response.is_success else describe_status(response)
         except httpx2.HTTPError as error:
             problem = describe_failure_to_reach(error)
         if problem:

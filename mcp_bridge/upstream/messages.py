@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import orjson
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.peer.incoming import Message, make_error
-from mcp_bridge.peer.json_lines import find_invalid_member
+from mcp_bridge.peer.json_lines import find_invalid_member, repair_json
 from mcp_bridge.runtime.token_bucket import TokenBucket
 
 logger = logging.getLogger("mcp_bridge.upstream")
@@ -24,19 +23,16 @@ Returns False for a response that is not expected.
 """
 MAX_MESSAGE = 32 * 1024 * 1024
 """The largest message of a server in bytes. Larger ones are dropped."""
-MAX_REPAIRED = 256 * 1024
-"""The largest message in bytes that is repaired if it is not JSON, which takes up to 0.1 seconds.
-
-In larger ones, only bytes that are not UTF-8 are replaced.
-"""
 NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
 """The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
 NOT_RECEIVED = -32099
 """The code of a request that did not reach the server, or that it rejected with the session. It can be sent again."""
 _OWN_CODES = frozenset({CONNECTION_CLOSED, NOT_RECEIVED, REQUEST_TIMEOUT})
 _VERSION = rb'\s*"jsonrpc"\s*:\s*"2\.0"\s*'
-_NUMBER = rb'\s*"id"\s*:\s*(?P<id>\d{1,15})\s*'
-_FIRST_MEMBERS = re.compile(rb"\s*\{(?:" + _VERSION + rb",)?" + _NUMBER + rb",")
+_NUMBER = rb'\s*"id"\s*:\s*"?(?P<id>\d{1,15})"?\s*'
+_ENDS = 128
+"""The bytes at the beginning and at the end of a message in which its id is searched."""
+_FIRST_MEMBERS = re.compile(rb"\s*\{(?:" + _VERSION + rb",)?" + _NUMBER + rb',\s*"(?:result|error)"')
 _LAST_MEMBERS = re.compile(rb'[\]}"],(?:' + _VERSION + rb",)?" + _NUMBER + rb"(?:," + _VERSION + rb")?\}\s*$")
 
 
@@ -55,8 +51,8 @@ class MessageReader:
     def read_message(self, data: bytes | None) -> Message | None:
         """Return what the server sent as a message; None, which is logged, if it is none.
 
-        Bytes that are not UTF-8 and halves of surrogate pairs are replaced, and NaN becomes null. None means that the
-        data was too long. A response that is invalid becomes an error, so that its request does not wait any longer.
+        What is not JSON is repaired (`repair_json`). None means that the data was too long. A response that is invalid
+        becomes an error, so that its request does not wait any longer.
         """
         message = None if data is None else _parse_object(data)
         if data is None:
@@ -68,8 +64,13 @@ class MessageReader:
         if not problem:
             return _replace_own_code(message) if message is not None and "error" in message else message
         self._log_rejection(problem)
-        if message is not None and "method" not in message and type(number := message.get("id")) is int:
-            return make_failure(number, "the server's response is malformed")
+        number = None
+        if message is not None:
+            number = None if "method" in message else message.get("id")
+        elif data is not None:
+            number = find_request((data[:_ENDS], data[-_ENDS:]))
+        if type(number) is int or isinstance(number, str):
+            return make_failure(number, f"the server's response is malformed: {problem}")
         return None
 
     def _log_rejection(self, problem: str) -> None:
@@ -90,32 +91,19 @@ def _parse_object(data: bytes) -> Message | None:
     try:
         message = orjson.loads(data)
     except ValueError:
-        message = _repair_json(data)
+        message = repair_json(data)
     return message if isinstance(message, dict) else None
-
-
-def _repair_json(data: bytes) -> Any:
-    """Parse JSON with bytes that are not UTF-8, halves of surrogate pairs, or NaN and Infinity.
-
-    Programs in JavaScript write such halves when they truncate a text inside an emoji, those in Python NaN.
-    """
-    text = data.decode(errors="replace")
-    try:
-        if len(data) > MAX_REPAIRED:
-            return orjson.loads(text)
-        text = json.dumps(json.loads(text, parse_constant=lambda name: None), ensure_ascii=False)
-        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-    except (ValueError, RecursionError):
-        return None
 
 
 def find_request(fragments: tuple[bytes, bytes]) -> int | None:
     """Return the request to which a message was the response, by its first and last bytes; None if that is unclear."""
     beginning, end = fragments
-    found = _FIRST_MEMBERS.match(beginning) or _LAST_MEMBERS.search(end)
-    return int(found["id"]) if found else None
+    match = _FIRST_MEMBERS.match(beginning)
+    if match is None and b'"method"' not in beginning + end:
+        match = _LAST_MEMBERS.search(end)
+    return int(match["id"]) if match else None
 
 
-def make_failure(number: int, problem: str, code: int = INTERNAL_ERROR) -> Message:
+def make_failure(number: int | str, problem: str, code: int = INTERNAL_ERROR) -> Message:
     """Return an error response to a request that will get no valid one."""
     return make_error(number, RpcError(code, problem))

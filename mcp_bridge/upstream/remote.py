@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,8 @@ from mcp_bridge.runtime.tasks import TaskOwner, own_tasks
 from mcp_bridge.schema.headers import DeclaredHeader
 from mcp_bridge.upstream.header_auth import HeaderAuth
 from mcp_bridge.upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageReader, Receiver, make_failure
+from mcp_bridge.upstream.redirects import describe_redirect, find_own_redirect, format_address
+from mcp_bridge.upstream.stream_retries import StreamRetries
 from mcp_bridge.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
 
@@ -32,6 +34,8 @@ CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 """Calls in flight need a connection each, and are limited themselves."""
 RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
 """Seconds before a stream that broke or was closed is resumed, and the longest time that a server can set instead."""
+MAX_REDIRECTS = 3
+"""How many redirects of one request are followed."""
 MAX_RESUMES = 10
 """How often the stream of one response is resumed without a new event."""
 END_TIMEOUT = 2.0
@@ -56,8 +60,7 @@ class ServerUrl:
     @property
     def label(self) -> str:
         """The address without its query, which may contain secrets."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        return format_address(self.url)
 
     def choose_auth(self) -> httpx2.Auth | None:
         """Return what adds credentials to requests."""
@@ -129,6 +132,26 @@ class HttpStream:
         finally:
             notified.set()
 
+    @asynccontextmanager
+    async def _open_response(
+        self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send a request and yield the response. A redirect to another path of the same server is followed.
+
+        Credentials are never sent to another scheme, host or port.
+        """
+        for _ in range(MAX_REDIRECTS):
+            async with self._client.stream(method, url, headers=dict(headers), content=content) as response:
+                target = find_own_redirect(response)
+                if target is None:
+                    yield response
+                    return
+            if url == self._url:  # applications of Starlette redirect every request without the last slash
+                self._url = target
+            url = target
+        async with self._client.stream(method, url, headers=dict(headers), content=content) as response:
+            yield response
+
     @abstractmethod
     async def _post(self, message: Message) -> None:
         """Send a message as the body of a request."""
@@ -199,7 +222,7 @@ class HttpChannel(HttpStream):
     async def _exchange(self, message: Message, number: Any) -> str:
         """Send a message and receive what the server sends in response. Return why there is no response, or ''."""
         headers = {**self._build_headers(), **self._repeat_body(message)}
-        async with self._client.stream("POST", self._url, content=dump_message(message), headers=headers) as response:
+        async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
             if message.get("method") == "initialize" and (session := response.headers.get("mcp-session-id")):
                 self._session = session
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -214,7 +237,7 @@ class HttpChannel(HttpStream):
             if number is None:
                 return "" if response.is_success else f"HTTP status {response.status_code}"
             answer = self._reader.read_message(body) if body else None
-            if answer is not None and answer.get("id") == number:
+            if answer is not None and _is_response(answer, number):
                 self._receive(answer, number)
                 return ""
             if response.status_code == 400 and self._session and _NO_SESSION.search(body):
@@ -232,9 +255,12 @@ class HttpChannel(HttpStream):
         return ""
 
     async def _read_events(self, response: httpx2.Response, number: Any) -> tuple[str, bool]:
-        """Receive the messages of a stream. Return its last event id, and whether it had the response to `number`."""
+        """Receive the messages of a stream. Return its last event id, and whether it had the response to `number`.
+
+        Without a number, any message counts.
+        """
         last, has_response = "", False
-        async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE):
+        async for event in read_events(response):
             last = event.id or last
             if event.retry is not None:
                 self._retry_interval = max(min(event.retry, MAX_RETRY_INTERVAL * 1000) / 1000, RETRY_INTERVAL)
@@ -242,7 +268,7 @@ class HttpChannel(HttpStream):
             message = self._reader.read_message(data) if data else None
             await self._reader.budget.wait_while_empty()
             if message is not None:
-                has_response = has_response or ("method" not in message and message.get("id") == number)
+                has_response = has_response or number is None or _is_response(message, number)
                 if not self._receive(message, number):
                     self._reader.budget.charge(1)
         return last, has_response
@@ -255,7 +281,7 @@ class HttpChannel(HttpStream):
             await anyio.sleep(self._retry_interval)
             headers = {**self._build_headers(), "last-event-id": last, "accept": "text/event-stream"}
             try:
-                async with self._client.stream("GET", self._url, headers=headers) as response:
+                async with self._open_response("GET", self._url, headers=headers) as response:
                     if not response.is_success:
                         return describe_status(response)
                     found, has_response = await self._read_events(response, number)
@@ -269,22 +295,29 @@ class HttpChannel(HttpStream):
 
     async def _receive_notifications(self) -> None:
         """Receive messages that belong to no request, if the server sends any."""
-        last = ""
+        last, retries = "", StreamRetries()
         while True:
             headers = {**self._build_headers(), "accept": "text/event-stream"}
+            has_worked, is_reachable = False, True
+            retries.start_stream()
             try:
-                async with self._client.stream(
+                async with self._open_response(
                     "GET", self._url, headers={**headers, **({"last-event-id": last} if last else {})}
                 ) as response:
                     if response.status_code == 404 and self._session:
                         self._on_end("its session has ended")
                     if not response.is_success:
                         return
-                    found, _ = await self._read_events(response, None)
+                    found, has_worked = await self._read_events(response, None)
+                    has_worked = has_worked or bool(found and found != last)
                     last = found or last
             except httpx2.TransportError as error:
+                # An SSEError is the body of a server that responds with something else than a stream.
+                is_reachable = isinstance(error, httpx2.SSEError)
                 logger.debug("the stream of notifications broke: %s", error)
-            await anyio.sleep(self._retry_interval)
+            if not await retries.pause(self._retry_interval, has_worked=has_worked, is_reachable=is_reachable):
+                logger.info("%s has no stream of notifications", urlsplit(self._url).hostname)
+                return
 
     def _build_headers(self) -> dict[str, str]:
         version = {"mcp-protocol-version": self._version} if self._version else {}
@@ -306,10 +339,22 @@ class HttpChannel(HttpStream):
         return headers
 
 
+def _is_response(message: Message, number: Any) -> bool:
+    """Whether a message is the response to a request, whose id may be returned as text."""
+    return "method" not in message and str(message.get("id")) == str(number)
+
+
 def _find_argument(arguments: Any, path: tuple[str, ...]) -> Any:
     for key in path:
         arguments = arguments.get(key) if isinstance(arguments, Mapping) else None
     return arguments
+
+
+async def read_events(response: httpx2.Response) -> AsyncIterator[httpx2.ServerSentEvent]:
+    """Read an event stream, without a byte order mark (HTML standard, 9.2.5)."""
+    response.encoding = "utf-8-sig"
+    async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE):
+        yield event
 
 
 def describe_failure_to_reach(error: Exception) -> str:
@@ -328,8 +373,8 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 def describe_status(response: httpx2.Response) -> str:
     """Return why a response has no message, without the address, which may contain secrets."""
-    if response.is_redirect:  # credentials would be sent to the other address, too
-        return f"the server redirects to another address (HTTP status {response.status_code}), which is not followed"
+    if response.is_redirect:
+        return describe_redirect(response)
     if response.status_code in (401, 403):
         return f"the server requires authorization (HTTP status {response.status_code}). Check its headers"
     if response.is_success:

@@ -15,7 +15,7 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
     try:
         match block.get("type"):
             case "text":
-                return Text(str(block["text"]), **shared)
+                return Text("" if block["text"] is None else str(block["text"]), **shared)
             case "image":
                 return Image(_decode_base64(block["data"]), str(block["mimeType"]), **shared)
             case "audio":

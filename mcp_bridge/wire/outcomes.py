@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_bridge.contracts import errors
+from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.wire.values import as_text
 
 REQUIRED = "requiredCapabilities"
 """The key under which a result lists the capabilities that the client would need."""
@@ -92,7 +94,21 @@ TABLE: tuple[ErrorOutcome, ...] = (
 
 
 def to_error_result(error: errors.CallError) -> ToolResult:
-    """Return an error as a result for the model. The data of an invalid output is kept."""
-    output = error.output if isinstance(error, errors.InvalidOutput) else None
+    """Return an error as a result for the model. An invalid output is kept, but not as structured content."""
+    if isinstance(error, errors.InvalidOutput):
+        content = None if error.content is None else _add_output(error.content, error.output)
+        output = error.output if content is None else None
+        return ToolResult(
+            success=False, output=output, error=error.text, content=content, code=error.code, meta=error.meta
+        )
     meta = {REQUIRED: error.required} if isinstance(error, errors.MissingCapability) else None
-    return ToolResult(success=False, output=output, error=error.text, code=error.code, meta=meta)
+    return ToolResult(success=False, error=error.text, code=error.code, meta=meta)
+
+
+def _add_output(content: Any, output: Any) -> list[Any]:
+    """Return the blocks of a result and its output as text, unless a block has this text."""
+    blocks = [*content] if isinstance(content, list | tuple) else [content]
+    text = None if output is None else as_text(output)
+    if text is None or any(isinstance(block, Text) and block.text == text for block in blocks):
+        return blocks
+    return [*blocks, Text(text)]

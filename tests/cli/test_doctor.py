@@ -11,6 +11,7 @@ import pytest
 from mcp_bridge.cli.child_process import MAX_STDERR
 from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
 from tests.kits.cli.cli_running import TOOLS, Inside
+from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 ONE_ERA = """
@@ -249,3 +250,16 @@ def test_a_file_that_is_missing_is_a_finding(inside: Inside) -> None:
     done = inside("doctor", "missing.py")
     assert done.code == 1
     assert "missing.py: no such file or folder" in done.out
+
+
+def test_validate_and_doctor_report_notes_and_succeed(inside: Inside, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"mail": {"type": "string", "pattern": "^(?!a)"}}}
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool("invite", inputSchema=schema))
+    gateway.write_settings()
+    validated = inside("validate", "gateway.json", "--json")
+    assert (validated.code, validated.json["ok"]) == (0, True)
+    assert "files__invite" in validated.json["notes"][0]
+    examined = inside("doctor", "gateway.json")
+    assert examined.code == 0
+    assert "warn source 'files': tool 'files__invite': input schema" in examined.out

@@ -165,6 +165,7 @@ def test_offers_come_out_as_they_went_in(name: str, said: str, given_meta: dict[
             )
         ],
         problems=[said],
+        notes=[said],
     )
     asked: list[Any] = []
 

@@ -84,7 +84,7 @@ async def _ask_for_error(response: dict[str, Any]) -> Any:
         raise error from None
 
 
-@pytest.mark.parametrize("request_id", [7, "1", "x", None, True, 1.0, [1], {"id": 1}])
+@pytest.mark.parametrize("request_id", [7, "7", "x", None, True, 1.0, [1], {"id": 1}])
 async def test_a_response_to_no_request_is_dropped(request_id: Any) -> None:
     results: list[Any] = []
 
@@ -127,8 +127,8 @@ async def test_progress_is_reported_to_the_sender_of_the_request() -> None:
 
     async def work(request: IncomingRequest) -> str:
         token = request.params["_meta"]["progressToken"]
-        for step in (1, 2):
-            right.connection.notify("notifications/progress", {"progressToken": token, "progress": step})
+        for step, returned in ((1, token), (2, str(token))):
+            right.connection.notify("notifications/progress", {"progressToken": returned, "progress": step})
         return request.params["_meta"]["trace"] + request.params["name"]
 
     async with join_peers() as (left, right):
@@ -146,7 +146,7 @@ async def test_a_request_with_progress_needs_no_metadata(params: Any) -> None:
         assert await left.connection.request("work", params, on_progress=print) == ["progressToken"]
 
 
-@pytest.mark.parametrize("token", [99, "1", None, True, [1], {}])
+@pytest.mark.parametrize("token", [99, "one", None, True, [1], {}])
 async def test_progress_of_no_request_is_dropped(token: Any) -> None:
     reports: list[Any] = []
 
@@ -190,3 +190,11 @@ async def test_a_listener_that_fails_does_not_fail_the_request(error: BaseExcept
     async with join_peers() as (left, right):
         right.handlers["work"] = work
         assert await left.connection.request("work", on_progress=fail) == "done"
+
+
+async def test_an_id_that_is_returned_as_text_is_accepted() -> None:
+    async with join_peers() as (left, right):
+        right.handlers["work"] = lambda request: right.output.send(
+            {"jsonrpc": "2.0", "id": str(request.id), "result": {"as": "text"}}
+        )
+        assert await left.connection.request("work") == {"as": "text"}

@@ -56,6 +56,10 @@ async def still_served(talk: Talk) -> None:
     [
         (b"this is not JSON\n", None, -32700, False),
         (b"\xff\xfe\n", None, -32700, True),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":NaN}}\n', 7, -32700, True),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1e400}}\n', 7, -32700, False),
+        (b'{"jsonrpc":"2.0","id":"b","method":"ping","params":{"a":"\xff"}}\n', "b", -32700, False),
+        (b'{"jsonrpc":"2.0","id":"c","method":"ping","params":{"a":"\t"}}\n', "c", -32700, True),
         (
             b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]\n',
             None,
@@ -75,6 +79,22 @@ async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
         await talk.send(sent)
         assert error_of(await talk.answer(number)) == (number, code)
         await still_served(talk)
+
+
+async def test_half_an_emoji_is_replaced(registry: ToolRegistry) -> None:
+    halves = {r"cut \ud83d": "cut \ufffd", r"\ude00!": "\ufffd!", r"\ud83d\ude00": "\U0001f600", r"\\ud83d": r"\ud83d"}
+    async with served(registry, stateless=True) as talk:
+        for written, text in halves.items():
+            request = talk.request("tools/call", {"name": "repeat", "arguments": {"text": "TEXT", "times": 1}})
+            await talk.send(line(request).replace(b"TEXT", written.encode()))
+            assert text_of(await talk.answer(request["id"])) == text
+
+
+async def test_a_byte_order_mark_before_a_line_is_ignored(registry: ToolRegistry) -> None:
+    async with served(registry, stateless=True) as talk:
+        request = talk.request("tools/call", {"name": "length", "arguments": {"text": "four"}})
+        await talk.send(b"\xef\xbb\xbf" + line(request))
+        assert text_of(await talk.answer(request["id"])) == "4"
 
 
 async def test_a_line_of_five_megabytes_is_refused_and_the_next_one_served(registry: ToolRegistry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,18 @@ BOMBS: dict[str, Any] = {
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
 @pytest.mark.parametrize("kind", BOMBS)
-async def test_a_bomb_is_not_published_and_the_reason_is_reported(tmp_path: Path, kind: str, side: str) -> None:
+async def test_a_bomb_costs_a_part_of_its_schema_but_not_the_tool(tmp_path: Path, kind: str, side: str) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("bomb", **{side: BOMBS[kind]}), describe_tool("good"))
     bridge = gateway.build()
     before = time.process_time()
     async with connect(bridge) as client:
         connected = time.process_time()
-        assert set(await list_tools(client)) == {"files__good"}
+        assert set(await list_tools(client)) == {"files__bomb", "files__good"}
     assert connected - before < CPU
-    assert "tool 'bomb' is not published" in bridge.problems["files"][0] or "files__bomb" in bridge.problems["files"][0]
+    assert not bridge.problems["files"]
+    assert all(re.search("tool '(files__)?bomb': ", note) for note in bridge.notes["files"])
+    assert bridge.notes["files"]
 
 
 COSTLY = {

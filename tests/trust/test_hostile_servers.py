@@ -106,6 +106,13 @@ async def test_the_texts_of_a_question_are_screened(tmp_path: Path) -> None:
     assert is_harmless(seen[0], MAX_TEXT + 500)
 
 
+async def test_a_question_with_an_imperfect_form_is_asked_without_what_cannot_be_checked(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, "imperfect form", seen) as client:
+        await client.call_tool("evil__go", {})
+    assert seen[0]["requested_schema"] == {"type": "object", "properties": {"mail": {"type": "string"}}}
+
+
 async def test_the_texts_of_a_request_for_sampling_are_screened_and_not_truncated(tmp_path: Path) -> None:
     seen: list[Any] = []
     async with connect_to(tmp_path, "poisoned sampling", seen) as client:

@@ -6,12 +6,15 @@ import time
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.upstream import remote
+from mcp_bridge.upstream import remote, stream_retries
+from mcp_bridge.upstream.redirects import find_own_redirect
+from mcp_bridge.upstream.stream_retries import MAX_SHORT_STREAMS, StreamRetries
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.upstream.plain_server import POLL_INTERVAL, POLLS
+from tests.kits.upstream.plain_server import NO_STREAMS, POLL_INTERVAL, POLLS
 from tests.kits.upstream.upstream_kit import (
     Json,
     call_text,
@@ -29,8 +32,10 @@ SHORT = {"timeout": "2s"}
 NEVER_READY = {
     "hanging": "did not start within 2 seconds",
     "500": "HTTP status 500",
-    "redirect": "redirects to another address (HTTP status 307)",
+    "redirect": "redirects to http://127.0.0.1:9/secret (HTTP status 307)",
 }
+GOOD = ("redirects within", "texts as ids", "byte order mark", "byte order mark in events")
+"""Peculiarities that a client accepts."""
 AT_CALLS = {
     "endless body": "something else than the response",
     "endless event": "ended during the call",
@@ -68,6 +73,72 @@ async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path:
                 began = time.monotonic()
                 assert await call_text(client, "good__echo") == "hello"
                 assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("peculiarity", GOOD)
+async def test_a_server_may_have_peculiarities_that_clients_accept(peculiarity: str, tmp_path: Path) -> None:
+    with run_http_server(peculiarity) as address:
+        async with run_source(write_url(address, start_timeout=20), tmp_path) as (_, client):
+            await wait_for_tool(client, "echo")
+            assert await call_text(client, "echo") == "hello"
+
+
+async def test_an_address_in_an_error_has_no_secrets(tmp_path: Path) -> None:
+    response = httpx2.Response(
+        302,
+        headers={"location": "https://user:secret@other.example/mcp?key=secret#secret"},
+        request=httpx2.Request("POST", "https://own.example/mcp"),
+    )
+    assert "redirects to https://other.example/mcp (HTTP status 302)" in remote.describe_status(response)
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/mcp/", "https://own.example/mcp/"),
+        ("https://own.example:443/mcp/", "https://own.example/mcp/"),
+        ("http://own.example/mcp/", None),
+        ("https://own.example:8443/mcp/", None),
+        ("//other.example/mcp", None),
+        ("https://own.example@other.example/", None),
+        ("https://[", None),
+    ],
+)
+def test_a_redirect_is_followed_on_the_same_server_only(location: str, target: str | None) -> None:
+    request = httpx2.Request("POST", "https://own.example/mcp")
+    response = httpx2.Response(308, headers={"location": location}, request=request)
+    assert find_own_redirect(response) == target
+
+
+@pytest.mark.parametrize("fault", NO_STREAMS)
+async def test_a_server_without_a_stream_is_not_asked_for_one_forever(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "RETRY_INTERVAL", 0.0)
+    with run_http_server(fault) as address:
+        async with run_source(write_url(address), tmp_path) as (_, client):
+            await wait_for_tool(client, "echo")
+            with anyio.fail_after(30):
+                while await call_text(client, "echo", "streams") != str(MAX_SHORT_STREAMS):
+                    pass
+            for _ in range(20):
+                assert await call_text(client, "echo", "streams") == str(MAX_SHORT_STREAMS)
+
+
+async def test_pauses_before_a_stream_is_opened_again_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def note_pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(stream_retries.anyio, "sleep", note_pause)
+    retries = StreamRetries()
+    retries.start_stream()
+    while await retries.pause(1.0):
+        retries.start_stream()
+    assert pauses == [1, 2, 4, 8, 16, 32, 60]
+    assert await retries.pause(1.0, has_worked=True)
+    assert pauses[-1] == 1
 
 
 @pytest.mark.parametrize("fault", NEVER_READY)

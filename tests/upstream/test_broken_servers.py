@@ -16,7 +16,7 @@ from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.processes.processes_kit import a_token, is_gone
-from tests.kits.upstream.plain_server import MALFORMED
+from tests.kits.upstream.plain_server import MALFORMED, RAW
 from tests.kits.upstream.upstream_kit import (
     build_source,
     call_text,
@@ -59,6 +59,8 @@ AT_CALLS = {
     "floods requests": "hello",
     "floods replies": "hello",
     "ignores discover": "hello",
+    "texts as ids": "hello",
+    "byte order mark": "hello",
     "hang in prompts": "hello",
     "capability without parts": "hello",
 }
@@ -200,6 +202,18 @@ async def test_what_is_no_json_in_a_result_is_replaced(tmp_path: Path) -> None:
             result = await client.call_tool("echo", {"text": "no JSON"})
     assert [block.text for block in result.content if block.type == "text"] == ["an emoj\ufffd"]
     assert result.structured_content == {"n": None, "s": "\ufffd"}
+
+
+@pytest.mark.parametrize("kind", RAW)
+async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(kind: str, tmp_path: Path) -> None:
+    results = {"number that is too large": "", "raw tab": "a\tb", "null as text": ""}
+    async with run_source(write_command("malformed results"), tmp_path) as (_, client):
+        await wait_for_tool(client, "echo")
+        with anyio.fail_after(10):
+            result = await client.call_tool("echo", {"text": kind})
+    text = "".join(block.text for block in result.content if block.type == "text")
+    assert text == results[kind] if kind in results else "the server's response is malformed" in text
+    assert result.structured_content == ({"n": None} if kind == "number that is too large" else None)
 
 
 async def test_a_server_that_repeats_its_page_is_read_no_further(tmp_path: Path) -> None:

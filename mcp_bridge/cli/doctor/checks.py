@@ -29,6 +29,7 @@ MAX_TEXT = 200
 _STATUS_URI = re.compile(r"amplifier://[^/]+/status")
 _ENDED_SOURCE = re.compile(r" ERROR mcp_bridge\.bridge: source '(?P<name>.*?)' ended: (?P<reason>.*)")
 _PROBLEM = re.compile(r""" ERROR mcp_bridge\.bridge: source (?P<q>['"])(?P<name>.*?)(?P=q): (?P<reason>.*)""")
+_NOTE = re.compile(r""" WARNING mcp_bridge\.bridge: source (?P<q>['"])(?P<name>.*?)(?P=q), note: (?P<reason>.*)""")
 _MODULE_CHECK = re.compile(r"module '(.*)' of '")
 
 
@@ -206,6 +207,14 @@ def find_unpublished(log: str, known: Iterable[CheckResult] = ()) -> Iterator[Ch
             else:
                 advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
             yield CheckResult(f"source '{name}'", False, reason, advice)
+
+
+def find_notes(log: str) -> Iterator[CheckResult]:
+    """Find what is published with a change, according to the log of a bridge."""
+    for line in log.splitlines():
+        if (match := _NOTE.search(line)) is not None:
+            advice = "The tool is served. What is left out of its schema, only the tool itself checks."
+            yield CheckResult(f"source '{match['name']}'", True, match["reason"], advice)
 
 
 def _is_state(reason: str, detail: str) -> bool:

@@ -102,7 +102,7 @@ class Conversation(ChildProcess):
         with report_waiting(method, self._timeout):
             while True:
                 message = self._receive_response(method, deadline)
-                if message.get("id") == number and "method" not in message:
+                if str(message.get("id")) == str(number) and "method" not in message:
                     break
         if self.first_response is None:
             self.first_response = time.monotonic() - self._began

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
-from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources, find_unpublished, list_pages
+from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources, find_notes, find_unpublished, list_pages
 from mcp_bridge.cli.doctor.conversation import Conversation, ServerExchange, ServerFault
 from mcp_bridge.cli.doctor.http_conversation import HttpConversation
 from mcp_bridge.cli.doctor.report import CheckResult
@@ -95,6 +95,7 @@ def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[C
         if is_bridge and outcome.result.ok:
             results.update(dict.fromkeys(find_ended_sources(outcome.stderr)))
             results.update(dict.fromkeys(find_unpublished(outcome.stderr, list(results))))
+            results.update(dict.fromkeys(find_notes(outcome.stderr)))
     return list(results)
 
 

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from mcp_bridge.cli.doctor.conversation import ServerFault, make_fault, read_result, report_waiting
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
@@ -40,7 +41,7 @@ class HttpConversation:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(_OwnRedirects)
         self.first_response: float | None = None
 
     def __enter__(self) -> Self:
@@ -63,7 +64,7 @@ class HttpConversation:
         number, began = next(self._ids), time.monotonic()
         with report_waiting(method, self._timeout):
             for message in self._exchange({"jsonrpc": "2.0", "id": number, "method": method, "params": params}):
-                if isinstance(message, dict) and message.get("id") == number and "method" not in message:
+                if isinstance(message, dict) and str(message.get("id")) == str(number) and "method" not in message:
                     if self.first_response is None:
                         self.first_response = time.monotonic() - began
                     return read_result(method, message)
@@ -104,11 +105,15 @@ class HttpConversation:
         return ServerFault(problem, "The server may be busy, or may not be an MCP server.", kind="silent")
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirects, which could send the token to another host."""
+class _OwnRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects on the same server only, because others could send the token to another host."""
 
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if code not in (307, 308) or urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            return None
+        return urllib.request.Request(newurl, req.data, req.headers)  # noqa: S310 - the scheme of the user's own URL
 
 
 def _read_messages(response: Any, deadline: float) -> Iterator[Any]:

@@ -87,7 +87,9 @@ class ProgramCall:
             )
         except OSError as error:
             raise ToolUnavailable(f"The program '{words[0]}' cannot be started: {error.strerror}.") from error
-        output, stderr = (text.decode(errors="replace").strip() for text in (done.stdout, done.stderr))
+        output, stderr = (
+            text.decode(errors="replace").strip().removeprefix("\ufeff") for text in (done.stdout, done.stderr)
+        )
         if done.returncode:
             failure = make_failure(stderr or output or f"The program ended with exit code {done.returncode}.")
             return replace(failure, meta={EXIT_CODE: done.returncode})

@@ -14,6 +14,7 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry, make_not_found_error
 from mcp_bridge.runtime.thread_pool import make_call_soon
+from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.tool_use.chain_schema import infer_input_schema
 from mcp_bridge.tool_use.chain_tool import ChainTool
 from mcp_bridge.tool_use.chain_wiring import find_wiring_problems
@@ -118,6 +119,8 @@ class _ChainBuilder:
             key = ("input", problem.argument) if problem.argument is not None else ()
             place = ("output",) if problem.step is None else ("steps", problem.step, *key)
             problems.append(self._locate_problem(problem.text, name, *place))
+        for side, declared in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
+            problems += [self._locate_problem(problem, name, side) for problem in check_schema(declared)]
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None

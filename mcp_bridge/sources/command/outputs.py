@@ -95,7 +95,7 @@ class CommandOutput:
 
 
 def _parse_json(text: str) -> Any:
-    return json.loads(text, parse_constant=_reject_constant)
+    return json.loads(text.removeprefix("\ufeff"), parse_constant=_reject_constant)
 
 
 def _reject_constant(name: str) -> None:

@@ -18,6 +18,7 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime import process_group, sandbox
 from mcp_bridge.runtime.sandbox import SandboxOptions
 from mcp_bridge.runtime.tasks import own_tasks
+from mcp_bridge.schema.tool_schemas import find_schema_problems
 from mcp_bridge.sources.command.tool import SANDBOX_MEMORY, CommandSystem, CommandTool
 from mcp_bridge.trust.credentials import has_reference, read_credential
 
@@ -56,7 +57,11 @@ class CommandSource:
             options = self._allow_files(system.sandbox, programs.values())
             system.sandbox = await sandbox.probe(options, str(system.root), SANDBOX_MEMORY)
         async with own_tasks() as system.owner:
-            found = [(entry, tool, programs[entry.name]) for entry, tool in self._tools if entry.name in programs]
+            found = [
+                (entry, tool, programs[entry.name])
+                for entry, tool in self._tools
+                if entry.name in programs and not find_schema_problems(entry)
+            ]
             tools = [replace(entry, handler=replace(tool, program=program)) for entry, tool, program in found]
             publish(Offer(tools=tools, problems=problems))
             await anyio.sleep_forever()
@@ -76,6 +81,7 @@ class CommandSource:
         """Return the path of each tool's program, and add a problem for each that is missing."""
         found = {}
         for entry, tool in self._tools:
+            problems += find_schema_problems(entry)
             program = tool.program
             path = self._folder / Path(program).expanduser() if "/" in program else None
             place = shutil.which(str(path) if path is not None else program, path=search_path)

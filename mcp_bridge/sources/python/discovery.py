@@ -21,6 +21,7 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.frameworks.discovery import DiscoveredTools, is_foreign, is_server
+from mcp_bridge.schema.tool_schemas import find_schema_problems
 
 T = TypeVar("T")
 _SERVER_NAMES = ("mcp", "server", "app")
@@ -108,9 +109,11 @@ def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
     """Return the tools of an offer whose calls can succeed, and a line for each problem of the others."""
     runnable, problems = [], []
     for entry in offer.tools:
-        found = find_handler_problems(entry.handler)
-        problems += [f"tool '{entry.name}' is not published: {problem}" for problem in found]
-        if not found:
+        handler_problems = find_handler_problems(entry.handler)
+        entry_problems = [f"tool '{entry.name}' is not published: {problem}" for problem in handler_problems]
+        entry_problems += find_schema_problems(entry)
+        problems += entry_problems
+        if not entry_problems:
             runnable.append(entry)
     return runnable, problems
 

@@ -12,6 +12,7 @@ from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.schema.uri_templates import UriTemplate, check_template
 from mcp_bridge.upstream.session import UpstreamSession
+from mcp_bridge.upstream.stream_retries import StreamRetries
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 
@@ -119,12 +120,16 @@ class _Streams:
         last.cancel()
 
     async def _receive_changes(self, uris: list[str], scope: anyio.CancelScope, opened: anyio.Event) -> None:
+        retries = StreamRetries()
         with scope:
             while True:
+                retries.start_stream()
                 try:
                     await self._session.receive_changes(uris, on_open=opened.set)
                 except RpcError as error:
                     if error.code == METHOD_NOT_FOUND:
                         opened.set()
                         return
-                await anyio.sleep(RETRY_INTERVAL)
+                if not await retries.pause(RETRY_INTERVAL):
+                    opened.set()
+                    return

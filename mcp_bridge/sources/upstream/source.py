@@ -33,6 +33,7 @@ from mcp_bridge.trust.guard import DefinitionGuard
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.messages import NOT_RECEIVED
 from mcp_bridge.upstream.session import UpstreamSession
+from mcp_bridge.upstream.stream_retries import StreamRetries
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 
@@ -352,13 +353,16 @@ class UpstreamSource:
 
     async def _receive_changes(self, session: UpstreamSession) -> None:
         """Receive changes of lists, as long as the server supports that."""
+        retries = StreamRetries()
         while True:
+            retries.start_stream()
             try:
                 await session.receive_changes()
             except RpcError as error:
                 if error.code == METHOD_NOT_FOUND:
                     return
-            await anyio.sleep(FIRST_WAIT)
+            if not await retries.pause(FIRST_WAIT):
+                return
 
     async def _restore_catalogue(self) -> None:
         """Use the stored catalogue until the server is connected."""

@@ -25,6 +25,14 @@ QUESTIONS: dict[str, Any] = {
         "url": "https://bank.example@evil.example/",
         "elicitationId": "1",
     },
+    "imperfect form": {
+        "message": "m",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"mail": {"type": "string", "pattern": "^(?!a)"}},
+            "required": None,
+        },
+    },
     "deep form": {"message": "m", "requestedSchema": SCHEMA},
     "poisoned sampling": {
         "messages": MESSAGES,

@@ -39,6 +39,15 @@ NO_JSON = {
     "structuredContent": {"n": float("nan"), "s": "\udc00"},
 }
 """What programs write as JSON although it is none: halves of surrogate pairs, and numbers that are none."""
+RAW = {
+    "number that is too large": b'{"content": [], "structuredContent": {"n": 1e400}}',
+    "raw tab": b'{"content": [{"type": "text", "text": "a\tb"}]}',
+    "null as text": b'{"content": [{"type": "text", "text": null}]}',
+    "missing brace": b'{"content": []',
+    "unknown escape": b'{"content": [{"type": "text", "text": "\\x41"}]}',
+    "large and unknown escape": b'{"content": [{"type": "text", "text": "' + b"x" * 500_000 + b'\\x41"}]}',
+}
+"""Results as servers write them that make JSON by hand."""
 
 
 def make_bombs() -> list[Json]:
@@ -225,6 +234,15 @@ def serve_stdio(fault: str, token: str) -> None:
     for line in sys.stdin.buffer:
         message = json.loads(line)
         response = server.reply(message)
+        if fault == "malformed results" and message.get("method") == "tools/call":
+            text = message["params"]["arguments"]["text"]
+            if text in RAW:
+                write(b'{"jsonrpc": "2.0", "id": %d, "result": %b}\n' % (message["id"], RAW[text]))
+                continue
+        if fault == "texts as ids" and response is not None:
+            response["id"] = str(response["id"])
+        if fault == "byte order mark" and response is not None:
+            write(b"\xef\xbb\xbf")
         if fault == "asks a lot" and message.get("method") == "tools/call":
             response = server.reply({**message, "params": {"name": "echo", "arguments": {"text": str(ask_often(150))}}})
         if fault == "garbage":
@@ -265,6 +283,14 @@ def serve_http(fault: str, port: int) -> None:
     asyncio.run(run())
 
 
+NO_STREAMS = {
+    "page instead of a stream": (b"<html></html>", "text/html"),
+    "document instead of a stream": (b"{}", "application/json"),
+    "stream that ends": (b"", "text/event-stream"),
+}
+"""Bodies and types of responses to GET."""
+
+
 class HttpListener:
     """Serves Streamable HTTP at /mcp with sessions, and the older transport at /sse."""
 
@@ -276,7 +302,7 @@ class HttpListener:
         self.unanswered: set[Any] = set()
         self.response: Json = {}
         self.has_notification = False
-        self.calls = 0
+        self.calls = self.streams = 0
 
     async def handle(self, reader: Any, writer: Any) -> None:
         try:
@@ -301,14 +327,17 @@ class HttpListener:
             self.send_event(self.server.reply(json.loads(body)))
         elif method == "GET" and "last-event-id" in fields:
             self.write_poll(writer, int(fields["last-event-id"]) + 1)
+        elif method == "GET" and self.fault in NO_STREAMS:
+            self.streams += 1
+            write_response(writer, 200, *NO_STREAMS[self.fault])
         elif method != "POST":
             write_response(writer, 405)
         else:
-            await self.respond_to_message(writer, json.loads(body), fields.get("mcp-session-id"))
+            await self.respond_to_message(writer, path, json.loads(body), fields.get("mcp-session-id"))
 
-    async def respond_to_message(self, writer: Any, message: Json, session: str | None) -> None:
+    async def respond_to_message(self, writer: Any, path: str, message: Json, session: str | None) -> None:
         is_call = message.get("method") == "tools/call"
-        if await self.misbehave(writer, is_call=is_call) or self.leave_unanswered(writer, message):
+        if await self.misbehave(writer, path, is_call=is_call) or self.leave_unanswered(writer, message):
             return None
         more = ""
         if message.get("method") == "initialize":
@@ -328,7 +357,13 @@ class HttpListener:
             return self.write_poll(writer, 0)
         if is_call and self.fault == "wrong ids":
             response["id"] = 77
-        return write_response(writer, 200, json.dumps(response).encode(), "application/json", more)
+        text = json.dumps(response).encode()
+        if self.fault == "byte order mark in events":
+            return write_response(writer, 200, b"\xef\xbb\xbfdata: " + text + b"\n\n", "text/event-stream", more)
+        mark = b"\xef\xbb\xbf" if self.fault == "byte order mark" else b""
+        if self.fault == "texts as ids":
+            text = json.dumps({**response, "id": str(response["id"])}).encode()
+        return write_response(writer, 200, mark + text, "application/json", more)
 
     async def is_initialized(self, message: Json) -> bool:
         """Whether the client may send this message: some servers reject all before a notification, which takes time."""
@@ -339,7 +374,7 @@ class HttpListener:
             self.has_notification = True
         return self.has_notification or message["method"] in ("initialize", "server/discover")
 
-    async def misbehave(self, writer: Any, *, is_call: bool) -> bool:
+    async def misbehave(self, writer: Any, path: str, *, is_call: bool) -> bool:
         """Commit the fault; whether that was the response."""
         import asyncio
 
@@ -362,6 +397,8 @@ class HttpListener:
         elif self.fault == "garbage events" and is_call:
             garbage = b"data: {]\n\nevent: x\n\n\xff\xfe\n\ndata: 5\n\n: comment\n\n"
             write_response(writer, 200, garbage, "text/event-stream")
+        elif self.fault == "redirects within" and path == "/mcp":
+            write_response(writer, 307, more="location: /mcp/\r\n")
         elif self.fault == "cut" and is_call:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
             writer.close()
@@ -391,6 +428,8 @@ class HttpListener:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         elif text == "count":
             message["params"]["arguments"]["text"] = str(len(self.unanswered))
+        elif text == "streams":
+            message["params"]["arguments"]["text"] = str(self.streams)
         return text == "wait"
 
     async def write_endless(self, writer: Any, kind: str, part: bytes, first: bytes = b"") -> None:

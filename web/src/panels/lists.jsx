@@ -51,7 +51,10 @@ export function SourcesPanel() {
     ["Prompts", ({ prompts }) => prompts, "number"],
     ["Server", (source) => [source.server, source.version].filter(Boolean).join(" ")],
   ];
-  const troubled = sources.value.filter(({ problems }) => problems?.length);
+  const lists = sources.value.flatMap(({ name, problems, notes }) => [
+    { name, title: "Problems of", lines: problems ?? [] },
+    { name, title: "Notes about", lines: notes ?? [] },
+  ]);
   return (
     <>
       {server.value && <ServerFacts />}
@@ -60,20 +63,22 @@ export function SourcesPanel() {
       ) : (
         <Empty title="There are no sources to show.">Only operators see them.</Empty>
       )}
-      {troubled.map(({ name, problems }) => (
-        <section key={name} class="pad-top">
-          <h2>
-            Problems of <span class="mono">{name}</span>
-          </h2>
-          <ul class="problems">
-            {problems.map((problem) => (
-              <li key={problem}>
-                <Prose text={problem} />
-              </li>
-            ))}
-          </ul>
-        </section>
-      ))}
+      {lists
+        .filter(({ lines }) => lines.length)
+        .map(({ name, title, lines }) => (
+          <section key={title + name} class="pad-top">
+            <h2>
+              {title} <span class="mono">{name}</span>
+            </h2>
+            <ul class="problems">
+              {lines.map((line) => (
+                <li key={line}>
+                  <Prose text={line} />
+                </li>
+              ))}
+            </ul>
+          </section>
+        ))}
     </>
   );
 }
