@@ -97,6 +97,18 @@ class PlainGenerator(GenerateJsonSchema):
         super().__init__(*args, **options)
         self._enums: set[str] = set()
 
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """Leave out the format of results: clients reject a whole result for it, and annotations guarantee none.
+
+        A `datetime` may be naive, an `EmailStr` any text, and a `Decimal` has a pattern that `1E+5` breaks.
+        """
+        generated = super().generate_inner(schema)
+        if self.mode == "serialization":
+            generated.pop("format", None)
+            if schema["type"] == "decimal":
+                generated.pop("pattern", None)
+        return generated
+
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
         """Without the titles of enums, which pydantic adds after `enum_schema`."""
         generated = super().generate(schema, mode)

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
+from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.peer.incoming import Message, make_error
 from mcp_bridge.peer.json_lines import find_invalid_member
 from mcp_bridge.runtime.token_bucket import TokenBucket
@@ -88,7 +87,7 @@ def _replace_own_code(response: Message) -> Message:
 
 def _parse_object(data: bytes) -> Message | None:
     try:
-        message = orjson.loads(data)
+        message = load_json(data)
     except ValueError:
         message = _repair_json(data)
     return message if isinstance(message, dict) else None
@@ -102,9 +101,9 @@ def _repair_json(data: bytes) -> Any:
     text = data.decode(errors="replace")
     try:
         if len(data) > MAX_REPAIRED:
-            return orjson.loads(text)
+            return load_json(text)
         text = json.dumps(json.loads(text, parse_constant=lambda name: None), ensure_ascii=False)
-        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return load_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError):
         return None
 

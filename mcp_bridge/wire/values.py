@@ -19,6 +19,7 @@ import orjson
 
 from mcp_bridge.contracts.tool import EncodedOutput, ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
+from mcp_bridge.encoding.exact_json import dump_json
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.content import Content
@@ -97,7 +98,7 @@ def get_output_text(result: ToolResult) -> str:
 
 def to_text(output: Any) -> str:
     """Return an output as text for the model: text unchanged, everything else as compact JSON."""
-    return output if isinstance(output, str) else orjson.dumps(output).decode()
+    return output if isinstance(output, str) else dump_json(output).decode()
 
 
 def make_text_block(text: str) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def _convert(value: Any, depth: int) -> Any:
 def _encode_plain(value: Any) -> EncodedOutput | None:
     """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
     try:
-        data = orjson.dumps(value, option=_STRICT)
+        data = dump_json(value, option=_STRICT)
     except (TypeError, RecursionError):
         return None
     if b"null" in data or _UUID.search(data) is not None:
