@@ -8,7 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-
 _SDK_PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 _SDK_CONTENT = frozenset(
     {"TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceLink", "CallToolResult"}
