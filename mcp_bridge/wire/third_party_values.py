@@ -27,11 +27,11 @@ def unfold(value: Any) -> Any:
     if callable(getattr(kind, "model_dump", None)):
         return value.model_dump(mode="json", by_alias=True)
     if isinstance(getattr(kind, "__fields__", None), Mapping) and callable(getattr(kind, "dict", None)):
-        return value.dict(by_alias=True)  # version 1 of pydantic
-    if (attributes := getattr(kind, "__attrs_attrs__", None)) is not None:
+        # It is a model of pydantic 1.
+        return value.dict(by_alias=True)
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    if attributes is not None:
         return {item.name: getattr(value, item.name) for item in attributes}
-    if (names := getattr(kind, "__struct_fields__", None)) is not None:  # msgspec
-        return {name: getattr(value, name) for name in names}
     if issubclass(kind, SimpleNamespace):
         return vars(value)
     if callable(getattr(kind, "reset_index", None)):

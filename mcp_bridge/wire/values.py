@@ -128,8 +128,9 @@ def _normalize_result(value: ToolResult) -> ToolResult:
             return value
         encoded = _encode_plain(value.output)
         if encoded is None and value.success:
-            output, content = _convert_output(value.output)
-            return dataclasses.replace(value, output=output, content=value.content or content, encoded=None)
+            output, note = _convert_output(value.output)
+            content = note if value.content is None else value.content
+            return dataclasses.replace(value, output=output, content=content, encoded=None)
         if encoded is None:
             return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
         return value if value.encoded in (None, encoded) else dataclasses.replace(value, encoded=encoded)
