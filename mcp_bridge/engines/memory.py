@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-import orjson
 from anyio.abc import TaskGroup, TaskStatus
 
 from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.contracts.tasks import MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
+from mcp_bridge.encoding.exact_json import dump_json
 
 SWEEP = 30.0
 """At most so many seconds after the end of its time to live, a task is removed."""
@@ -96,7 +96,7 @@ class MemoryTasks:
             entry.task.state = replace(state, message="")  # the next attempt has started
         state = entry.task.state
         if state.result is not None and entry.order.id in self._tasks:
-            entry.size = len(orjson.dumps(state.result))
+            entry.size = len(dump_json(state.result))
             self._bytes += entry.size
 
     async def find_task(self, task_id: str) -> TaskRecord | None:

@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-import orjson
-
 from mcp_bridge.contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.stores.redis import PATIENCE, connect_redis
 
 _FORGET = """
@@ -107,7 +106,7 @@ class TaskRecords:
         share = options.most if order.client is None else -(-options.most * 3 // 4)
         state = TaskState(updated=order.created)
         limits = (options.most, share, options.size)
-        values = (order.id, time.time(), order.expires, *limits, orjson.dumps(asdict(order)))
+        values = (order.id, time.time(), order.expires, *limits, dump_json(asdict(order)))
         return bool(await self._create(self._get_keys(order.id, order.client), (*values, self._encode(state))))
 
     async def begin_run(self, task_id: str) -> tuple[int, TaskRecord] | None:
@@ -117,7 +116,7 @@ class TaskRecords:
             return None
         run, attempts, failures, order, state = found
         counts = {"run": run, "failures": int(failures)}
-        return attempts, TaskRecord(TaskOrder(**{**orjson.loads(order), **counts}), _decode_state(state))
+        return attempts, TaskRecord(TaskOrder(**{**load_json(order), **counts}), _decode_state(state))
 
     async def release_run(self, task_id: str, *, has_failed: bool) -> None:
         """Make the latest run count no more as one whose process has ended: it was ended on purpose, or has failed."""
@@ -137,7 +136,7 @@ class TaskRecords:
         order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])
         if order is None or state is None:
             return None
-        return TaskRecord(TaskOrder(**orjson.loads(order)), _decode_state(state))
+        return TaskRecord(TaskOrder(**load_json(order)), _decode_state(state))
 
     async def add_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass answers to the run of a task. The questions that they answer are not open any more."""
@@ -147,8 +146,8 @@ class TaskRecords:
                 return
             requests = {key: request for key, request in state.requests.items() if key not in responses}
             answered = replace(state, requests=requests, status="input_required" if requests else "working")
-            until = TaskOrder(**orjson.loads(order)).expires
-            values = (task_id, stored, self._encode(answered), orjson.dumps(responses), until, self._channel)
+            until = TaskOrder(**load_json(order)).expires
+            values = (task_id, stored, self._encode(answered), dump_json(responses), until, self._channel)
             if await self._answer((self._key(task_id), self._answers(task_id)), values):
                 return
 
@@ -158,7 +157,7 @@ class TaskRecords:
             pipeline.lrange(self._answers(task_id), 0, -1)
             pipeline.delete(self._answers(task_id))
             found: Sequence[bytes] = (await pipeline.execute())[0]
-        return [orjson.loads(each) for each in found]
+        return [load_json(each) for each in found]
 
     async def follow_changes(self) -> AsyncGenerator[str | None, None]:
         """Yield the ids of tasks that change; None once this begins, since changes before that were missed."""
@@ -175,7 +174,7 @@ class TaskRecords:
     def _encode(self, state: TaskState) -> bytes:
         fields = asdict(state)
         shown = ("message", "progress", "requests", "result", "error")
-        return orjson.dumps({**fields, **{name: self._redact(fields[name]) for name in shown}})
+        return dump_json({**fields, **{name: self._redact(fields[name]) for name in shown}})
 
     def _get_keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
         shared = tuple(f"{self._prefix}:{name}" for name in ("all", "sizes", "bytes"))
@@ -189,6 +188,6 @@ class TaskRecords:
 
 
 def _decode_state(state: bytes | str) -> TaskState:
-    fields = orjson.loads(state)
+    fields = load_json(state)
     progress = fields["progress"]
     return TaskState(**{**fields, "progress": tuple(progress) if progress else None})

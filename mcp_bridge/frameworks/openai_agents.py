@@ -8,13 +8,13 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-import orjson
 from pydantic_core import to_jsonable_python
 
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Denied, InvalidArguments, SourceError, ToolTimeout, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.frameworks.common import (
     Json,
     find_published_name,
@@ -73,7 +73,7 @@ class _ToolCaller:
 
     def _build_context(self, arguments: Json) -> Any:
         agent = import_module(PACKAGE).Agent(name="mcp-bridge")
-        text = orjson.dumps(arguments).decode()
+        text = dump_json(arguments).decode()
         call = {"tool_name": self._tool.name, "tool_call_id": "call", "tool_arguments": text}
         return import_module(f"{PACKAGE}.tool_context").ToolContext(None, agent=agent, **call)
 
@@ -147,7 +147,7 @@ def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
 def _convert_returned(tool: Any, returned: Any) -> ToolResult:
     """Return a value as the SDK would send it: its output classes as content, structured output as JSON."""
     if getattr(tool, "output_json_schema", None):
-        output = orjson.loads(returned) if isinstance(returned, str) else to_jsonable_python(returned, by_alias=True)
+        output = load_json(returned) if isinstance(returned, str) else to_jsonable_python(returned, by_alias=True)
         return ToolResult(success=True, output=output)
     items = returned if isinstance(returned, list | tuple) else [returned]
     blocks = [_convert_block(item) for item in items]

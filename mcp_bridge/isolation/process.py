@@ -12,12 +12,12 @@ from dataclasses import asdict
 from typing import Any
 
 import anyio
-import orjson
 from anyio.abc import Process, TaskGroup
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
@@ -175,7 +175,7 @@ class WorkerProcess:
         """Send a message and return its length."""
         assert self._process is not None
         assert self._process.stdin is not None
-        line = orjson.dumps(message) + b"\n"
+        line = dump_json(message) + b"\n"
         async with self._sending:
             await checkpoint_if_cancelled()
             self._has_sent_call = self._has_sent_call or message.get("do") == "call"
@@ -233,7 +233,7 @@ class WorkerProcess:
 
     async def _handle_line(self, line: bytes | None) -> None:
         try:
-            message = orjson.loads(line) if line is not None else {"say": "too long"}
+            message = load_json(line) if line is not None else {"say": "too long"}
             event = message["say"]
             await self._slow_down(event, message, len(line or b""))
             if event in ("offer", "failed", "log", "updated", "secrets"):

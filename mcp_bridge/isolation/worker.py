@@ -16,13 +16,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
-import orjson
 from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import CredentialSource, OptionalMiddlewareSource, WorkingDirSource
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.isolation.codec import Json, encode_error, encode_needs, encode_result
 from mcp_bridge.isolation.offer_codec import EntryKind, encode_offer, index_entries
@@ -200,11 +200,11 @@ def _estimate_length(result: Any) -> int:
 
 def _encode_line(head: Json, body: Json) -> bytes:
     try:
-        return orjson.dumps({**head, **body}) + b"\n"
+        return dump_json({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):
         cleaned = {key: _clean_text(value) for key, value in body.items()} if "text" in body else {}
         broken = {"error": {"exception": "ValueError", "text": "the result cannot be written as JSON"}}
-        return orjson.dumps({**head, **(cleaned or broken)}) + b"\n"
+        return dump_json({**head, **(cleaned or broken)}) + b"\n"
 
 
 def _clean_text(value: Any) -> Any:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-import orjson
-
 from mcp_bridge.contracts.errors import QuestionExpired
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.isolation.codec import Json, decode_error, encode_error
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.stdio_descriptors import READ_SIZE, StdioPipes
@@ -52,11 +51,11 @@ class WorkerLink:
             if not (byte := os.read(self._pipes.source, 1)):
                 raise ValueError("the input has ended without an order for this worker")
             data += byte
-        order: Json = orjson.loads(data)
+        order: Json = load_json(data)
         return order
 
     def send_message(self, message: Json) -> None:
-        self.send_line(orjson.dumps(message) + b"\n")
+        self.send_line(dump_json(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:
         view = memoryview(line)
@@ -82,7 +81,7 @@ class WorkerLink:
         try:
             while data := self._read_pipe():
                 for line in lines.feed(data):
-                    self._handle_message(orjson.loads(line or b"{}"), on_message)
+                    self._handle_message(load_json(line or b"{}"), on_message)
         finally:
             end = threading.Timer(EXIT_TIMEOUT, os._exit, (0,))
             end.daemon = True

@@ -15,6 +15,7 @@ from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge.contracts.tool import EncodedOutput, ToolCall, ToolEntry, ToolResult
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.middleware.selection import READ_ONLY, ToolSelectionOptions, has_hint
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.settings.values import Duration, Size
@@ -49,7 +50,7 @@ class CachedResult(NamedTuple):
 
     def restore(self) -> ToolResult:
         """Return the result, with an output of its own."""
-        output = orjson.loads(self.output)
+        output = load_json(self.output)
         encoded = None
         if not isinstance(output, str | None):
             encoded = EncodedOutput(output, self.output.decode(), len(self.output))
@@ -111,7 +112,7 @@ class CacheLayer:
 
     def _build_key(self, call: ToolCall, ctx: CallContext) -> CacheKey | None:
         try:
-            return id(self._entry), ctx.principal, orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
+            return id(self._entry), ctx.principal, dump_json(call.arguments, option=orjson.OPT_SORT_KEYS)
         except (TypeError, RecursionError):  # a caller in process can pass anything
             return None
 
@@ -119,9 +120,9 @@ class CacheLayer:
         """Return the result in the form in which it is cached, or None if it cannot be cached."""
         content = tuple(result.content) if isinstance(result.content, list) else result.content
         try:
-            output = orjson.dumps(result.output)
+            output = dump_json(result.output)
             blocks = render_blocks(content, "") if content is not None else []
-            size = len(output) + len(orjson.dumps([blocks, result.meta])) + ENTRY
+            size = len(output) + len(dump_json([blocks, result.meta])) + ENTRY
         except (TypeError, ValueError, RecursionError):
             return None
         return CachedResult(self._entry, output, content, result.meta, size)

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.runtime.line_splitter import MAX_LINE
 
@@ -56,7 +57,7 @@ def repair_json(data: bytes) -> Any:
     """
     line = _repair_line(data.decode(errors="replace").encode())
     try:
-        return orjson.loads(line)
+        return load_json(line)
     except ValueError:
         if len(line) > MAX_REPAIRED:
             return None
@@ -85,7 +86,7 @@ def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
     """
     data = repair_json(line)
     if isinstance(data, dict) and "method" not in data and ("result" in data or "error" in data):
-        return _check_message(data, orjson.dumps(data))
+        return _check_message(data, dump_json(data))
     number = _get_request_id(data) if isinstance(data, dict) else None
     problem = f"Parse error: a message must be one JSON object in UTF-8 ({error})"
     return format_error(number, PARSE_ERROR, problem)
@@ -114,12 +115,14 @@ def _is_usual_request(data: dict[str, Any]) -> bool:
 
 def _check_message(data: dict[str, Any], line: bytes) -> Message | bytes:
     try:
-        duplicate = None if _is_lossless(data, line) else _find_duplicate(line)
+        if not _is_lossless(data, line):
+            # orjson reads integers of more than 64 bits as floats, and keeps the last of two equal names.
+            data = _STRICT.decode(line.decode())
+    except DuplicateName as duplicate:
+        number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
+        return format_invalid(number, f"{str(duplicate)[:80]!r} occurs twice in an object")
     except (ValueError, RecursionError):
         return format_invalid(_get_request_id(data), "a message is nested too deep")
-    if duplicate is not None:
-        number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
-        return format_invalid(number, f"{duplicate[:80]!r} occurs twice in an object")
     if problem := _find_ambiguity(data):
         return format_invalid(_get_request_id(data), problem)
     if _has_invalid_token(data):
@@ -154,14 +157,15 @@ class DuplicateName(ValueError):
     """A name occurs twice in one object. Another reader of the message may use the other value."""
 
 
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) == len(pairs):
-        return
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise DuplicateName(name)
-        seen.add(name)
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise DuplicateName(name)
+            seen.add(name)
+    return data
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
@@ -178,15 +182,6 @@ def _is_lossless(data: Any, line: bytes) -> bool:
         return orjson.dumps(data) == line
     except TypeError:  # it is deeper than orjson can write
         return False
-
-
-def _find_duplicate(line: bytes) -> str | None:
-    """Return a name that occurs twice in one object, at any depth. Raises ValueError or RecursionError."""
-    try:
-        _STRICT.decode(line.decode())
-    except DuplicateName as twice:
-        return str(twice)
-    return None
 
 
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
@@ -214,8 +209,8 @@ def _has_invalid_token(data: dict[str, Any]) -> bool:
 def _get_request_id(data: dict[str, Any]) -> str | int | None:
     """Return the id of a malformed request, if it has a valid one; None for a response, whose id is one of ours."""
     is_response = "method" not in data and ("result" in data or "error" in data)
-    given = None if is_response else data.get("id")
-    return given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    number = None if is_response else data.get("id")
+    return number if isinstance(number, str) or (type(number) is int and number in _INT64) else None
 
 
 def format_error(request: str | int | None, code: int, message: str) -> bytes:
@@ -229,7 +224,7 @@ def format_invalid(request: str | int | None, problem: str) -> bytes:
 def dump_message(message: Message) -> bytes:
     """Return a message as a line. Never raises: a response that cannot be encoded becomes an error, others nothing."""
     try:
-        return orjson.dumps(message) + b"\n"
+        return dump_json(message) + b"\n"
     except (TypeError, ValueError, RecursionError):
         if "method" in message:
             logger.warning("a message that cannot be written as JSON is dropped: %s", message["method"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -94,9 +94,9 @@ class PreparedEntry:
         return is_async(self.entry.handler)
 
     async def run(self, arguments: Any, ctx: CallContext, threads: ThreadPool) -> Any:
-        """Run the handler and return what it returns; a generator's items become a list.
+        """Run the handler and return what it returns; an iterator's items become a list.
 
-        An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for a generator of
+        An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for an iterator of
         too many items.
         """
         if self.is_async:
@@ -110,7 +110,7 @@ class PreparedEntry:
             return value
         if inspect.isawaitable(value):  # a synchronous function that returns a coroutine
             value = await value
-        if inspect.isasyncgen(value):
+        if isinstance(value, AsyncIterator):
             items = []
             async for item in value:
                 items.append(item)
@@ -121,7 +121,10 @@ class PreparedEntry:
 
     def _run_sync(self, arguments: Any, ctx: CallContext) -> Any:
         value = self.handler(arguments, ctx)
-        return self._check_length(list(islice(value, MAX_ITEMS + 1))) if inspect.isgenerator(value) else value
+        if type(value) not in _PLAIN and isinstance(value, Iterator):
+            # The items are computed in this thread too.
+            return self._check_length(list(islice(value, MAX_ITEMS + 1)))
+        return value
 
     def _check_length(self, items: list[Any]) -> list[Any]:
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -28,7 +29,7 @@ from mcp_bridge.registry.resource_finder import ResourceFinder
 from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.registry.subscriptions import Subscriptions
 from mcp_bridge.runtime.limiter import Limiter, compute_share
-from mcp_bridge.wire.values import to_result
+from mcp_bridge.wire.values import MAX_ITEMS, to_result
 
 _NAME = 256
 """The maximum number of characters of an unknown name that are compared with known names."""
@@ -351,7 +352,14 @@ def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: b
         if data.is_error:
             return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
         data = data if data.output is None else data.output
-    errors = _check_output(tool, data) if validate and tool.output_schema else []
+    errors = []
+    if validate and tool.output_schema:
+        checked = data
+        if isinstance(data, Iterator):
+            # Validation reads an iterator to its end.
+            data = list(islice(data, MAX_ITEMS + 1))
+            checked = iter(data)
+        errors = _check_output(tool, checked)
     if errors:
         message = f"Output validation failed for tool '{name}'."
         return Result(ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms)

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import orjson
-
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.schema.callables import parse_docstring
 from mcp_bridge.schema.messages import format_path
 from mcp_bridge.schema.secret_names import is_secret_name
@@ -211,7 +210,7 @@ def _build_object(properties: dict[str, Any], required: list[str]) -> dict[str, 
 def _check_form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that is JSON, and a valid JSON Schema of an object."""
     try:
-        copy: dict[str, Any] = orjson.loads(orjson.dumps(dict(schema)))
+        copy: dict[str, Any] = load_json(dump_json(dict(schema)))
     except (TypeError, ValueError) as error:
         raise ValueError(f"This schema cannot be a form: it is not JSON ({error}). Fix the value.") from error
     if copy.get("type") != "object" or not isinstance(copy.get("properties"), dict):

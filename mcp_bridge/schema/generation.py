@@ -19,7 +19,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, SchemaError
 
-from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.content import Content, is_sdk_content
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
@@ -59,7 +59,8 @@ def _has_content(annotation: Any) -> bool:
     """Whether a type is, or has in a union, list or tuple, something that is sent as content blocks."""
     parts = typing.get_args(annotation)
     if isinstance(annotation, type) and not parts:
-        return issubclass(annotation, Content | NeedsInput | ToolResult | Result | bytes)
+        is_content = issubclass(annotation, Content | NeedsInput | ToolResult | Result | bytes)
+        return is_content or is_sdk_content(annotation)
     return any(_has_content(part) for part in parts)
 
 
@@ -96,6 +97,18 @@ class PlainGenerator(GenerateJsonSchema):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._enums: set[str] = set()
+
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """Leave out the format of results: clients reject a whole result for it, and annotations guarantee none.
+
+        A `datetime` may be naive, an `EmailStr` any text, and a `Decimal` has a pattern that `1E+5` breaks.
+        """
+        generated = super().generate_inner(schema)
+        if self.mode == "serialization":
+            generated.pop("format", None)
+            if schema["type"] == "decimal":
+                generated.pop("pattern", None)
+        return generated
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
         """Without the titles of enums, which pydantic adds after `enum_schema`."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.keywords import DEFINITIONS
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 
@@ -46,7 +47,7 @@ class SizeLimits(NamedTuple):
     def _is_small_as_json(self, data: Any) -> bool:
         """Whether already the text as JSON shows that nothing is exceeded; about five times as fast as a walk."""
         try:
-            text = orjson.dumps(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+            text = dump_json(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         except (TypeError, RecursionError):
             return False
         is_small = len(text) <= min(self.size, self.nodes)
@@ -104,7 +105,7 @@ def _bound_expanded(schema: Any) -> int | None:
     references: dict[str, list[str]] = {}
     for name, part in parts.items():
         try:
-            text = orjson.dumps(part)
+            text = dump_json(part)
         except (TypeError, ValueError):
             return None
         found = _REFERENCE.findall(text)

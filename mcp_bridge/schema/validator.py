@@ -13,9 +13,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from mcp_bridge.contracts.tool_use_results import ValidationResult
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.keywords import has_any_keyword
 from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_for_model, format_path
 from mcp_bridge.schema.plain_schemas import is_plain
@@ -91,7 +90,7 @@ class Validator:
             return not self.ignored_keywords or not self.list_problems(data)
         try:
             if self._may_recurse:
-                orjson.dumps(data)  # rejects, in C, what is too deep for the library's unbounded recursion
+                dump_json(data)  # rejects, in C, what is too deep for the library's unbounded recursion
             return bool(self._validator.is_valid(data))
         except Exception:
             return not self.list_problems(data)
@@ -261,7 +260,7 @@ def _is_date_time(text: str) -> bool:
 def _has_references(schema: Mapping[str, Any]) -> bool:
     """Only references can lead back to the schema itself."""
     try:
-        text = orjson.dumps(schema, default=str)
+        text = dump_json(schema, default=str)
         return b'ref":' in text or b'Ref":' in text
     except (TypeError, ValueError):
         return True

@@ -10,6 +10,7 @@ import orjson
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.contracts.tool import Kind, ToolCall, ToolResult
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.redaction import Redactor
 
@@ -20,7 +21,7 @@ class RequestError(RpcError):
 
 def echo(value: Any) -> orjson.Fragment:
     """Encode a value that the client sent without redaction."""
-    return orjson.Fragment(orjson.dumps(value).decode())  # streams keep it, and orjson's bytes occupy 2 KiB
+    return orjson.Fragment(dump_json(value).decode())  # streams keep it, and orjson's bytes occupy 2 KiB
 
 
 def redact_around(text: str, sent: str, redactor: Redactor) -> str:

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.schema.references import extend_path, resolve_pointer
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS, has_feature
 
@@ -52,7 +51,7 @@ def check_params(method: str, version: str, params: Mapping[str, Any] | None) ->
 def is_larger(params: Any, most: int) -> bool:
     """Whether params that are kept have more than `most` bytes as JSON, or are nested too deep to be written."""
     try:
-        return len(orjson.dumps(params)) > most
+        return len(dump_json(params)) > most
     except TypeError:
         return True
 
@@ -145,7 +144,7 @@ class _MessageSchema:
 @cache  # two files, which never change
 def _load_schemas(is_stateless: bool) -> dict[str, dict[str, _MessageSchema]]:
     """The schemas of a revision. Versions before 2025-11-25 have its schemas, as in the official types."""
-    root = orjson.loads((_FOLDER / f"{STATELESS if is_stateless else HANDSHAKE}.json").read_bytes())
+    root = load_json((_FOLDER / f"{STATELESS if is_stateless else HANDSHAKE}.json").read_bytes())
     return {
         group: {method: _MessageSchema(schema, root) for method, schema in root[group].items()}
         for group in ("params", "results")

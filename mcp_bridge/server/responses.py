@@ -13,6 +13,7 @@ from mcp_bridge.contracts.errors import InvalidArguments, MissingCapability, Pro
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.server.client_text import RequestError, redact_around
 from mcp_bridge.server.pages import BadCursor, Pages
@@ -95,7 +96,7 @@ class Responses:
 
     def _encode_page(self, scope: str, page: Mapping[str, Any], version: str) -> orjson.Fragment:
         result = self.with_cache_hints(page, version, scope=scope)
-        return orjson.Fragment(orjson.dumps(self.redactor.redact_value(result)))
+        return orjson.Fragment(dump_json(self.redactor.redact_value(result)))
 
     def with_cache_hints(
         self, result: Mapping[str, Any], version: str, *, ttl_ms: int | None = None, scope: str = ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from mcp_bridge.contracts.errors import ResultTooLarge
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.wire.protocol_versions import STRUCTURED, has_feature
 from mcp_bridge.wire.tools import META
@@ -185,6 +184,6 @@ def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[
 def _measure(value: Any) -> int:
     """Return the size of a value as JSON, in bytes; 0 for one that cannot be serialised, which fails later."""
     try:
-        return len(orjson.dumps(value))
+        return len(dump_json(value))
     except (TypeError, RecursionError):
         return 0

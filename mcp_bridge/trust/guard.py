@@ -17,6 +17,7 @@ from mcp_bridge.contracts.errors import DefinitionChanged
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.schema_repair import reduce_schema
 from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.trust.definition_lock import Definition, DefinitionLock, DefinitionLockError
@@ -261,7 +262,7 @@ def _format_reason(pending: PendingDefinition) -> str:
 
 
 def _is_same(known: Definition, current: Definition) -> bool:
-    one, other = (orjson.dumps(definition, option=orjson.OPT_SORT_KEYS) for definition in (known, current))
+    one, other = (dump_json(definition, option=orjson.OPT_SORT_KEYS) for definition in (known, current))
     return one == other or compute_fingerprint(known) == compute_fingerprint(current)  # which costs 40 times as much
 
 
@@ -317,7 +318,7 @@ def _has_valid_schemas(tool: ToolEntry, problems: list[str]) -> bool:
 
 
 def _has_references(schema: Any) -> bool:
-    text = orjson.dumps(schema)
+    text = dump_json(schema)
     return b'ref":' in text or b'Ref":' in text
 
 

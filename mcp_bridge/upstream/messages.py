@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
+from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.peer.incoming import Message, make_error
 from mcp_bridge.peer.json_lines import find_invalid_member, repair_json
 from mcp_bridge.runtime.token_bucket import TokenBucket
@@ -89,7 +88,7 @@ def _replace_own_code(response: Message) -> Message:
 
 def _parse_object(data: bytes) -> Message | None:
     try:
-        message = orjson.loads(data)
+        message = load_json(data)
     except ValueError:
         message = repair_json(data)
     return message if isinstance(message, dict) else None

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import anyio
-import orjson
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcp_bridge.contracts.log_levels import LEVELS
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.peer.incoming import Message, MessageStream
 from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.trust.screening import TextScreen, screen_question, shorten_text
@@ -128,7 +128,7 @@ class RelayedCall:
         level, data, logger_name = params["level"], params.get("data"), params.get("logger")
         if isinstance(data, str):
             data = TextScreen().screen_text(data, "")
-        elif len(orjson.dumps(data)) > MAX_LOG_DATA:
+        elif len(dump_json(data)) > MAX_LOG_DATA:
             data = "[a log message that is too large]"
         name = shorten_text(logger_name) if isinstance(logger_name, str) else None
         await self.ctx.log(level if level in LEVELS else "info", data, name)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import anyio
-import orjson
 
 from mcp_bridge._version import __version__
 from mcp_bridge.contracts.context import CallContext
@@ -18,6 +17,7 @@ from mcp_bridge.contracts.jsonrpc import (
     METHOD_NOT_FOUND,
     RpcError,
 )
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, Message, MessageStream
 from mcp_bridge.runtime.tasks import TaskOwner
@@ -310,7 +310,7 @@ class UpstreamSession:
 def _measure_entry(entry: Any) -> int | None:
     """Return the size of an entry of a list in bytes; None if it is none, or so deep that no list can contain it."""
     try:
-        return len(orjson.dumps([[[[[entry]]]]])) if isinstance(entry, Mapping) else None
+        return len(dump_json([[[[[entry]]]]])) if isinstance(entry, Mapping) else None
     except TypeError:
         logger.warning("an entry of a list is nested too deeply, and is left out")
         return None

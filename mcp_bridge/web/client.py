@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import anyio
 import httpx2
-import orjson
 
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.encoding.exact_json import load_json
 
 TIMEOUT = httpx2.Timeout(10, read=40)  # the server sends a comment every 15 seconds
 RETRY_INTERVAL = 1.0
@@ -52,7 +52,7 @@ class PageClient:
                 raise PageError(f"{self._base} cannot be reached: {_describe_failure(error)}") from None
             await self._check_response(response)
             try:
-                state = orjson.loads(response.content)
+                state = load_json(response.content)
             except ValueError:
                 state = None
             if not isinstance(state, dict) or "server" not in state:
@@ -86,7 +86,7 @@ class PageClient:
             elif not line and "data" in fields:
                 self._last = fields.get("id", self._last)
                 if len(fields["data"]) <= MAX_EVENT:
-                    yield PageEvent(fields.get("event", "message"), orjson.loads(fields["data"]))
+                    yield PageEvent(fields.get("event", "message"), load_json(fields["data"]))
                 fields = {}
 
     async def _check_response(self, response: httpx2.Response) -> None:
@@ -101,7 +101,7 @@ def _raise_rejection(base: str, status: int, body: bytes) -> NoReturn:
     if status == 404:
         raise PageError(f"{base} has no page. Set `http.page: true` in its settings, or start it with `mcp-bridge dev`")
     try:
-        reason = orjson.loads(body)["error"]["message"]
+        reason = load_json(body)["error"]["message"]
     except (ValueError, TypeError, LookupError):
         reason = "it gives no reason"
     raise PageError(f"{base} has rejected the request with status {status}: {reason}")

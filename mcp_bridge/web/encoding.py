@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.wire.values import to_plain
 
 
 def encode_json(data: Any) -> bytes:
     """Return data as JSON. What JSON cannot represent, such as a lone surrogate in a message, is converted."""
     try:
-        return orjson.dumps(data)
+        return dump_json(data)
     except TypeError:
-        return orjson.dumps(to_plain(data))
+        return dump_json(to_plain(data))

@@ -7,11 +7,11 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
-import orjson
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.observation import ClientInfo
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.server.requests import Session
 from mcp_bridge.transports.http.event_stream import EventStream
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest
@@ -152,7 +152,7 @@ class WebPage:
             raise _make_api_error(403, "forbidden", message)
         data = await request.read_body(MAX_BODY)
         try:
-            body = orjson.loads(data)
+            body = load_json(data)
         except ValueError:
             body = None
         if not isinstance(body, dict):
@@ -244,4 +244,4 @@ def _check_manager(viewer: Viewer) -> None:
 
 
 def _make_api_error(status: int, code: str, message: str) -> HttpRejection:
-    return HttpRejection(status, orjson.dumps({"error": {"code": code, "message": message}}), NO_STORE)
+    return HttpRejection(status, dump_json({"error": {"code": code, "message": message}}), NO_STORE)

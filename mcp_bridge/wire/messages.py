@@ -37,6 +37,8 @@ def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]
 def _to_message(item: Any) -> Message:
     if isinstance(item, Mapping) and "role" in item and "content" in item:
         item = Message(item["content"], item["role"])
+    elif hasattr(type(item), "model_fields") and {"role", "content"} <= set(type(item).model_fields):
+        item = Message(as_block(item.content), item.role)  # of the MCP SDK
     if not isinstance(item, Message):
         return Message(as_block(item))
     if item.role not in ROLES:

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import render_block
-from mcp_bridge.wire.values import as_text, from_bytes, to_plain, to_text
+from mcp_bridge.wire.values import as_text, from_bytes, to_data, to_text
 
 JSON = "application/json"
 
@@ -48,7 +48,7 @@ def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> Embedde
         return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
     if isinstance(item, bytes | bytearray | memoryview):
         return EmbeddedResource(uri, bytes(item), mime_type or _detect_mime_type(bytes(item)))
-    value = to_plain(item)  # dates and paths become text
+    value = to_data(item)  # dates and paths become text
     return EmbeddedResource(uri, to_text(value), mime_type or ("text/plain" if isinstance(value, str) else JSON))
 
 

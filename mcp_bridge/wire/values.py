@@ -7,18 +7,18 @@ import dataclasses
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from itertools import islice
-from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from mcp_bridge.contracts.tool import EncodedOutput, ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
+from mcp_bridge.encoding.exact_json import LARGEST_INTEGER, dump_json
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.content import Content
@@ -28,11 +28,11 @@ logger = logging.getLogger("mcp_bridge.wire")
 MAX_DEPTH = 100
 """The maximum number of levels of a value. Deeper values, and those that contain themselves, cannot be read."""
 MAX_ITEMS = 1_000_000
-"""The maximum number of items that are read from a generator; an endless one would exhaust the memory."""
+"""The maximum number of items that are read from an iterator; an endless one would exhaust the memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _TEXT = (str, type(None))
 _PLAIN = frozenset({dict, list, tuple, int, float, bool})
-_INT64 = range(-(2**63), 2**64)
+_LOST_NUMBER = "NaN and infinities are null here, because JSON has no such numbers."
 _UUID = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-')
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -64,15 +64,61 @@ def to_result(value: Any) -> ToolResult:
         return _normalize_result(value)
     if isinstance(value, Result):
         return _from_result(value)
-    from mcp_bridge.contracts.content import Content  # a start does not need it
+    from mcp_bridge.contracts.content import Content, is_sdk_content  # a start does not need it
 
+    if is_sdk_content(type(value)):
+        return _read_sdk_value(value)
     if isinstance(value, Content | bytes | bytearray):
         return ToolResult(success=True, content=(as_block(value),))
-    if isinstance(value, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in value):
+    if isinstance(value, list | tuple) and any(_is_block(item) for item in value):
         return ToolResult(success=True, content=tuple(as_block(item) for item in value))
     output = value.value if isinstance(value, Enum) else value  # orjson writes enums, but not as their text
-    encoded = _encode_plain(output)
-    return ToolResult(success=True, output=to_plain(output) if encoded is None else output, encoded=encoded)
+    if (encoded := _encode_plain(output)) is not None:
+        return ToolResult(success=True, output=output, encoded=encoded)
+    output, content = _convert_output(output)
+    return ToolResult(success=True, output=output, content=content)
+
+
+def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
+    """Return an output as JSON types, and the content that a client gets instead, if something has to be explained."""
+    conversion = _Conversion(is_strict=True)
+    output = conversion.run(value)
+    if not conversion.has_lost_number:
+        return output, None
+    from mcp_bridge.contracts.content import Text
+
+    return output, (Text(to_text(output)), Text(_LOST_NUMBER))
+
+
+def _is_block(value: Any) -> bool:
+    from mcp_bridge.contracts.content import Content, is_sdk_content
+
+    return isinstance(value, Content | bytes | bytearray) or is_sdk_content(type(value))
+
+
+def _read_sdk_value(value: Any) -> ToolResult:
+    """Return a content block or CallToolResult of the MCP SDK as a result."""
+    data = _dump_sdk_value(value)
+    if "type" in data:
+        return ToolResult(success=True, content=(as_block(value),))
+    from mcp_bridge.contracts.content import Text
+
+    is_error = data.get("isError", False)
+    content = tuple(as_block(block) for block in value.content)
+    error = "\n".join(block.text for block in content if isinstance(block, Text)) if is_error else None
+    code = "tool_error" if is_error else None
+    output, meta = data.get("structuredContent"), data.get("_meta")
+    return ToolResult(is_error=is_error, output=output, error=error, content=content, code=code, meta=meta)
+
+
+def _dump_sdk_value(value: Any) -> dict[str, Any]:
+    """Return a model of the MCP SDK, or an Image, Audio or File that makes one, as JSON."""
+    for name in ("to_image_content", "to_audio_content", "to_resource_content"):
+        if callable(make := getattr(value, name, None)):
+            value = make()
+            break
+    data: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data
 
 
 def _normalize_result(value: ToolResult) -> ToolResult:
@@ -81,6 +127,10 @@ def _normalize_result(value: ToolResult) -> ToolResult:
         if value.output is None and value.encoded is None:
             return value
         encoded = _encode_plain(value.output)
+        if encoded is None and value.success:
+            output, note = _convert_output(value.output)
+            content = note if value.content is None else value.content
+            return dataclasses.replace(value, output=output, content=content, encoded=None)
         if encoded is None:
             return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
         return value if value.encoded in (None, encoded) else dataclasses.replace(value, encoded=encoded)
@@ -97,7 +147,7 @@ def get_output_text(result: ToolResult) -> str:
 
 def to_text(output: Any) -> str:
     """Return an output as text for the model: text unchanged, everything else as compact JSON."""
-    return output if isinstance(output, str) else orjson.dumps(output).decode()
+    return output if isinstance(output, str) else dump_json(output).decode()
 
 
 def make_text_block(text: str) -> dict[str, Any]:
@@ -121,21 +171,22 @@ def as_text(value: Any) -> str:
 def to_plain(value: Any) -> Any:
     """Convert a value to JSON types: str, int, float, bool, None, list, and dict with text keys.
 
-    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, and integers beyond 64 bits and unknown
-    objects text. Raises Unreadable for more than MAX_DEPTH levels, for a generator of more than MAX_ITEMS items, and
-    for an object that raises when it is read.
+    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, durations ISO 8601, and integers that clients
+    cannot read and unknown objects text. Raises Unreadable for more than MAX_DEPTH levels, for an iterator of more than
+    MAX_ITEMS items, and for an object that raises when it is read.
     """
     if type(value) is str:  # the usual case
         return _replace_surrogates(value)
-    try:
-        return _convert(value, 0)
-    except Unreadable:
-        raise
-    except (
-        BaseException
-    ) as error:  # from a third-party __str__, __iter__ or model_dump; no cancellation: nothing awaits
-        kind = type(value).__name__
-        raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
+    return _Conversion(is_strict=False).run(value)
+
+
+def to_data(value: Any) -> Any:
+    """Convert what a handler returns, as `to_plain` does.
+
+    Raises Unreadable too for an object without data, whose text is only its `repr`, and for an integer that clients
+    cannot read.
+    """
+    return _Conversion(is_strict=True).run(value)
 
 
 def to_plain_mapping(value: Any) -> dict[str, Any]:
@@ -150,21 +201,10 @@ def to_plain_mapping(value: Any) -> dict[str, Any]:
     return converted
 
 
-def _convert(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
-    if value is None or value is True or value is False:
-        return value
-    for kinds, convert in _CONVERSIONS:
-        if isinstance(value, kinds):
-            return convert(value, depth)
-    return _convert_object(value, depth)
-
-
 def _encode_plain(value: Any) -> EncodedOutput | None:
     """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
     try:
-        data = orjson.dumps(value, option=_STRICT)
+        data = dump_json(value, option=_STRICT)
     except (TypeError, RecursionError):
         return None
     if b"null" in data or _UUID.search(data) is not None:
@@ -182,72 +222,135 @@ def _replace_surrogates(text: str) -> str:
     return text
 
 
-def _convert_integer(value: int, _: int) -> int | str:
-    return int(value) if int(value) in _INT64 else str(int(value))
-
-
-def _convert_float(value: float, _: int) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _convert_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    return {_convert_key(key, depth): _convert(item, depth + 1) for key, item in value.items()}
-
-
-def _convert_key(key: Any, depth: int) -> str:
-    is_text = isinstance(key, str) and not isinstance(key, Enum)
-    return _replace_surrogates(str.__str__(key)) if is_text else to_text(_convert(key, depth + 1))
-
-
-def _convert_items(value: Iterable[Any], depth: int) -> list[Any]:
-    return [_convert(item, depth + 1) for item in value]
-
-
-def _convert_generator(value: Iterable[Any], depth: int) -> list[Any]:
-    return _convert_items(check_item_count(list(islice(value, MAX_ITEMS + 1))), depth)
-
-
 def check_item_count(items: list[Any]) -> list[Any]:
-    """Return the items of a generator. Raises Unreadable for more than MAX_ITEMS."""
+    """Return the items of an iterator. Raises Unreadable for more than MAX_ITEMS."""
     if len(items) > MAX_ITEMS:
-        raise Unreadable(f"the generator yields more than {MAX_ITEMS} items")
+        raise Unreadable(f"the iterator yields more than {MAX_ITEMS} items")
     return items
 
 
-_CONVERSIONS: tuple[tuple[Any, Any], ...] = (
-    (Enum, lambda value, depth: _convert(value.value, depth + 1)),
-    (str, lambda value, _: _replace_surrogates(str.__str__(value))),
-    (int, _convert_integer),
-    (float, _convert_float),
-    (Mapping, _convert_mapping),
-    ((bytes, bytearray, memoryview), lambda value, _: base64.b64encode(bytes(value)).decode()),
-    ((datetime, date, time), lambda value, _: value.isoformat()),
-    ((Sequence, AbstractSet), _convert_items),
-    (GeneratorType, _convert_generator),
+class _Conversion:
+    """The conversion of one value to JSON types.
+
+    Attributes:
+        has_lost_number: Whether a NaN or an infinity has become None.
+    """
+
+    def __init__(self, *, is_strict: bool) -> None:
+        self._is_strict = is_strict
+        self.has_lost_number = False
+
+    def run(self, value: Any) -> Any:
+        try:
+            return self.convert(value, 0)
+        except Unreadable:
+            raise
+        # A third-party __str__, __iter__ or model_dump raises anything. It is no cancellation: nothing awaits.
+        except BaseException as error:
+            kind = type(value).__name__
+            raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
+
+    def convert(self, value: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
+        if value is None or value is True or value is False:
+            return value
+        for kinds, convert in _CONVERSIONS:
+            if isinstance(value, kinds):
+                return convert(self, value, depth)
+        return self._convert_object(value, depth)
+
+    def convert_integer(self, value: int, _: int) -> int | str:
+        number = int(value)
+        if abs(number) <= LARGEST_INTEGER:
+            return number
+        if self._is_strict:
+            raise Unreadable("an integer has more than 308 digits, which clients cannot read. Return it as text")
+        return str(number)
+
+    def convert_float(self, value: float, _: int) -> float | None:
+        if math.isfinite(value):
+            return float(value)
+        self.has_lost_number = True
+        return None
+
+    def convert_mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        return {self._convert_key(key, depth): self.convert(item, depth + 1) for key, item in value.items()}
+
+    def _convert_key(self, key: Any, depth: int) -> str:
+        is_text = isinstance(key, str) and not isinstance(key, Enum)
+        return _replace_surrogates(str.__str__(key)) if is_text else to_text(self.convert(key, depth + 1))
+
+    def convert_items(self, value: Iterable[Any], depth: int) -> list[Any]:
+        return [self.convert(item, depth + 1) for item in value]
+
+    def _convert_object(self, value: Any, depth: int) -> Any:
+        """Convert an object by its data, else by its text."""
+        from mcp_bridge.wire.third_party_values import NO_DATA, unfold
+
+        data = unfold(value)
+        if data is value:
+            items: Iterable[Any] = check_item_count(list(islice(value, MAX_ITEMS + 1)))
+            return self.convert_items(items, depth)
+        if data is not NO_DATA:
+            return self.convert(data, depth)
+        if self._is_strict and getattr(type(value), "__str__", None) is object.__str__:
+            raise Unreadable(
+                f"a value of type {type(value).__name__} has no data that can be sent. Return text, numbers, lists, "
+                "dicts, dataclasses or pydantic models"
+            )
+        return _replace_surrogates(str(value))
+
+
+def _format_time(value: datetime | date | time) -> str | None:
+    """Return a date or time in ISO 8601; None for pandas' NaT, which does not equal itself."""
+    return value.isoformat() if value == value else None  # noqa: PLR0124
+
+
+def _format_duration(value: timedelta) -> str:
+    """Return a duration in ISO 8601, such as PT1H5M."""
+    sign = "-" if value < timedelta() else ""
+    value = abs(value)
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
+    parts = ((hours, "H"), (minutes, "M"), (f"{seconds}{fraction}" if seconds or fraction else 0, "S"))
+    clock = "".join(f"{number}{unit}" for number, unit in parts if number)
+    days = f"{value.days}D" if value.days else ""
+    return f"{sign}P{days}T{clock or '0S'}" if clock or not days else f"{sign}P{days}"
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[_Conversion, Any, int], Any]], ...] = (
+    (Enum, lambda conversion, value, depth: conversion.convert(value.value, depth + 1)),
+    (str, lambda _, value, __: _replace_surrogates(str.__str__(value))),
+    (int, _Conversion.convert_integer),
+    (float, _Conversion.convert_float),
+    (complex, lambda _, value, __: str(complex(value))),
+    (Mapping, _Conversion.convert_mapping),
+    ((bytes, bytearray, memoryview), lambda _, value, __: base64.b64encode(bytes(value)).decode()),
+    ((datetime, date, time), lambda _, value, __: _format_time(value)),
+    (timedelta, lambda _, value, __: _format_duration(value)),
+    (re.Pattern, lambda conversion, value, depth: conversion.convert(value.pattern, depth)),
+    ((Sequence, AbstractSet), _Conversion.convert_items),
 )
-
-
-def _convert_object(value: Any, depth: int) -> Any:
-    """Convert dataclasses and models by their fields, anything else by its text."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _convert(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
-    dump = getattr(type(value), "model_dump", None)
-    if callable(dump):
-        return _convert(dump(value, mode="json", by_alias=True), depth + 1)
-    return _replace_surrogates(str(value))
 
 
 def as_block(item: Any) -> Content:
     """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `to_plain` does."""
-    from mcp_bridge.contracts.content import Content, Text
+    from mcp_bridge.contracts.content import Content, Text, is_sdk_content
 
     kind = type(item)  # not isinstance, which reads the item's __class__
+    if is_sdk_content(kind):
+        from mcp_bridge.wire.content_reader import from_block
+
+        item = from_block(_dump_sdk_value(item))
+        kind = type(item)
     if issubclass(kind, Content):
         block: Content = item
         return block
     if issubclass(kind, bytes | bytearray):
         return from_bytes(bytes(item))
-    return Text(to_text(to_plain(item)))
+    return Text(to_text(to_data(item)))
 
 
 def from_bytes(data: bytes) -> Content:

@@ -75,3 +75,9 @@ def test_values_that_cannot_be_compared_are_not_in_an_enum() -> None:
         __hash__ = None
 
     assert not validate_input(Odd(), {"enum": [1]}).valid
+
+
+def test_an_iterator_that_is_validated_is_not_used_up() -> None:
+    registry = ToolRegistry()
+    registry.register(ToolEntry("t", "", lambda data: map(int, "12"), {}, {"type": "array"}))
+    assert registry.invoke("t", {}).data == [1, 2]

@@ -25,6 +25,7 @@ from mcp_bridge.amplifier.message_models import (
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.module_import import CORE_PACKAGE
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -258,7 +259,7 @@ def list_calls(message: Message) -> list[ToolCallBlock]:
 def _read_arguments(given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         try:
-            given = orjson.loads(given)
+            given = load_json(given)
         except ValueError:
             return {}
     return given if isinstance(given, dict) else {}
@@ -279,7 +280,7 @@ def render_text(content: Any) -> str:
         return content
     if isinstance(content, list) and all(isinstance(block, TextBlock) for block in content):
         return "\n".join(block.text for block in content)
-    return orjson.dumps(content, default=_to_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+    return dump_json(content, default=_to_plain, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def _to_plain(value: Any) -> Any:

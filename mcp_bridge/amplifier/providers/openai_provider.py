@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import openai
-import orjson
 
 from mcp_bridge.amplifier.llm_errors import ContentFilterError, InvalidToolCallError, LLMError
 from mcp_bridge.amplifier.message_models import (
@@ -34,6 +33,7 @@ from mcp_bridge.amplifier.providers.common import (
     to_llm_error,
 )
 from mcp_bridge.amplifier.results import encode_json
+from mcp_bridge.encoding.exact_json import load_json
 
 __amplifier_module_type__ = "provider"
 
@@ -187,7 +187,7 @@ def _find_url(source: dict[str, Any]) -> str:
 
 def _parse_arguments(text: str) -> dict[str, Any] | None:
     try:
-        arguments = orjson.loads(text or "{}")
+        arguments = load_json(text or "{}")
     except ValueError:
         return None
     return arguments if isinstance(arguments, dict) else None

@@ -18,11 +18,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import orjson
-
 from mcp_bridge.amplifier.events import ALL_EVENTS
 from mcp_bridge.amplifier.source.client_session import EVENTS_LOG
 from mcp_bridge.amplifier.source.status import collect_contributions
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.runtime.redaction import MARK, Redactor
 from mcp_bridge.schema.secret_names import is_secret_key
 from mcp_bridge.wire.values import Unreadable, sanitize_text, to_plain
@@ -284,7 +283,7 @@ def _redact_named_secrets(value: Any) -> Any:
 
 
 def _format_line(event: dict[str, Any]) -> bytes:
-    line = orjson.dumps(event)
+    line = dump_json(event)
     if not line.isascii() or b"\x7f" in line:
         line = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", line.decode()).encode()
     return line + b"\n"

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.http_client.requests import Part, is_header_value
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge.sources.openapi.operations import DeclaredBody
-from mcp_bridge.sources.openapi.parameters import Parameter, write_json, write_value
+from mcp_bridge.sources.openapi.parameters import Parameter, write_value
 from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter
 
 FORM, MULTIPART, BINARY = "application/x-www-form-urlencoded", "multipart/form-data", "application/octet-stream"
@@ -50,7 +51,7 @@ def build_body_writer(document: ApiDocument, body: DeclaredBody, converter: Sche
     kind = media_type.partition(";")[0].strip().lower()
     if "json" in kind:
         return BodyWriter(
-            converter.convert_schema(body.schema), lambda value: EncodedBody(media_type, write_json(value))
+            converter.convert_schema(body.schema), lambda value: EncodedBody(media_type, dump_json(value))
         )
     if kind == FORM:
         return _FormWriter(document, body, converter).build_writer()
@@ -169,5 +170,5 @@ class _MultipartWriter(_FormFields):
         is_json = "json" in media_type
         for one in item if isinstance(item, list) and not is_json else [item]:
             kind = media_type or ("application/json" if isinstance(one, Mapping | list) else "text/plain")
-            content = write_json(one) if is_json else write_value(one).encode()
+            content = dump_json(one) if is_json else write_value(one).encode()
             yield Part(name, content, kind)

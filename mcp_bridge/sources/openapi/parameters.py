@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import orjson
-
 from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.http_client.requests import is_header_value
 
 RESERVED = ":/?@!$'()*,;[]"
@@ -94,17 +92,9 @@ class Parameter(NamedTuple):
         return "".join(f";{key}={quote(text, safe='')}" if text else f";{key}" for key, text in pairs)
 
 
-def write_json(value: Any) -> bytes:
-    """Return a value as JSON."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:  # an integer of more than 64 bits
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def write_value(value: Any) -> str:
     """Return a value as text: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else write_json(value).decode()
+    return value if isinstance(value, str) else dump_json(value).decode()
 
 
 def _check_segment(text: str, argument: str) -> str:

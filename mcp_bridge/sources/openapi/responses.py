@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,6 +11,7 @@ import orjson
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.http_client.requests import HttpResponse
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.wire.values import as_text
@@ -25,7 +24,6 @@ HTTP_ERROR = "http_error"
 _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
 """The next page in a Link header. It never reads a part twice: a header can be long, and the server chooses it."""
-_LONG_NUMBER = re.compile(rb"\d{19}")
 _NO_CHARSETS = frozenset({"idna", "punycode"})
 """Encodings of Python that are none of texts, and that are slow."""
 
@@ -49,7 +47,7 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
         return ToolResult(success=True, output={} if has_schema else None, content=content, meta=meta)
     if "json" in kind:
         try:
-            output = _parse_json(response.body)
+            output = load_json(response.body)
         except orjson.JSONDecodeError:
             return ToolResult(success=True, output=_decode_body(response), meta=meta)
         noted = [Text(as_text(output)), Text(note)] if note else None
@@ -58,15 +56,6 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
     if isinstance(block, Text) and not note:
         return ToolResult(success=True, output=block.text, meta=meta)
     return ToolResult(success=True, content=[block, Text(note)] if note else [block], meta=meta)
-
-
-def _parse_json(body: bytes) -> Any:
-    """Parse JSON. orjson alone would turn integers of more than 64 bits into floats."""
-    parsed = orjson.loads(body)
-    if _LONG_NUMBER.search(body):
-        with suppress(RecursionError, ValueError):  # too many levels, or thousands of digits
-            return json.loads(body)
-    return parsed
 
 
 def describe_response(response: HttpResponse) -> dict[str, Any]:

@@ -173,6 +173,9 @@ class SchemaConverter:
         if converted.get("format") == "byte":
             del converted["format"]
             converted["contentEncoding"] = "base64"
+        if self._purpose == "results":
+            # Clients reject a whole result for a format, which APIs often do not keep to.
+            converted.pop("format", None)
         self._convert_properties(schema, converted, depth)
         for key in _INNER:
             if isinstance(value := schema.get(key), Mapping | bool):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
 from anyio import to_thread
 
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.runtime.file_replacement import replace_file
 from mcp_bridge.runtime.state_folder import get_state_folder, hash_path
 
@@ -106,7 +106,7 @@ class StoredCatalogue:
         """Return the stored catalogue; None if there is none, or none that can be used."""
         try:
             content = await self._place.read_bytes()
-            data = orjson.loads(content) if content is not None else None
+            data = load_json(content) if content is not None else None
             if data is None:
                 return None
             if any(data[key] != value for key, value in self._key.items()):
@@ -123,7 +123,7 @@ class StoredCatalogue:
             return
         self._written = catalogue
         try:
-            content = orjson.dumps({**self._key, "catalogue": catalogue})
+            content = dump_json({**self._key, "catalogue": catalogue})
             if len(content) < self._place.limit:
                 await self._place.write_bytes(content)
         except (OSError, TypeError) as error:

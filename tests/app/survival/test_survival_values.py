@@ -21,13 +21,14 @@ SANE = {
     "an object": "odd",
     "a generator": [0, 1, 2],
     "a coroutine": "slept",
-    "an int beyond 64 bits": {"number": str(2**70)},
+    "an int beyond 64 bits": {"number": 2**70},
     "keys that are no text": {"1": "a", "null": "b", "[1,2]": "c", "1.5": "d", "ZQ==": "e"},
     "an object that raises in __getattr__": "odd",
 }
 WRONG = {
     "a cycle": "contains itself",
-    "an int of 5000 digits": "ValueError in a value of type dict",
+    "an int of 5000 digits": "an integer has more than 308 digits",
+    "a coroutine function": "a value of type function has no data that can be sent",
     "deep nesting": "nested deeper than 100 levels",
     "a generator without end": "yields more than",
     "a key without a text": "SystemExit in a value of type dict",
@@ -37,7 +38,7 @@ WRONG = {
     "an object that raises in model_dump": "KeyboardInterrupt in a value of type Model",
     "an object that raises in __class__": "internal error (reference ",
 }
-APART = {"bytes", "a coroutine function", "100 MB of text"}
+APART = {"bytes", "100 MB of text"}
 RESULTS = {"a ToolResult with an odd block", "a ToolResult with odd texts"}
 
 
@@ -76,12 +77,6 @@ def test_bytes_become_a_resource(server: Any) -> None:
 
 
 @ON_ONE_WAY
-def test_a_function_is_shown_as_python_names_it(server: Any) -> None:
-    with unharmed(server):
-        assert server.text("value", kind="a coroutine function").startswith("<function _raise at ")
-
-
-@ON_ONE_WAY
 def test_100_megabytes_of_text_are_truncated(server: Any) -> None:
     with unharmed(server):
         content = server.result("value", kind="100 MB of text")["content"]
@@ -93,7 +88,7 @@ def test_100_megabytes_of_text_are_truncated(server: Any) -> None:
 def test_a_block_that_is_none_spoils_no_other(server: Any) -> None:
     with unharmed(server):
         first, second = server.result("value", kind="a ToolResult with an odd block")["content"]
-    assert first["text"].startswith("<object object")
+    assert "a value of type object has no data that can be sent" in first["text"]
     assert "cannot be shown" in second["text"]
 
 

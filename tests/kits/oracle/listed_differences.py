@@ -7,7 +7,6 @@ and other numbers are traps of the SDK's server.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -182,10 +181,6 @@ def _is_asked_again(outcome: Outcome) -> bool:
     return "result" in (outcome.message or {}) and set(outcome.engine) == {f"request {name}"}
 
 
-def _has_large_number(outcome: Outcome) -> bool:
-    return re.search(rb"\d{19}", outcome.line) is not None and "got number" in json.dumps(outcome.engine)
-
-
 def _is_in_flight(outcome: Outcome) -> bool:
     return _is_rejected(outcome, -32600) and (outcome.message or {}).get("id") in outcome.in_flight
 
@@ -301,11 +296,6 @@ DIFFERENCES = (
         "question asked again",
         "The engine asks again if an answer is not valid. In the SDK, such an answer ends the call.",
         _is_asked_again,
-    ),
-    ListedDifference(
-        "large number",
-        "The engine reads integers beyond 64 bits as most JSON parsers do, as floating-point numbers.",
-        _has_large_number,
     ),
     ListedDifference(
         "id in flight",

@@ -212,6 +212,16 @@ async def test_no_output_schema_is_promised_that_a_response_may_break(responses:
         assert (await list_tools(client))["run"].output_schema is None
 
 
+@pytest.mark.parametrize("mode", ["types", "exact"])
+async def test_no_format_of_results_is_promised(mode: str, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
+    document = document_of({"/x": get_of(responses=response_of(schema))})
+    async with serve_document(tmp_path, document, server=SERVER, output_schemas=mode) as client:
+        output_schema = (await list_tools(client))["run"].output_schema
+    assert list(output_schema["properties"]) == ["at"]
+    assert "format" not in output_schema["properties"]["at"]
+
+
 async def test_the_default_response_counts_if_no_success_is_declared(tmp_path: Path) -> None:
     schema = {"allOf": [{"properties": {"a": {"type": "string"}}}]}
     document = document_of({"/x": get_of(responses=response_of(schema, "default"))})

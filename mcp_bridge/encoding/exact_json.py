@@ -1,0 +1,65 @@
+"""JSON whose integers may have more than 64 bits, at the speed of orjson.
+
+orjson cannot write such integers and reads them as floats. Messages rarely have them: writing looks for them only after
+orjson has raised, and reading only in data with a run of 19 digits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+LARGEST_INTEGER = int(sys.float_info.max)
+"""The largest integer that other JSON parsers read as a number."""
+_INT64 = range(-(2**63), 2**64)
+"""The integers that orjson reads and writes."""
+_MAX_DEPTH = 254
+"""How deep orjson writes."""
+_DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
+_LONG_RUN = b"0" * 19
+_LONG_INTEGER = re.compile(rb"(?:^|[:\[,])\s*-?[0-9]{19,}\s*(?:$|[,\]}])")
+
+
+def dump_json(value: Any, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Return a value as JSON, as `orjson.dumps` does, but with all integers up to LARGEST_INTEGER.
+
+    Raises TypeError for a value that is not JSON.
+    """
+    try:
+        return orjson.dumps(value, default, option)
+    except TypeError as error:
+        if "64-bit" not in str(error):
+            raise
+    return orjson.dumps(_wrap_integers(value, 0), default, option)
+
+
+def load_json(data: bytes | bytearray | str) -> Any:
+    """Parse JSON, as `orjson.loads` does, but with exact integers. Raises orjson.JSONDecodeError for invalid JSON."""
+    value = orjson.loads(data)
+    encoded = data.encode() if isinstance(data, str) else data
+    if _LONG_RUN in encoded.translate(_DIGITS) and _LONG_INTEGER.search(encoded) is not None:
+        # The standard library reads fewer levels than orjson.
+        with suppress(RecursionError, ValueError):
+            return json.loads(encoded)
+    return value
+
+
+def _wrap_integers(value: Any, depth: int) -> Any:
+    """Return a copy in which large integers are JSON text, which orjson inserts unchanged."""
+    kind = type(value)
+    if kind is int:
+        is_long = value not in _INT64 and abs(value) <= LARGEST_INTEGER
+        return orjson.Fragment(str(value)) if is_long else value
+    if depth > _MAX_DEPTH:
+        raise TypeError(f"the value contains itself or is nested deeper than {_MAX_DEPTH} levels")
+    if kind is dict:
+        return {key: _wrap_integers(item, depth + 1) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_wrap_integers(item, depth + 1) for item in value]
+    return value

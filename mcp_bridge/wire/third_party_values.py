@@ -1,0 +1,75 @@
+"""Reads values of libraries that the bridge does not import, such as numpy and pandas, by their public methods."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+NO_DATA = object()
+"""What `unfold` returns for a value that has no public data."""
+_TO_LIST = ("tolist", "to_list", "to_dicts", "to_pylist")
+"""Methods of arrays, scalars and tables: numpy, torch and jax; pandas and polars; polars; pyarrow."""
+
+
+def unfold(value: Any) -> Any:
+    """Return the data of an object as a list, mapping or iterator of values that may need the same, or a plain scalar.
+
+    Raises what the methods of the object raise.
+    """
+    kind = type(value)
+    if issubclass(kind, type):
+        return NO_DATA
+    if dataclasses.is_dataclass(kind):
+        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    if callable(getattr(kind, "model_dump", None)):
+        return value.model_dump(mode="json", by_alias=True)
+    if isinstance(getattr(kind, "__fields__", None), Mapping) and callable(getattr(kind, "dict", None)):
+        # It is a model of pydantic 1.
+        return value.dict(by_alias=True)
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    if attributes is not None:
+        return {item.name: getattr(value, item.name) for item in attributes}
+    if issubclass(kind, SimpleNamespace):
+        return vars(value)
+    if callable(getattr(kind, "reset_index", None)):
+        return _unfold_pandas(value)
+    for name in _TO_LIST:
+        if callable(getattr(kind, name, None)):
+            return _unfold_array(value, name)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and value is getattr(pandas, "NA", NO_DATA):
+        return None
+    return value if issubclass(kind, Iterator | Collection) else NO_DATA
+
+
+def _unfold_array(value: Any, method: str) -> Any:
+    code = getattr(getattr(value, "dtype", None), "str", "")
+    if code[1:4] in ("M8[", "m8[") and code[4:] in ("ns]", "ps]", "fs]", "as]"):
+        # Python's dates have microseconds; tolist returns finer ones as integers.
+        value = value.astype(f"{code[1]}8[us]")
+    data = getattr(value, method)()
+    return float(data) if type(data) is type(value) else data
+
+
+def _unfold_pandas(value: Any) -> Any:
+    """Return a Series as a list, and a DataFrame as rows. Missing values become None.
+
+    Labels that are more than positions become the keys of a Series, which is then a mapping, and columns of rows.
+    """
+    index = value.index
+    has_labels = index.dtype.kind not in "iu" or any(name is not None for name in index.names)
+    value = value.astype(object).where(value.notna(), None)
+    if not hasattr(value, "columns"):
+        if not has_labels:
+            return value.tolist()
+        if index.is_unique:
+            return dict(zip(index.tolist(), value.tolist(), strict=True))
+        value = value.rename("value" if value.name is None else value.name)
+    if has_labels:
+        value = value.reset_index(allow_duplicates=True)
+    if value.columns.is_unique:
+        return value.to_dict("records")
+    return {"columns": value.columns.tolist(), "rows": value.to_numpy().tolist()}
