@@ -1,0 +1,200 @@
+"""The examples of requests in public documents: `make openapi-examples`. Installs the documents from npm and PyPI.
+
+Each example is validated by the schema of its tool, and becomes a request that is not sent. A rejected one must break
+its own document: another library (jsonschema) validates it by the schema as the document has it. Not a part of the
+tests: it needs the network. Prints the reasons of rejections, and the counts.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import jsonschema
+import referencing
+import referencing.jsonschema
+
+from mcp_bridge.contracts.errors import InvalidArguments, SourceError
+from mcp_bridge.http_client.requests import ApiRequest, HttpResponse
+from mcp_bridge.schema.validator import Validator
+from mcp_bridge.sources.openapi.credentials import ApiCredentials
+from mcp_bridge.sources.openapi.document import ApiDocument, as_mapping, read_document
+from mcp_bridge.sources.openapi.operations import find_operations, name_operations, read_body, read_parameters
+from mcp_bridge.sources.openapi.servers import ServerChoice
+from mcp_bridge.sources.openapi.tools import ToolBuilder
+from tests.kits.openapi.public_documents import install
+from tests.kits.openapi.sampling import NoSample, sample
+
+MAX_SHARE = 0.03
+"""The maximum share of examples that may be rejected."""
+MAX_SIZE = 3_000_000
+"""The maximum number of bytes of a document. A few are as large as all the others."""
+
+
+class Example(NamedTuple):
+    """A documented request: its arguments, and the schema of the document for each argument with an example."""
+
+    arguments: Mapping[str, Any]
+    schemas: Mapping[str, Any]
+
+
+def find_documents(folder: Path) -> Iterator[Path]:
+    """Yield the installed files that look like documents."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".json", ".yaml", ".yml") and path.is_file() and path.stat().st_size <= MAX_SIZE:
+            with path.open("rb") as file:
+                if re.search(rb"[\"']?openapi[\"']?: ?[\"']?3\.", file.read(4_096)):
+                    yield path
+
+
+def find_values(document: ApiDocument, holder: Any) -> list[Any]:
+    """Return the examples of a parameter or a media type, or else of its schema."""
+    given: Any = as_mapping(holder)
+    if "example" in given:
+        return [given["example"]]
+    values = []
+    for example in as_mapping(given.get("examples")).values():
+        resolved = document.resolve_node(example)
+        if "value" in resolved:
+            values.append(resolved["value"])
+    if values or given.get("schema") is None:
+        return values
+    schema = document.resolve_node(given["schema"])
+    return [schema["example"]] if "example" in schema else []
+
+
+def find_examples(document: ApiDocument, operation: Any, input_schema: Any) -> Iterator[Example]:
+    """Yield the documented requests of an operation. Required parameters without an example have a sample."""
+    holders = {}
+    for raw in (*operation.item.get("parameters", ()), *operation.content.get("parameters", ())):
+        holder = document.resolve_node(raw)
+        media = list(as_mapping(holder.get("content")).values())
+        holders[holder.get("name"), holder.get("in")] = media[0] if media else holder
+    arguments, schemas = {}, {}
+    for declared in read_parameters(document, operation):
+        holder = holders.get((declared.parameter.name, declared.parameter.location))
+        argument = declared.parameter.argument
+        if values := find_values(document, holder):
+            arguments[argument], schemas[argument] = values[0], declared.schema
+        elif declared.required:
+            arguments[argument] = sample(input_schema["properties"][argument], input_schema, 0)
+    bodies = []
+    body = read_body(document, operation)
+    if body is not None:
+        content = as_mapping(document.resolve_node(operation.content["requestBody"]).get("content"))
+        bodies = find_values(document, document.resolve_node(content[body.media_type]))
+        if "json" not in body.media_type and "form" not in body.media_type:
+            bodies = []
+        if not bodies and body.required:
+            arguments["body"] = sample(input_schema["properties"]["body"], input_schema, 0)
+    if bodies:
+        for value in bodies:
+            yield Example({**arguments, "body": parse_text(value)}, {**schemas, "body": body.schema if body else {}})
+    elif schemas:
+        yield Example(arguments, schemas)
+
+
+def parse_text(value: Any) -> Any:
+    """Parse an example of JSON that is written as text."""
+    if isinstance(value, str) and value.strip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def find_violation(document: ApiDocument, example: Example) -> str:
+    """Return how an example breaks the schemas of its document, by another library; empty if it does not."""
+    draft, dialect = jsonschema.Draft202012Validator, referencing.jsonschema.DRAFT202012
+    if document.is_3_0:
+        draft, dialect = jsonschema.Draft4Validator, referencing.jsonschema.DRAFT4
+    resource: Any = dialect.create_resource(document.data)
+    registry: Any = referencing.Registry().with_resource("urn:document", resource)
+    resolver = registry.resolver("urn:document")
+    for name, schema in example.schemas.items():
+        validator: Any = draft(schema if schema is not None else {}, registry=registry, _resolver=resolver)
+        for error in validator.iter_errors(example.arguments[name]):
+            return f"{error.json_path} of {name}: {error.validator}: {error.message[:160]}"
+    return ""
+
+
+async def fetch_nothing(url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    raise AssertionError("no credentials are used")
+
+
+class Count(collections.Counter[str]):
+    """What became of the examples."""
+
+
+async def check_document(path: Path, count: Count) -> None:
+    """Validate the examples of one document, and print why any are rejected."""
+    requests: list[ApiRequest] = []
+
+    async def record_request(request: ApiRequest) -> HttpResponse:
+        requests.append(request)
+        return HttpResponse(204, "", {}, b"", request.url)
+
+    try:
+        document = read_document(path)
+        credentials = ApiCredentials(
+            document=document, given={}, headers={}, fetch_token=fetch_nothing, add_secrets=lambda _: None
+        )
+    except SourceError as error:
+        print(f"{path.name}: {error}")
+        return
+    builder = ToolBuilder(
+        document, credentials, record_request, servers=ServerChoice("https://api.example"), output_schemas="none"
+    )
+    number = count["examples"]
+    for name, operation in name_operations(find_operations(document, (), (), [])).items():
+        try:
+            entry = builder.build_entry(name, operation)
+            examples = list(find_examples(document, operation, entry.input_schema))
+        except (SourceError, NoSample):
+            continue
+        validator = Validator(entry.input_schema)
+        for example in examples:
+            count["examples"] += 1
+            problems = []
+            if not validator.is_valid(example.arguments):
+                problems = validator.describe_problems(example.arguments)
+            else:
+                try:
+                    await entry.handler(example.arguments)
+                except InvalidArguments as error:
+                    problems = [str(error)]
+            if problems:
+                violation = find_violation(document, example)
+                count["rejected"] += 1
+                count["rejected, and the document allows it"] += not violation
+                reason = "; ".join(problems[:3])[:300]
+                print(
+                    f"{path.stem}: {operation.place}: {reason}\n    {violation or 'THE DOCUMENT ALLOWS IT'}", flush=True
+                )
+    count["documents"] += count["examples"] > number
+
+
+def main() -> int:
+    """Install and validate; the exit code is 1 if too many examples are rejected, or one without a reason."""
+    count = Count()
+    with tempfile.TemporaryDirectory(prefix="openapi ") as name:
+        folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(name)
+        if len(sys.argv) == 1:
+            install(folder)
+        for path in find_documents(folder):
+            anyio.run(check_document, path, count)
+    print(dict(count))
+    unexplained = count["rejected, and the document allows it"]
+    return int(bool(unexplained) or count["rejected"] > MAX_SHARE * count["examples"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
