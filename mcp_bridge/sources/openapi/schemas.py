@@ -90,6 +90,8 @@ _HIDDEN: Mapping[str, str] = {"arguments": "readOnly", "results": "writeOnly", "
 """The flag of properties that do not occur."""
 _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 _COMBINATORS = ("anyOf", "oneOf", "allOf")
+_MEMBERS = frozenset({"properties", "patternProperties", *_COMBINATORS})
+"""The keywords that declare properties of the same object."""
 MAX_MEMBERS = 1_000
 """The maximum number of schemas that are read to see whether an extended schema needs a definition of its own."""
 
@@ -226,10 +228,11 @@ class SchemaConverter:
             return {"not": {}} if schema is False and self._purpose != "result types" else {}
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            converted: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, position.is_part)}"}
-            if not self._document.is_3_0:
-                return {**converted, **self._convert_keywords(schema, position)}
-            # OpenAPI 3.0 ignores what is beside a reference, but many documents write `nullable` there.
+            is_part = position.is_part or (not self._document.is_3_0 and not _MEMBERS.isdisjoint(schema))
+            converted: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, is_part)}"}
+            if not self._document.is_3_0:  # which ignores what is beside a reference
+                converted |= self._convert_keywords(schema, position)
+            # Many documents write `nullable` there, for all versions.
             is_nullable = schema.get("nullable") is True and self._purpose != "result types"
             return allow_null(converted) if is_nullable else converted
         return self._convert_keywords(schema, position)
@@ -301,16 +304,17 @@ class SchemaConverter:
         if position.is_part or not isinstance(name, str):
             return converted
         subtypes = {
-            f"#/$defs/{self._name_definition(reference, False)}": f"If {name} is {value}."
+            reference: self._screen.screen_text(f"If {name} is {value}.", "schemas")
             for reference, value in list_subtypes(self._document, schema, position.reference).items()
         }
         for member in converted.get("anyOf", ()):
-            if (description := subtypes.get(member.get("$ref"))) is not None:
-                member.setdefault("description", self._screen.screen_text(description, "schemas"))
+            reference, _ = self._references.get(str(member.get("$ref")).removeprefix("#/$defs/"), ("", False))
+            if reference in subtypes:
+                member.setdefault("description", subtypes[reference])
         if "anyOf" in converted or not subtypes:
             return converted
         alternatives = [
-            {"$ref": reference, "description": self._screen.screen_text(description, "schemas")}
+            {"$ref": f"#/$defs/{self._name_definition(reference, False)}", "description": description}
             for reference, description in subtypes.items()
         ]
         outer: Schema = {key: converted[key] for key in ("title", "description", "type") if key in converted}
@@ -404,8 +408,7 @@ def _is_extended(schema: Json, key: str, position: Position) -> bool:
 
     An `allOf` often has one member only because nothing else could be beside a reference.
     """
-    beside = {"properties", "patternProperties", *_COMBINATORS} - {key}
-    if not beside.isdisjoint(schema):
+    if not (_MEMBERS - {key}).isdisjoint(schema):
         return True
     if key != "allOf":
         return False
@@ -421,7 +424,9 @@ def _has_other_properties(schema: Json) -> bool:
         return True
     if schema.get("additionalProperties") is False and not properties.keys() >= {*map(str, names)}:
         return "patternProperties" not in schema
-    return any(declares_properties(member) for key in _COMBINATORS for member in _as_list(schema.get(key)))
+    return "$ref" in schema or any(
+        declares_properties(member) for key in _COMBINATORS for member in _as_list(schema.get(key))
+    )
 
 
 def _as_list(value: Any) -> list[Any]:

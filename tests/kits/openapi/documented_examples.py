@@ -8,13 +8,15 @@ tests: it needs the network. Prints the reasons of rejections, and the counts.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import anyio
 import jsonschema
@@ -26,11 +28,17 @@ from mcp_bridge.http_client.requests import ApiRequest, HttpResponse
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.sources.openapi.credentials import ApiCredentials
 from mcp_bridge.sources.openapi.document import ApiDocument, as_mapping, read_document
-from mcp_bridge.sources.openapi.operations import find_operations, name_operations, read_body, read_parameters
+from mcp_bridge.sources.openapi.operations import (
+    Operation,
+    find_operations,
+    name_operations,
+    read_body,
+    read_parameters,
+)
+from mcp_bridge.sources.openapi.parameters import write_value
 from mcp_bridge.sources.openapi.servers import ServerChoice
 from mcp_bridge.sources.openapi.tools import ToolBuilder
 from tests.kits.openapi.public_documents import install
-from tests.kits.openapi.sampling import NoSample, sample
 
 MAX_SHARE = 0.03
 """The maximum share of examples that may be rejected."""
@@ -70,44 +78,58 @@ def find_values(document: ApiDocument, holder: Any) -> list[Any]:
     return [schema["example"]] if "example" in schema else []
 
 
-def find_examples(document: ApiDocument, operation: Any, input_schema: Any) -> Iterator[Example]:
-    """Yield the documented requests of an operation. Required parameters without an example have a sample."""
+def find_examples(document: ApiDocument, operation: Operation, input_schema: Any) -> Iterator[Example]:
+    """Yield the documented requests of an operation, with the arguments that have an example."""
     holders = {}
     for raw in (*operation.item.get("parameters", ()), *operation.content.get("parameters", ())):
         holder = document.resolve_node(raw)
         media = list(as_mapping(holder.get("content")).values())
         holders[holder.get("name"), holder.get("in")] = media[0] if media else holder
-    arguments, schemas = {}, {}
+    arguments: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for declared in read_parameters(document, operation):
-        holder = holders.get((declared.parameter.name, declared.parameter.location))
-        argument = declared.parameter.argument
-        if values := find_values(document, holder):
-            arguments[argument], schemas[argument] = values[0], declared.schema
-        elif declared.required:
-            arguments[argument] = sample(input_schema["properties"][argument], input_schema, 0)
-    bodies = []
+        values = find_values(document, holders.get((declared.parameter.name, declared.parameter.location)))
+        if values:
+            argument = declared.parameter.argument
+            arguments[argument] = read_parameter(values[0], select_argument(input_schema, argument))
+            schemas[argument] = declared.schema
     body = read_body(document, operation)
-    if body is not None:
+    if body is not None and ("json" in body.media_type or "form" in body.media_type):
         content = as_mapping(document.resolve_node(operation.content["requestBody"]).get("content"))
-        bodies = find_values(document, document.resolve_node(content[body.media_type]))
-        if "json" not in body.media_type and "form" not in body.media_type:
-            bodies = []
-        if not bodies and body.required:
-            arguments["body"] = sample(input_schema["properties"]["body"], input_schema, 0)
-    if bodies:
-        for value in bodies:
-            yield Example({**arguments, "body": parse_text(value)}, {**schemas, "body": body.schema if body else {}})
-    elif schemas:
+        for value in find_values(document, document.resolve_node(content[body.media_type])):
+            argument = read_body_example(value, input_schema["properties"]["body"], body.media_type)
+            yield Example({**arguments, "body": argument}, {**schemas, "body": body.schema})
+            schemas["body"] = None
+    if schemas and "body" not in schemas:
         yield Example(arguments, schemas)
 
 
-def parse_text(value: Any) -> Any:
-    """Parse an example of JSON that is written as text."""
-    if isinstance(value, str) and value.strip()[:1] in ("{", "["):
-        try:
+def select_argument(input_schema: Any, name: str) -> Any:
+    """Return the schema of one argument, with the definitions of the whole."""
+    return {**input_schema["properties"][name], "$defs": input_schema.get("$defs", {})}
+
+
+def read_parameter(value: Any, schema: Any) -> Any:
+    """Read the example of a parameter, which is text in a request, as a value of its schema if it fits one."""
+    text = write_value(value)
+    readings = [value, text, text.split(","), [value]]
+    with contextlib.suppress(ValueError):
+        readings.insert(1, json.loads(text))
+    validator = Validator(schema)
+    return next((reading for reading in readings if validator.is_valid(reading)), value)
+
+
+def read_body_example(value: Any, schema: Any, media_type: str) -> Any:
+    """Read the example of a body: JSON or a form can be text, and a file only its name."""
+    if isinstance(value, str) and "json" in media_type:
+        with contextlib.suppress(ValueError):
             return json.loads(value)
-        except ValueError:
-            return value
+    elif isinstance(value, str):
+        value = dict(parse_qsl(value))
+    if "multipart" in media_type and isinstance(value, dict):
+        properties = schema.get("properties", {})
+        files = {name for name in value if as_mapping(properties.get(name)).get("required") == ["data"]}
+        value = {name: {"data": ""} if name in files else member for name, member in value.items()}
     return value
 
 
@@ -120,7 +142,9 @@ def find_violation(document: ApiDocument, example: Example) -> str:
     registry: Any = referencing.Registry().with_resource("urn:document", resource)
     resolver = registry.resolver("urn:document")
     for name, schema in example.schemas.items():
-        validator: Any = draft(schema if schema is not None else {}, registry=registry, _resolver=resolver)
+        validator: Any = draft(schema or {}, registry=registry, _resolver=resolver)
+        if schema is None:
+            continue
         for error in validator.iter_errors(example.arguments[name]):
             return f"{error.json_path} of {name}: {error.validator}: {error.message[:160]}"
     return ""
@@ -158,19 +182,22 @@ async def check_document(path: Path, count: Count) -> None:
         try:
             entry = builder.build_entry(name, operation)
             examples = list(find_examples(document, operation, entry.input_schema))
-        except (SourceError, NoSample):
+        except SourceError:
             continue
-        validator = Validator(entry.input_schema)
+        paths = dict.fromkeys(re.findall(r"\{([^{}]+)\}", operation.path), "1")
+        validator = Validator({**entry.input_schema, "required": []})
         for example in examples:
             count["examples"] += 1
-            problems = []
+            problems: Sequence[str] = []
             if not validator.is_valid(example.arguments):
                 problems = validator.describe_problems(example.arguments)
             else:
                 try:
-                    await entry.handler(example.arguments)
+                    await entry.handler({**paths, **example.arguments})
                 except InvalidArguments as error:
-                    problems = [str(error)]
+                    problems = error.details
+                except KeyError:
+                    count["without a name of the path"] += 1
             if problems:
                 violation = find_violation(document, example)
                 count["rejected"] += 1
