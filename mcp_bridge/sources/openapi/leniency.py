@@ -101,16 +101,18 @@ def accept_members(converted: Schema) -> None:
         converted.pop(key, None)
     kinds = _list_types(converted)
     others = [member for member in members if kinds and not _fits_types(member, kinds)]
-    if not others:
+    trimmed = [member.strip() for member in members if isinstance(member, str) and member != member.strip()]
+    if not others and not trimmed:
         return
-    if len(others) == len(members) and set(kinds) <= {"array", "object", "null"}:
+    if others and len(others) == len(members) and set(kinds) <= {"array", "object", "null"}:
         _move_members(converted, members)
         return
     rewritten = [value for member in others for kind in kinds for value in _rewrite_member(member, kind)]
-    unique = {_encode(value): value for value in (*members, *rewritten)}
+    unique = {_encode(value): value for value in (*members, *rewritten, *trimmed)}
     converted.pop("const", None)
     converted["enum"] = list(unique.values())
-    converted["type"] = list(dict.fromkeys([*kinds, *(_get_type(member) for member in others)]))
+    if others:
+        converted["type"] = list(dict.fromkeys([*kinds, *(_get_type(member) for member in others)]))
 
 
 def _move_members(converted: Schema, members: list[Any]) -> None:
@@ -144,7 +146,8 @@ def _rewrite_member(member: Any, kind: str) -> Iterator[Any]:
 
 def _encode(value: Any) -> bytes:
     """Return the text that equal JSON values share."""
-    return orjson.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return orjson.dumps(int(value) if is_whole else value)
 
 
 def _list_types(converted: Schema) -> list[str]:

@@ -76,7 +76,8 @@ def note_differences(result: ToolResult, documented: Validator) -> ToolResult:
     if not isinstance(output, dict):
         replacement = {} if output is None else {"result": output}
     content = result.content if result.content is not None else [Text(as_text(output))]
-    note = Text("The call succeeded, but the response differs from the API's document:\n" + "\n".join(problems))
+    lines = [shorten_text(problem) for problem in problems]
+    note = Text("The call succeeded, but the response differs from the API's document:\n" + "\n".join(lines))
     return replace(result, output=replacement, content=[*content, note])
 
 

@@ -92,8 +92,8 @@ _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "
 _COMBINATORS = ("anyOf", "oneOf", "allOf")
 _MEMBERS = frozenset({"properties", "patternProperties", *_COMBINATORS})
 """The keywords that declare properties of the same object."""
-MAX_MEMBERS = 1_000
-"""The maximum number of schemas that are read to see whether an extended schema needs a definition of its own."""
+MAX_MEMBERS = 300
+"""The maximum number of schemas that are read to see what applies to the same value as a schema."""
 
 
 class Position(NamedTuple):
@@ -220,7 +220,7 @@ class SchemaConverter:
                     waiting.append(self._document.follow_reference(target))
             for key in _COMBINATORS:
                 if isinstance(members := node.get(key), list):
-                    waiting += members[:MAX_MEMBERS]
+                    waiting += members[: max(0, MAX_MEMBERS - len(waiting))]
 
     def _convert_node(self, schema: Any, position: Position) -> Schema:
         self._size += 1
@@ -322,9 +322,9 @@ class SchemaConverter:
 
     def _convert_properties(self, schema: Json, converted: Schema, position: Position) -> None:
         properties = schema.get("properties")
-        hidden = position.hidden
+        hidden: set[str] = set()
         if isinstance(properties, Mapping):
-            hidden |= frozenset(self._list_hidden(properties))
+            hidden.update(self._list_hidden(properties))
             converted["properties"] = {
                 str(name): self._convert_node(value, position.descend())
                 for name, value in properties.items()
@@ -343,6 +343,7 @@ class SchemaConverter:
                 converted["additionalProperties"] = {}
         required = schema.get("required")
         if isinstance(required, list):
+            hidden |= position.hidden
             if "allOf" in schema:
                 hidden |= self._find_hidden(schema)
             names = [name for name in dict.fromkeys(map(str, required)) if name not in hidden]

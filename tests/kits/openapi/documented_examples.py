@@ -45,6 +45,9 @@ MAX_SHARE = 0.03
 MAX_SIZE = 3_000_000
 """The maximum number of bytes of a document. A few are as large as all the others."""
 
+_FILE = re.compile(r"\S+\.json(#\S*)?")
+"""The name of a file with an example, which no package contains."""
+
 
 class Example(NamedTuple):
     """A documented request: its arguments, and the schema of the document for each argument with an example."""
@@ -65,17 +68,15 @@ def find_documents(folder: Path) -> Iterator[Path]:
 def find_values(document: ApiDocument, holder: Any) -> list[Any]:
     """Return the examples of a parameter or a media type, or else of its schema."""
     given: Any = as_mapping(holder)
-    if "example" in given:
-        return [given["example"]]
-    values = []
+    values = [given["example"]] if "example" in given else []
     for example in as_mapping(given.get("examples")).values():
         resolved = document.resolve_node(example)
         if "value" in resolved:
             values.append(resolved["value"])
-    if values or given.get("schema") is None:
-        return values
-    schema = document.resolve_node(given["schema"])
-    return [schema["example"]] if "example" in schema else []
+    if not values and given.get("schema") is not None:
+        schema: Any = document.resolve_node(given["schema"])
+        values = [schema["example"]] if "example" in schema else []
+    return [value for value in values if not (isinstance(value, str) and _FILE.fullmatch(value))]
 
 
 def find_examples(document: ApiDocument, operation: Operation, input_schema: Any) -> Iterator[Example]:
@@ -150,6 +151,12 @@ def find_violation(document: ApiDocument, example: Example) -> str:
     return ""
 
 
+def find_unsendable(problems: Sequence[str]) -> str:
+    """Return the problem of a value that no request can have, whatever the document says."""
+    words = ("a header can only have", "must not be")
+    return next((problem for problem in problems for word in words if word in problem), "")
+
+
 async def fetch_nothing(url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
     raise AssertionError("no credentials are used")
 
@@ -184,7 +191,7 @@ async def check_document(path: Path, count: Count) -> None:
             examples = list(find_examples(document, operation, entry.input_schema))
         except SourceError:
             continue
-        paths = dict.fromkeys(re.findall(r"\{([^{}]+)\}", operation.path), "1")
+        paths = {item.parameter.argument: "1" for item in read_parameters(document, operation) if item.required}
         validator = Validator({**entry.input_schema, "required": []})
         for example in examples:
             count["examples"] += 1
@@ -196,10 +203,8 @@ async def check_document(path: Path, count: Count) -> None:
                     await entry.handler({**paths, **example.arguments})
                 except InvalidArguments as error:
                     problems = error.details
-                except KeyError:
-                    count["without a name of the path"] += 1
             if problems:
-                violation = find_violation(document, example)
+                violation = find_violation(document, example) or find_unsendable(problems)
                 count["rejected"] += 1
                 count["rejected, and the document allows it"] += not violation
                 reason = "; ".join(problems[:3])[:300]

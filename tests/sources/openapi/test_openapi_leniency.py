@@ -120,7 +120,8 @@ async def test_a_response_can_be_sent_back_as_a_request(api: ApiServer, tmp_path
     base = {"type": "object", "properties": {"id": {"type": "integer", "readOnly": True}, "name": {"type": "string"}}}
     closed = {**base, "required": ["id"], "additionalProperties": False}
     extended = {"allOf": [refer("Base"), {"required": ["id", "name"]}], "required": ["id"]}
-    for schema in (closed, extended):
+    redefined = {"allOf": [refer("Base"), {"properties": {"id": {"type": "integer"}}, "required": ["id"]}]}
+    for schema in (closed, extended, redefined):
         document = body_document(schema, Base=base)
         assert await call_with_bodies(tmp_path, api, document, {"name": "x"}, {"id": 1, "name": "x"}) == [True, True]
 
@@ -158,6 +159,7 @@ async def test_null_is_allowed_wherever_nullable_is_written(
         ({"type": "number", "enum": ["1.5"]}, [1.5, "1.5"], [2]),
         ({"type": "integer", "enum": ["asc", "desc"]}, ["asc"], [1]),
         ({"type": "array", "items": {"type": "string"}, "enum": ["a", "b"]}, [["a"], []], [["c"], "a"]),
+        ({"enum": ["yes", " no"]}, ["yes", "no", " no"], ["x"]),
         ({"type": "object", "enum": ["a"]}, [{"a": 1}], ["a"]),
         ({"type": "string", "enum": ["long"], "maxLength": 2, "pattern": "^x$"}, ["long"], ["x"]),
         ({"type": "string", "minLength": 5, "maxLength": 2}, ["abc"], [1]),
