@@ -17,6 +17,7 @@ import orjson
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.schema.keywords import has_any_keyword, list_values
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
+from mcp_bridge.sources.openapi.keywords import COMBINATORS, MEMBERS, list_types
 
 Schema = dict[str, Any]
 
@@ -38,7 +39,6 @@ _ANNOTATIONS = frozenset({"title", "description", "default", "deprecated", "read
 _NOT_EXACT = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "pattern", "patternProperties", "nullable", "readOnly"}
 )
-_PROPERTIES = frozenset({"$ref", "properties", "patternProperties", "allOf", "anyOf", "oneOf"})
 _LITERAL = re.compile(r"/(.+)/([a-z]*)", re.DOTALL)
 """A pattern as JavaScript writes it in code."""
 _TYPES: Sequence[tuple[type, str]] = (
@@ -58,7 +58,31 @@ def is_exact(schema: Any) -> bool:
 
 def declares_properties(schema: Any) -> bool:
     """Whether a schema may declare properties, unlike one that only lists required ones."""
-    return isinstance(schema, Mapping) and not _PROPERTIES.isdisjoint(schema)
+    return isinstance(schema, Mapping) and not {"$ref", *MEMBERS}.isdisjoint(schema)
+
+
+def is_open(schema: Json) -> bool:
+    """Whether a schema accepts all properties that it does not declare."""
+    return schema.get("additionalProperties", True) in (True, {}) and not schema.get("patternProperties")
+
+
+def has_other_properties(schema: Json) -> bool:
+    """Whether a schema may have more properties than the keyword `properties` lists."""
+    properties = as_mapping(schema.get("properties"))
+    required = schema.get("required")
+    names = required if isinstance(required, list) else []
+    if any(as_mapping(value).get("readOnly") is True for value in properties.values()):
+        return True
+    if schema.get("additionalProperties") is False and not properties.keys() >= {*map(str, names)}:
+        return "patternProperties" not in schema
+    return "$ref" in schema or any(
+        declares_properties(member) for key in COMBINATORS for member in _list_members(schema, key)
+    )
+
+
+def _list_members(schema: Json, key: str) -> list[Any]:
+    members = schema.get(key)
+    return members if isinstance(members, list) else []
 
 
 def read_pattern(pattern: Any) -> Any:
@@ -81,7 +105,7 @@ def allow_null(converted: Schema) -> Schema:
         outer = {key: value for key, value in converted.items() if key in _ANNOTATIONS}
         inner = {key: value for key, value in converted.items() if key not in _ANNOTATIONS}
         return {**outer, "anyOf": [inner, {"type": "null"}]}
-    kinds = _list_types(converted)
+    kinds = list_types(converted)
     if kinds and "null" not in kinds:
         converted["type"] = [*kinds, "null"]
     if "enum" in converted and None not in converted["enum"]:
@@ -99,7 +123,7 @@ def accept_members(converted: Schema) -> None:
         return
     for key in _LIMITS:
         converted.pop(key, None)
-    kinds = _list_types(converted)
+    kinds = list_types(converted)
     others = [member for member in members if kinds and not _fits_types(member, kinds)]
     trimmed = [member.strip() for member in members if isinstance(member, str) and member != member.strip()]
     if not others and not trimmed:
@@ -120,7 +144,7 @@ def _move_members(converted: Schema, members: list[Any]) -> None:
     converted.pop("enum", None)
     converted.pop("const", None)
     items = converted.get("items")
-    if "array" in _list_types(converted) and isinstance(items, dict) and items.keys() <= {"type"} | _ANNOTATIONS:
+    if "array" in list_types(converted) and isinstance(items, dict) and items.keys() <= {"type"} | _ANNOTATIONS:
         converted["items"] = {**items, "enum": members}
         accept_members(converted["items"])
 
@@ -148,11 +172,6 @@ def _encode(value: Any) -> bytes:
     """Return the text that equal JSON values share."""
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
     return orjson.dumps(int(value) if is_whole else value)
-
-
-def _list_types(converted: Schema) -> list[str]:
-    kinds = converted.get("type", [])
-    return [kinds] if isinstance(kinds, str) else list(kinds)
 
 
 def _get_type(member: Any) -> str:

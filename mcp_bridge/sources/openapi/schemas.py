@@ -8,21 +8,21 @@ Only known keywords with valid values are kept, because one invalid keyword woul
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-import orjson
-
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.schema.size_limits import is_too_large_expanded
-from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
+from mcp_bridge.sources.openapi.keywords import COMBINATORS, MEMBERS, is_pattern, list_types, select_keywords
 from mcp_bridge.sources.openapi.leniency import (
     accept_members,
     allow_null,
     declares_properties,
+    has_other_properties,
     is_exact,
+    is_open,
     list_subtypes,
     read_pattern,
 )
@@ -36,62 +36,9 @@ MAX_DEPTH = 48
 """The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
 """The maximum numbers of values in the definitions of one tool; the next one is tried if references multiply them."""
-_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_json(value: Any) -> bool:
-    """Whether a value can be sent to clients: integers of more than 64 bits cannot, and documents have them."""
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_json(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_pattern(value: Any) -> bool:
-    """Whether a pattern can run in linear time, which excludes look-around."""
-    return isinstance(value, str) and not check_schema({"pattern": value})
-
-
-def _is_enum(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _is_json(value)
-
-
-_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains"), _is_count
-    ),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _is_flag),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    "pattern": _is_pattern,
-    "enum": _is_enum,
-    "const": _is_json,
-    "default": _is_json,
-}
 _HIDDEN: Mapping[str, str] = {"arguments": "readOnly", "results": "writeOnly", "result types": "writeOnly"}
 """The flag of properties that do not occur."""
 _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
-_COMBINATORS = ("anyOf", "oneOf", "allOf")
-_MEMBERS = frozenset({"properties", "patternProperties", *_COMBINATORS})
-"""The keywords that declare properties of the same object."""
 MAX_MEMBERS = 300
 """The maximum number of schemas that are read to see what applies to the same value as a schema."""
 
@@ -188,7 +135,7 @@ class SchemaConverter:
         members = list(self._iter_members({"$ref": reference}))
         if len(members) == MAX_MEMBERS:
             return True
-        return any("discriminator" in member or not _is_open(member) for member in members)
+        return any("discriminator" in member or not is_open(member) for member in members)
 
     def _find_hidden(self, schema: Json) -> frozenset[str]:
         """Return the names of the properties of a schema, and of what it extends, that do not occur."""
@@ -218,7 +165,7 @@ class SchemaConverter:
                 references.add(target)
                 with suppress(SourceError):
                     waiting.append(self._document.follow_reference(target))
-            for key in _COMBINATORS:
+            for key in COMBINATORS:
                 if isinstance(members := node.get(key), list):
                     waiting += members[: max(0, MAX_MEMBERS - len(waiting))]
 
@@ -228,7 +175,7 @@ class SchemaConverter:
             return {"not": {}} if schema is False and self._purpose != "result types" else {}
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            is_part = position.is_part or (not self._document.is_3_0 and not _MEMBERS.isdisjoint(schema))
+            is_part = position.is_part or (not self._document.is_3_0 and not MEMBERS.isdisjoint(schema))
             converted: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, is_part)}"}
             if not self._document.is_3_0:  # which ignores what is beside a reference
                 converted |= self._convert_keywords(schema, position)
@@ -240,12 +187,12 @@ class SchemaConverter:
     def _convert_keywords(self, schema: Json, position: Position) -> Schema:
         if self._purpose == "result types":
             return self._convert_types(schema, position)
-        converted = {key: schema[key] for key in schema if key in _CHECKS and _CHECKS[key](schema[key])}
+        converted = select_keywords(schema)
         self._size += len(converted)
         for key in ("title", "description"):
             if key in converted:
                 converted[key] = self._screen.screen_text(converted[key], "schemas")
-        kinds = _list_types(schema)
+        kinds = list_types(schema)
         if kinds:
             converted["type"] = kinds[0] if len(kinds) == 1 else kinds
         if self._document.is_3_0:
@@ -266,7 +213,7 @@ class SchemaConverter:
         return allow_null(converted) if schema.get("nullable") is True else converted
 
     def _convert_combinators(self, schema: Json, converted: Schema, position: Position) -> None:
-        lists = {key: members for key in _COMBINATORS if isinstance(members := schema.get(key), list) and members}
+        lists = {key: members for key in COMBINATORS if isinstance(members := schema.get(key), list) and members}
         if position.is_part and "discriminator" in schema:
             # These are the subtypes, which lead back to the schema that extends this one.
             lists = {key: members for key, members in lists.items() if key == "allOf"}
@@ -287,7 +234,7 @@ class SchemaConverter:
         for key in ("not", "if"):
             if key in converted and not is_exact(schema[key]):
                 del converted[key]
-        if not _is_open(schema) and (position.is_part or _has_other_properties(schema)):
+        if not is_open(schema) and (position.is_part or has_other_properties(schema)):
             converted.pop("additionalProperties", None)
         # Alternatives overlap more often than they are meant to exclude each other.
         if "oneOf" in converted:
@@ -333,9 +280,7 @@ class SchemaConverter:
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping):
             valid = {
-                key: self._convert_node(value, position.descend())
-                for key, value in patterns.items()
-                if _is_pattern(key)
+                key: self._convert_node(value, position.descend()) for key, value in patterns.items() if is_pattern(key)
             }
             if len(valid) == len(patterns):
                 converted["patternProperties"] = valid
@@ -352,7 +297,7 @@ class SchemaConverter:
 
     def _convert_types(self, schema: Json, position: Position) -> Schema:
         converted: Schema = {}
-        kinds = _list_types(schema)
+        kinds = list_types(schema)
         if kinds:
             converted["type"] = list(dict.fromkeys([*kinds, "null"]))
         if isinstance(properties := schema.get("properties"), Mapping):
@@ -364,7 +309,7 @@ class SchemaConverter:
         for key in ("items", "additionalProperties"):
             if isinstance(value := schema.get(key), Mapping):
                 converted[key] = self._convert_node(value, position.descend())
-        for key in _COMBINATORS:
+        for key in COMBINATORS:
             if isinstance(value := schema.get(key), list) and value:
                 parts = [self._convert_node(one, position.descend()) for one in value]
                 if key == "allOf" or "anyOf" not in converted:
@@ -377,20 +322,13 @@ def is_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool
     resolved = document.resolve_node(schema)
     if depth > MAX_DEPTH:
         return False
-    kinds = _list_types(resolved)
+    kinds = list_types(resolved)
     if kinds:
         return kinds == ["object"] and resolved.get("nullable") is not True
     if isinstance(resolved.get("properties"), Mapping):
         return True
     parts = resolved.get("allOf")
     return isinstance(parts, list) and any(is_object_schema(document, one, depth + 1) for one in parts)
-
-
-def _list_types(schema: Json) -> list[str]:
-    value = schema.get("type")
-    kinds = value if isinstance(value, list) else [value]
-    known = [kind for kind in kinds if isinstance(kind, str) and kind in _TYPES]
-    return list(dict.fromkeys(known)) if len(known) == len(kinds) else []
 
 
 def _convert_limits(schema: Json, converted: Schema) -> None:
@@ -400,38 +338,16 @@ def _convert_limits(schema: Json, converted: Schema) -> None:
             converted[exclusive] = converted.pop(limit)
 
 
-def _is_open(schema: Json) -> bool:
-    return schema.get("additionalProperties", True) in (True, {}) and not schema.get("patternProperties")
-
-
 def _is_extended(schema: Json, key: str, position: Position) -> bool:
     """Whether the members of a combinator are extended: by properties beside it, or by each other.
 
     An `allOf` often has one member only because nothing else could be beside a reference.
     """
-    if not (_MEMBERS - {key}).isdisjoint(schema):
+    if not (MEMBERS - {key}).isdisjoint(schema):
         return True
     if key != "allOf":
         return False
     return bool(position.reference) or sum(map(declares_properties, schema["allOf"])) > 1
-
-
-def _has_other_properties(schema: Json) -> bool:
-    """Whether a schema may have more properties than the keyword `properties` lists."""
-    properties = as_mapping(schema.get("properties"))
-    required = schema.get("required")
-    names = required if isinstance(required, list) else []
-    if any(as_mapping(value).get("readOnly") is True for value in properties.values()):
-        return True
-    if schema.get("additionalProperties") is False and not properties.keys() >= {*map(str, names)}:
-        return "patternProperties" not in schema
-    return "$ref" in schema or any(
-        declares_properties(member) for key in _COMBINATORS for member in _as_list(schema.get(key))
-    )
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _list_references(schema: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The examples of requests in public documents: `make openapi-examples`. Installs the documents from npm and PyPI.
+"""The examples of requests in public documents: `make openapi-examples`. Installs the documents from npm.
 
 Each example is validated by the schema of its tool, and becomes a request that is not sent. A rejected one must break
 its own document: another library (jsonschema) validates it by the schema as the document has it. Not a part of the
@@ -38,7 +38,7 @@ from mcp_bridge.sources.openapi.operations import (
 from mcp_bridge.sources.openapi.parameters import write_value
 from mcp_bridge.sources.openapi.servers import ServerChoice
 from mcp_bridge.sources.openapi.tools import ToolBuilder
-from tests.kits.openapi.public_documents import install
+from tests.kits.openapi.public_documents import DIRECTORY, install_from_npm
 
 MAX_SHARE = 0.03
 """The maximum share of examples that may be rejected."""
@@ -162,7 +162,11 @@ async def fetch_nothing(url: str, form: str, headers: Mapping[str, str]) -> tupl
 
 
 class Count(collections.Counter[str]):
-    """What became of the examples."""
+    """What became of the examples, and the keywords that rejected examples break."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keywords: collections.Counter[str] = collections.Counter()
 
 
 async def check_document(path: Path, count: Count) -> None:
@@ -207,6 +211,7 @@ async def check_document(path: Path, count: Count) -> None:
                 violation = find_violation(document, example) or find_unsendable(problems)
                 count["rejected"] += 1
                 count["rejected, and the document allows it"] += not violation
+                count.keywords[violation.partition(": ")[2].partition(": ")[0]] += 1
                 reason = "; ".join(problems[:3])[:300]
                 print(
                     f"{path.stem}: {operation.place}: {reason}\n    {violation or 'THE DOCUMENT ALLOWS IT'}", flush=True
@@ -220,10 +225,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="openapi ") as name:
         folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(name)
         if len(sys.argv) == 1:
-            install(folder)
+            install_from_npm(folder, [DIRECTORY])
         for path in find_documents(folder):
             anyio.run(check_document, path, count)
-    print(dict(count))
+    print(dict(count), dict(count.keywords.most_common()))
     unexplained = count["rejected, and the document allows it"]
     return int(bool(unexplained) or count["rejected"] > MAX_SHARE * count["examples"])
 
