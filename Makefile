@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-frameworks test-clients conformance gateway openapi scale modules check docs site bench clean
+.PHONY: demo test test-frameworks test-clients conformance gateway openapi openapi-examples scale modules check docs site bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
@@ -25,6 +25,9 @@ gateway: .venv/.test    ## official servers from npm and PyPI behind a bridge, i
 
 openapi: .venv/.test    ## every operation of large public OpenAPI documents, against a mock (OPENAPI="GitHub": only this one)
 	$(BIN)/python -m tests.kits.openapi.public_documents $(OPENAPI)
+
+openapi-examples: .venv/.test ## the examples of requests in a thousand public OpenAPI documents (DOCUMENTS=folder: in these)
+	$(BIN)/python -m tests.kits.openapi.documented_examples $(DOCUMENTS)
 
 scale: .venv/.test      ## servers and workers on one Redis, killed at random under load (SCALE=--short: in a minute)
 	$(BIN)/python -m tests.kits.scale.proof $(SCALE)

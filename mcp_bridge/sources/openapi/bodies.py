@@ -83,8 +83,9 @@ class _FormFields:
         self.encoding = {name: as_mapping(one) for name, one in body.encoding.items()}
 
     def convert_form(self) -> Schema:
-        """Convert the schema; a form is always an object."""
-        converted = self.converter.convert_schema(self.schema)
+        """Convert the schema; a form is always an object, and its fields are those of this schema."""
+        schema = {key: value for key, value in self.schema.items() if key not in ("nullable", "discriminator")}
+        converted = self.converter.convert_schema(schema)
         return {**converted, "type": "object"}
 
 

@@ -6,6 +6,7 @@ Credentials are read when the first call needs them, and again after a response 
 from __future__ import annotations
 
 import base64
+import codecs
 import os
 import re
 import time
@@ -163,7 +164,7 @@ class ApiCredentials:
         }
         status, body = await self.fetch_token(secret.token_url or _find_token_url(scheme), urlencode(form), headers)
         try:
-            data = orjson.loads(body)
+            data = orjson.loads(body.removeprefix(codecs.BOM_UTF8))
             value = str(data["access_token"])
             if not is_header_value(value):
                 raise ValueError("the token has characters that a header cannot have")

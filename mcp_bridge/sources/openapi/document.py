@@ -49,6 +49,18 @@ class ApiDocument:
                 found[str(name)] = self.resolve_node(given)
         return found
 
+    @cached_property
+    def children(self) -> Mapping[str, list[str]]:
+        """The references of schemas, by the references in their `allOf`."""
+        children: dict[str, list[str]] = {}
+        for name, schema in as_mapping(as_mapping(self.data.get("components")).get("schemas")).items():
+            members = as_mapping(schema).get("allOf")
+            for member in members if isinstance(members, list) else ():
+                parent = as_mapping(member).get("$ref")
+                if isinstance(parent, str):
+                    children.setdefault(parent, []).append(f"#/components/schemas/{name}")
+        return children
+
     def resolve_node(self, node: Any) -> Json:
         """Return a mapping, or what it refers to. Raises SourceError for a reference that leads to no mapping."""
         for _ in range(MAX_REFERENCES):

@@ -115,8 +115,8 @@ class OpenApiOptions(SettingsModel):
     )
     output_schemas: Literal["types", "exact", "none"] = Field(
         default="types",
-        description="The output schemas of tools, against which results are validated. `types`: only the types of "
-        "values, each of which can be null. `exact`: as the document says, without formats. `none`: no output schemas.",
+        description="The output schemas of tools. A response that differs is a result with a note. `types`: only the "
+        "types of values, each of which can be null. `exact`: as the document says. `none`: no output schemas.",
     )
     max_response: Size = Field(default=10 * 2**20, description="The maximum size of a response.")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,6 +15,7 @@ from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.http_client.requests import HttpResponse
+from mcp_bridge.schema.validator import Validator
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.wire.values import as_text
 
@@ -20,6 +23,8 @@ META_KEY = "mcp-bridge/http"
 """The key in `_meta` for the status of the response, and what its headers say about further requests."""
 MAX_ERROR = 2_000
 """The maximum number of characters of a body in an error."""
+MAX_DIFFERENCES = 5
+"""The maximum number of differences from the document that a note lists."""
 HTTP_ERROR = "http_error"
 _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
@@ -41,13 +46,14 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
         return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
     note = _describe_next_page(response, parameters)
     kind = _get_media_type(response)
-    if not response.body or (has_schema and response.body.strip() == b"null"):
+    body = _remove_mark(response.body)
+    if not body or (has_schema and body.strip() == b"null"):
         text = f"HTTP status {response.status} {response.reason}".strip()
         content = [Text(text), *_list_headers(response)]
         return ToolResult(success=True, output={} if has_schema else None, content=content, meta=meta)
     if "json" in kind:
         try:
-            output = load_json(response.body)
+            output = load_json(body)
         except orjson.JSONDecodeError:
             return ToolResult(success=True, output=_decode_body(response), meta=meta)
         noted = [Text(as_text(output)), Text(note)] if note else None
@@ -56,6 +62,28 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
     if isinstance(block, Text) and not note:
         return ToolResult(success=True, output=block.text, meta=meta)
     return ToolResult(success=True, content=[block, Text(note)] if note else [block], meta=meta)
+
+
+def note_differences(result: ToolResult, documented: Validator) -> ToolResult:
+    """Return a successful result whose output is an object, with a note if the document describes another one."""
+    output = result.output
+    if isinstance(output, dict) and documented.is_valid(output):
+        return result
+    problems = ["$: expected JSON"] if output is None else documented.describe_problems(output)[:MAX_DIFFERENCES]
+    replacement = output
+    if not isinstance(output, dict):
+        replacement = {} if output is None else {"result": output}
+    content = result.content if result.content is not None else [Text(as_text(output))]
+    lines = [shorten_text(problem) for problem in problems]
+    note = Text("The call succeeded, but the response differs from the API's document:\n" + "\n".join(lines))
+    return replace(result, output=replacement, content=[*content, note])
+
+
+def _remove_mark(body: bytes) -> bytes:
+    """Return a body without its byte order mark, in UTF-8 if the mark is that of UTF-16."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body.decode("utf-16", errors="replace").encode()
+    return body.removeprefix(codecs.BOM_UTF8)
 
 
 def describe_response(response: HttpResponse) -> dict[str, Any]:
@@ -139,6 +167,7 @@ def _decode_body(response: HttpResponse) -> str:
     match = re.search(r"charset=\"?([\w.:-]+)", response.headers.get("content-type", ""), re.IGNORECASE)
     charset = match[1].lower() if match is not None else "utf-8"
     try:
-        return response.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
+        text = response.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
     except (LookupError, UnicodeError):
-        return response.body.decode(errors="replace")
+        text = response.body.decode(errors="replace")
+    return text.removeprefix("\ufeff")

