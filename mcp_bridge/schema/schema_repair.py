@@ -15,6 +15,9 @@ from mcp_bridge.schema.keywords import LISTS_OF_SCHEMAS, MAPS_OF_SCHEMAS, MAX_DE
 
 _TYPES = frozenset({"string", "boolean", "integer", "number", "object", "array", "null"})
 
+MAX_TRIALS = 100
+"""How often the whole schema is compiled to find a wrong reference. Further references are removed without a trial."""
+
 IsValid = Callable[[Mapping[str, Any]], bool]
 
 
@@ -74,10 +77,16 @@ class _Repair:
     def remove_references(self, schema: dict[str, Any]) -> None:
         """Remove references, which only the whole schema can resolve, until the whole schema is valid."""
 
+        trials = MAX_TRIALS
+
         def visit(node: Any, at: str) -> None:
+            nonlocal trials
             if isinstance(node, dict):
                 for keyword in ("$ref", "$dynamicRef", "$schema", "$id"):
-                    if keyword in node and not self.is_valid(schema):
+                    if keyword not in node:
+                        continue
+                    trials -= 1
+                    if trials < 0 or not self.is_valid(schema):
                         del node[keyword]
                         self.removed.append(f"{at}/{keyword}")
                 for name, value in list(node.items()):

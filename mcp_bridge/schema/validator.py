@@ -37,6 +37,8 @@ Of larger data it reports only the first error, unless there are alternatives: t
 """
 _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
 """The problems of one validation; a single `enum` may be long."""
+_MAX_LISTED = 20
+"""The problems of a schema. The reason of each may take as long as compiling the whole schema."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
 _MAX_DEPTH = 200
@@ -165,7 +167,10 @@ def check_schema(schema: Any) -> list[str]:
     """The problems of a schema itself, one line each; empty if all of it is understood."""
     if is_plain(schema):
         return []
-    return [f"{place}: {_format_reason(schema, place)}" for place in Validator(schema).ignored_keywords]
+    places = Validator(schema).ignored_keywords
+    problems = [f"{place}: {_format_reason(schema, place)}" for place in places[:_MAX_LISTED]]
+    more = [f"$: there are {len(places)} such keywords; only the first are listed"] if places[_MAX_LISTED:] else []
+    return problems + more
 
 
 def _limit(texts: Iterable[str]) -> Iterator[str]:

@@ -226,18 +226,24 @@ class SchemaConverter:
         return converted
 
 
-def is_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
+def is_object_schema(document: ApiDocument, schema: Any) -> bool:
     """Whether a schema certainly describes an object. Raises SourceError for a wrong reference."""
-    resolved = document.resolve_node(schema)
-    if depth > MAX_DEPTH:
-        return False
-    kinds = _list_types(resolved)
-    if kinds:
-        return kinds == ["object"] and resolved.get("nullable") is not True
-    if isinstance(resolved.get("properties"), Mapping):
-        return True
-    parts = resolved.get("allOf")
-    return isinstance(parts, list) and any(is_object_schema(document, one, depth + 1) for one in parts)
+    waiting, seen = [schema], set[int]()
+    while waiting:
+        resolved = document.resolve_node(waiting.pop())
+        # A schema can refer to itself, or double at each level.
+        if id(resolved) in seen:
+            continue
+        seen.add(id(resolved))
+        kinds = _list_types(resolved)
+        if kinds == ["object"] and resolved.get("nullable") is not True:
+            return True
+        if not kinds and isinstance(resolved.get("properties"), Mapping):
+            return True
+        parts = resolved.get("allOf")
+        if not kinds and isinstance(parts, list):
+            waiting += reversed(parts)
+    return False
 
 
 def _list_types(schema: Json) -> list[str]:

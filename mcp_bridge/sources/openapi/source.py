@@ -91,7 +91,8 @@ class OpenApiSource:
                 logger.error("%s: the tools stay as they were", error)
 
     async def _load_offer(self) -> Offer:
-        document = await to_thread.run_sync(read_document, self._path)
+        # A thread that still computes must not hold the shutdown.
+        document = await to_thread.run_sync(read_document, self._path, abandon_on_cancel=True)
         options = self._options
         credentials = ApiCredentials(
             document=document,
@@ -106,7 +107,7 @@ class OpenApiSource:
         builder = ToolBuilder(
             document, credentials, self._send_request, servers=options.servers, output_schemas=options.output_schemas
         )
-        return await to_thread.run_sync(self._build_offer, builder, credentials)
+        return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 
     def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
         options, problems = self._options, list[str]()

@@ -43,6 +43,14 @@ def response_of(schema: Json, status: str = "200") -> Json:
     return {status: {"description": "", "content": {"application/json": {"schema": schema}}}}
 
 
+async def test_a_response_that_consists_of_itself_twice_has_no_output_schema(tmp_path: Path) -> None:
+    schema = {"$ref": "#/components/schemas/A"}
+    schemas = {"A": {"allOf": [schema, schema]}}
+    document = document_of({"/a": get_of(responses=response_of(schema))}, components={"schemas": schemas})
+    async with serve_document(tmp_path, document, server=SERVER) as client:
+        assert (await list_tools(client))["run"].output_schema is None
+
+
 async def test_a_recursive_schema_stays_recursive(tmp_path: Path) -> None:
     tree = {
         "type": "object",
