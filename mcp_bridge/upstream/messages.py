@@ -14,6 +14,7 @@ from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQU
 from mcp_bridge.peer.incoming import Message, make_error
 from mcp_bridge.peer.json_lines import find_invalid_member
 from mcp_bridge.runtime.token_bucket import TokenBucket
+from mcp_bridge.schema.size_limits import MAX_VALUES, has_too_many_values
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
@@ -29,6 +30,8 @@ MAX_REPAIRED = 256 * 1024
 
 In larger ones, only bytes that are not UTF-8 are replaced.
 """
+_FRAGMENT = 1024
+"""The bytes at both ends of a message in which its id is looked for."""
 NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
 """The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
 NOT_RECEIVED = -32099
@@ -58,6 +61,8 @@ class MessageReader:
         Bytes that are not UTF-8 and halves of surrogate pairs are replaced, and NaN becomes null. None means that the
         data was too long. A response that is invalid becomes an error, so that its request does not wait any longer.
         """
+        if data is not None and has_too_many_values(data):
+            return self._reject_values(data)
         message = None if data is None else _parse_object(data)
         if data is None:
             problem: str | None = f"it has more than {MAX_MESSAGE} bytes"
@@ -71,6 +76,15 @@ class MessageReader:
         if message is not None and "method" not in message and type(number := message.get("id")) is int:
             return make_failure(number, "the server's response is malformed")
         return None
+
+    def _reject_values(self, data: bytes) -> Message | None:
+        problem = f"it has more than {MAX_VALUES} values"
+        self._log_rejection(problem)
+        number = find_request((data[:_FRAGMENT], data[-_FRAGMENT:]))
+        if number is None:
+            self.budget.charge(1)
+            return None
+        return make_failure(number, f"the server's response is too large: {problem}")
 
     def _log_rejection(self, problem: str) -> None:
         """Log the first, second, fourth, eighth ... message that is dropped: a server may send nothing else."""
