@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -54,6 +55,8 @@ logger = logging.getLogger("mcp_bridge.bridge")
 _STATE_INTERVAL = 0.05
 MISSING_PATIENCE = 5.0
 """Seconds for which a call to an unknown tool waits for a server that is still starting."""
+MIN_STARTS = 4
+"""How many servers start at once, at least. If more did, the bridge would get no time to serve clients."""
 START_LIMIT = 20.0
 """Seconds after which the other sources are served without one that has not published. It is published when it has."""
 _INFO = ("name", "version", "title", "instructions")
@@ -114,6 +117,7 @@ class Bridge:
         self.registry.set_order(names)
         self._is_running = False
         self._started = anyio.Event()
+        self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
@@ -128,6 +132,7 @@ class Bridge:
                 attached.source.set_absence_reporter(self._describe_absence)
             if isinstance(attached.source, ConnectingSource):
                 self.registry.add_list_listener(attached.source.request_attempt)
+                attached.source.limit_starts(self._starts)
 
     @property
     def sources(self) -> Sequence[ToolSource]:

@@ -72,9 +72,22 @@ class PinningSource(Protocol):
         """Only read the files of these settings; called before `run`."""
 
 
+class StartTurns(Protocol):
+    """Lets a few servers start at once; an `anyio.CapacityLimiter` is one."""
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        """Wait for a turn."""
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        """End a turn."""
+
+
 @runtime_checkable
 class ConnectingSource(Protocol):
     """A source that connects to a server, again and again if that fails."""
+
+    def limit_starts(self, turns: StartTurns) -> None:
+        """Take a turn for each start of a server; called before `run`."""
 
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection: a client wants to know what is published."""

@@ -126,11 +126,11 @@ def _bound_expanded(schema: Any) -> int | None:
             return None
         sizes[name] = 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
         references[name] = [one[len(b"#/$defs/") : -1].decode() for one in found]
-    return _sum_references("", sizes, references)
+    return sum_references("", sizes, references)
 
 
-def _sum_references(root: str, sizes: dict[str, int], references: Mapping[str, Sequence[str]]) -> int:
-    """Return the size of a definition with what it refers to; a loop counts once."""
+def sum_references(root: str, sizes: Mapping[str, int], references: Mapping[str, Sequence[str]]) -> int:
+    """Return the size of a definition with what it refers to, each time that it does; a loop counts once."""
     totals: dict[str, int] = {}
     stack = [root]
     while stack:

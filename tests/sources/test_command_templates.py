@@ -70,7 +70,7 @@ def test_lists_that_multiply_to_too_many_words_are_rejected_before_any_is_built(
 def test_lists_that_multiply_to_too_much_text_are_rejected() -> None:
     with pytest.raises(InvalidArguments) as caught:
         fill(["p", "{a}={b}"], a=["x" * 1_000] * 100, b=[""] * 100)
-    assert "10000 words with 10010000 characters" in caught.value.details[0]
+    assert "10001 words with 10010001 characters" in caught.value.details[0]
     assert len(fill(["p", "{a}={b}"], a=["x"] * 100, b=["y"] * 100)) == 10_000
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.schema.size_limits import is_too_large_expanded
+from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, sum_references
 from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge.trust.screening import TextScreen
@@ -83,6 +83,18 @@ _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "
 _INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
+class _Definition(NamedTuple):
+    """A converted definition: the names that it refers to, as often as it does, and its number of values.
+
+    `size` is what it takes of the budget.
+    """
+
+    schema: Schema
+    references: tuple[str, ...]
+    values: int
+    size: int = 0
+
+
 class SchemaConverter:
     """Converts schemas of one document for one purpose. Converted definitions are shared by all tools."""
 
@@ -90,7 +102,7 @@ class SchemaConverter:
         self._document = document
         self._screen = screen
         self._purpose: Purpose = purpose
-        self._definitions: dict[str, tuple[Schema, tuple[str, ...], int]] = {}
+        self._definitions: dict[str, _Definition] = {}
         self._names: dict[str, str] = {}
         self._references: dict[str, str] = {}
         self._size = 0
@@ -101,14 +113,20 @@ class SchemaConverter:
 
     def add_definitions(self, schema: Schema) -> Schema:
         """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
+        root = _measure_definition(schema)
         for budget in BUDGETS:
-            definitions = self._collect_definitions(_list_references(schema), budget)
+            definitions = self._collect_definitions(root.references, budget)
             if not definitions:
                 return schema
-            complete = {**schema, "$defs": definitions}
-            if budget == 0 or not is_too_large_expanded(complete):
+            if budget == 0 or self._count_expanded(root, definitions) <= MAX_SUBSCHEMAS:
                 break
-        return complete
+        return {**schema, "$defs": definitions}
+
+    def _count_expanded(self, root: _Definition, definitions: Mapping[str, Schema]) -> int:
+        """Count the values of a schema with its references followed. Each definition was counted when it was made."""
+        parts = {name: self._definitions[name] for name, schema in definitions.items() if schema} | {"": root}
+        sizes = {name: part.values for name, part in parts.items()}
+        return sum_references("", sizes, {name: part.references for name, part in parts.items()})
 
     def _collect_definitions(self, references: Iterable[str], budget: int) -> dict[str, Schema]:
         """Collect the definitions that references lead to, the nearest first; those beyond the budget are empty."""
@@ -116,20 +134,20 @@ class SchemaConverter:
         waiting = list(references)
         for name in waiting:  # grows
             if name not in definitions:
-                schema, further, size = self._get_definition(name)
-                budget -= size
-                definitions[name] = schema if budget >= 0 else {}
-                waiting += further if budget >= 0 else ()
+                definition = self._get_definition(name)
+                budget -= definition.size
+                definitions[name] = definition.schema if budget >= 0 else {}
+                waiting += dict.fromkeys(definition.references) if budget >= 0 else ()
         return dict(sorted(definitions.items()))
 
-    def _get_definition(self, name: str) -> tuple[Schema, tuple[str, ...], int]:
+    def _get_definition(self, name: str) -> _Definition:
         if name not in self._definitions:
             size, self._size = self._size, 0
             try:
                 schema = self._convert_node(self._document.follow_reference(self._references.get(name, "")), 0)
             except SourceError:
                 schema = {}  # the document is wrong at this place; the API checks the value itself
-            self._definitions[name] = schema, tuple(_list_references(schema)), self._size
+            self._definitions[name] = _measure_definition(schema)._replace(size=self._size)
             self._size = size
         return self._definitions[name]
 
@@ -268,17 +286,19 @@ def _add_null(converted: Schema) -> None:
             converted["enum"] = [*converted["enum"], None]
 
 
-def _list_references(schema: Any) -> list[str]:
-    """List the names of the definitions that a converted schema refers to, in its order."""
-    found: dict[str, None] = {}
-    stack = [schema]
+def _measure_definition(schema: Schema) -> _Definition:
+    """Count the values of a converted schema, and list the definitions that it refers to, in its order."""
+    references: list[str] = []
+    values = 0
+    stack: list[Any] = [schema]
     while stack:
         node = stack.pop()
+        values += 1
         if isinstance(node, dict):
             reference = node.get("$ref")
             if isinstance(reference, str):
-                found[reference.removeprefix("#/$defs/")] = None
+                references.append(reference.removeprefix("#/$defs/"))
             stack.extend(reversed(node.values()))
         elif isinstance(node, list):
             stack.extend(reversed(node))
-    return list(found)
+    return _Definition(schema, tuple(references), values)

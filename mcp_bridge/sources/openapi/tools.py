@@ -20,6 +20,7 @@ from mcp_bridge.sources.openapi.operations import (
     read_body,
     read_parameters,
 )
+from mcp_bridge.sources.openapi.parameters import Parameter
 from mcp_bridge.sources.openapi.requests import RequestBuilder
 from mcp_bridge.sources.openapi.responses import to_result
 from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter, is_object_schema
@@ -63,7 +64,10 @@ class ToolBuilder:
     def build_entry(self, name: str, operation: Operation) -> ToolEntry:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""
         document, content = self._document, operation.content
-        parameters = read_parameters(document, operation)
+        schemes = self._credentials.choose_schemes(content) or ()
+        # What the settings add to each request is not asked from the model.
+        added = self._credentials.list_added(schemes)
+        parameters = [one for one in read_parameters(document, operation) if _get_key(one.parameter) not in added]
         body = read_body(document, operation)
         writer = build_body_writer(document, body, self._inputs) if body is not None else None
         builder = RequestBuilder(
@@ -74,7 +78,6 @@ class ToolBuilder:
             writer.write if writer is not None else None,
             _choose_accept(document, operation),
         )
-        schemes = self._credentials.choose_schemes(content) or ()
         output_schema = self._build_output_schema(operation)
         queries = {one.name: one.argument for one in builder.parameters if one.location == "query"}
         caller = _OperationCaller(builder, self._credentials, schemes, self._send, queries, bool(output_schema))
@@ -151,6 +154,12 @@ class _OperationCaller(NamedTuple):
         if response.status == UNAUTHORIZED:
             self.credentials.forget()
         return to_result(response, self.queries, has_schema=self.has_schema)
+
+
+def _get_key(parameter: Parameter) -> tuple[str, str]:
+    """Return the place and the name of a parameter, as `ApiCredentials.list_added` does."""
+    name = parameter.name.lower() if parameter.location == "header" else parameter.name
+    return parameter.location, name
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:
