@@ -61,11 +61,29 @@ class WorkingDirSource(Protocol):
         """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
 
 
+class DefinitionFile(Protocol):
+    """The lock file of a settings file, which its sources share (`mcp_bridge.trust.definition_lock`)."""
+
+    @property
+    def command(self) -> str:
+        """What a user runs to accept definitions."""
+
+    @property
+    def modified(self) -> int:
+        """When the file was changed last, in nanoseconds; 0 if there is none."""
+
+    def read_server(self, server: str) -> Mapping[str, Mapping[str, Any]] | None:
+        """Return the definitions of a server's tools by name, or None if the server is not known."""
+
+    def accept_definitions(self, server: str, definitions: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add definitions of a server, or replace them."""
+
+
 @runtime_checkable
 class PinningSource(Protocol):
     """A source that publishes definitions of a third party, and keeps those that the user has accepted in a file."""
 
-    def pin_definitions(self, settings_file: Path, store: Store | None) -> None:
+    def pin_definitions(self, settings_file: Path, store: Store | None, lock: DefinitionFile) -> None:
         """Use the lock file of these settings, and the store if several servers share it; called before `run`."""
 
     def disable_recording(self) -> None:

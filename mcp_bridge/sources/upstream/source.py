@@ -14,7 +14,7 @@ import anyio
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge.contracts.extension import Publish, StartTurns
+from mcp_bridge.contracts.extension import DefinitionFile, Publish, StartTurns
 from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.source_status import SourceState, SourceStatus
@@ -28,7 +28,6 @@ from mcp_bridge.sources.upstream.entries import EntryBuilder
 from mcp_bridge.sources.upstream.listing import OfferReader
 from mcp_bridge.sources.upstream.resource_follower import ResourceFollower
 from mcp_bridge.sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
-from mcp_bridge.trust.definition_lock import DefinitionLock
 from mcp_bridge.trust.guard import DefinitionGuard
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.messages import NOT_RECEIVED
@@ -130,9 +129,9 @@ class UpstreamSource:
         if isinstance(self._address, CredentialAddress):
             self._address.add_secrets = add_secrets
 
-    def pin_definitions(self, settings_file: Path, store: Store | None) -> None:
+    def pin_definitions(self, settings_file: Path, store: Store | None, lock: DefinitionFile) -> None:
         """Keep the accepted definitions of tools in the lock file of these settings, and store the catalogue."""
-        self.guard.use_lock(DefinitionLock(settings_file))
+        self.guard.use_lock(lock)
         file = CatalogueFile(settings_file, self.name)
         place = file if store is None else SharedCatalogue(store, self.name, self._entry)
         self._stored = StoredCatalogue(place, self.name, self._entry)
