@@ -121,7 +121,7 @@ def _check_lists(variables: Sequence[TemplateVariable], function: Callable[..., 
     schema = signature.input_schema
     for variable in variables:
         part = schema["properties"].get(variable.name, {})
-        if variable.explode and not "array" not in list_types(part, schema):
+        if variable.explode and "array" not in list_types(part, schema):
             raise TypeError(
                 f"{get_callable_name(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
                 f"Annotate the parameter as list[str], or omit the *"
