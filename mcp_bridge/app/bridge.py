@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -27,14 +28,14 @@ from mcp_bridge.contracts.extension import (
 )
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.server_info import Lifespan, ServerInfo
+from mcp_bridge.contracts.server_info import Lifespan, ServerInfo, join_instructions
 from mcp_bridge.contracts.source_status import SourceState
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
-from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.bridge")
 
-MAX_INSTRUCTIONS = 16 * 1024
-"""The maximum number of characters of the instructions of several sources together."""
 _STATE_INTERVAL = 0.05
 MISSING_PATIENCE = 5.0
 """Seconds for which a call to an unknown tool waits for a server that is still starting."""
+MIN_STARTS = 4
+"""How many servers start at once, at least. If more did, the bridge would get no time to serve clients."""
+START_LIMIT = 20.0
+"""Seconds after which the other sources are served without one that has not published. It is published when it has."""
 _INFO = ("name", "version", "title", "instructions")
 
 
@@ -107,6 +110,7 @@ class Bridge:
         self.registry.set_order(names)
         self._is_running = False
         self._started = anyio.Event()
+        self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._pending)
@@ -121,6 +125,7 @@ class Bridge:
                 attached.source.set_absence_reporter(self._describe_absence)
             if isinstance(attached.source, ConnectingSource):
                 self.registry.add_list_listener(attached.source.request_attempt)
+                attached.source.limit_starts(self._starts)
 
     @property
     def sources(self) -> Sequence[ToolSource]:
@@ -164,18 +169,6 @@ class Bridge:
         """Call `listener` with secrets that become known from now on."""
         self._secret_listeners.append(listener)
 
-    def _warn_about_short_secrets(self) -> None:
-        if short := sum(len(secret) < GUESSABLE for secret in self._secrets):
-            from mcp_bridge.runtime.secret_forms import MIN_LENGTH
-
-            logger.warning(
-                "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
-                "and those with fewer than %d are not redacted. Use longer ones",
-                GUESSABLE,
-                short,
-                MIN_LENGTH,
-            )
-
     def disable_recording(self) -> None:
         """Record nothing about other servers, for commands that only list what is published."""
         for source in self.sources:
@@ -193,7 +186,7 @@ class Bridge:
             return
         errors: list[Exception] = []
         if serving:
-            self._warn_about_short_secrets()
+            entry_checks.warn_about_short_secrets(self._secrets)
             tools = self.registry.list()
             entry_checks.warn_about_failing(tools)  # those of sources are checked by the sources
             entry_checks.warn_about_tasks(tools, self.state.tasks)
@@ -205,6 +198,8 @@ class Bridge:
         async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
+            if serving:
+                tasks.start_soon(self._limit_start)
             for task in self._background if serving else ():
                 tasks.start_soon(task)
             self._report_started()
@@ -377,8 +372,18 @@ class Bridge:
         if "instructions" in free:
             infos = [self._infos.get(source.name) for source in self.sources]
             texts = [info.instructions for info in infos if info is not None and info.instructions]
-            identity = identity._replace(instructions=_join_instructions(texts))
+            identity = identity._replace(instructions=join_instructions(texts))
         self._identify(identity)
+
+    async def _limit_start(self) -> None:
+        """Stop waiting for sources that take too long to start: first for the others, then for those made of them."""
+        for names in ({source.name for source in self.sources} - self._derived, self._derived):
+            await anyio.sleep(START_LIMIT)
+            for name in names & self._pending:
+                problem = f"it has not started within {START_LIMIT:.4g} seconds, and is published as soon as it has"
+                logger.error("source %r: %s", name, problem)
+                self.problems[name] = [*self.problems.get(name, []), problem]
+                self._finish_start(name)
 
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
@@ -389,11 +394,3 @@ class Bridge:
             self._others_started.set()
         if not self._pending:
             self._started.set()
-
-
-def _join_instructions(texts: Sequence[str]) -> str | None:
-    """Join the instructions of several sources. If they are too long together, each is truncated to an equal share."""
-    if len(texts) > 1 and sum(map(len, texts)) > MAX_INSTRUCTIONS:
-        share = MAX_INSTRUCTIONS // len(texts)
-        texts = [text if len(text) <= share else f"{text[:share]} [truncated]" for text in texts]
-    return "\n\n".join(texts) or None

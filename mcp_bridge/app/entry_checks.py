@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.runtime.redaction import GUESSABLE
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.schema.tool_schemas import repair_schemas
 
@@ -82,3 +83,17 @@ def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> N
         if tool.tasks is not None and tool.tasks.mode == "required":
             advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
             logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
+
+
+def warn_about_short_secrets(secrets: Iterable[str]) -> None:
+    """Log how many secrets are so short that clients can guess them, or that they are not redacted."""
+    if short := sum(len(secret) < GUESSABLE for secret in secrets):
+        from mcp_bridge.runtime.secret_forms import MIN_LENGTH
+
+        logger.warning(
+            "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
+            "and those with fewer than %d are not redacted. Use longer ones",
+            GUESSABLE,
+            short,
+            MIN_LENGTH,
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import (
     ApprovalSource,
+    DefinitionFile,
     GoverningSource,
     Middleware,
     OptionalMiddlewareSource,
@@ -222,8 +223,15 @@ def _attach_sources(
     settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
 ) -> list[AttachedSource]:
     attached: dict[str, AttachedSource] = {}
+
+    @cache
+    def open_lock() -> DefinitionFile:
+        from mcp_bridge.trust.definition_lock import DefinitionLock  # only settings with other servers need it
+
+        return DefinitionLock(settings.path)
+
     for source in settings.sources:
-        built = _attach_source(source, settings, listener, store, watch=watch)
+        built = _attach_source(source, settings, listener, store, open_lock, watch=watch)
         name = built.source.name
         if name in attached:
             hint = "Give each source a different `name`"
@@ -247,7 +255,13 @@ def _attach_chains(
 
 
 def _attach_source(
-    source: SourceSettings, settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
+    source: SourceSettings,
+    settings: Settings,
+    listener: UpdateListener,
+    store: Store | None,
+    open_lock: Callable[[], DefinitionFile],
+    *,
+    watch: bool,
 ) -> AttachedSource:
     from mcp_bridge.settings import parse_options
 
@@ -280,7 +294,7 @@ def _attach_source(
     if isinstance(built, WorkingDirSource):
         built.work_in(settings.working_directory, roots=settings.uses_roots)
     if isinstance(built, PinningSource) and settings.path.is_file():
-        built.pin_definitions(settings.path, store)
+        built.pin_definitions(settings.path, store, open_lock())
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, watch=watch)
     timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}

@@ -20,6 +20,7 @@ from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name
 from mcp_bridge.schema.inference import Signature
+from mcp_bridge.schema.type_sets import list_types
 from mcp_bridge.schema.uri_templates import TemplateVariable, check_template, check_uri, parse_template_variables
 
 
@@ -120,16 +121,8 @@ def _check_lists(variables: Sequence[TemplateVariable], function: Callable[..., 
     schema = signature.input_schema
     for variable in variables:
         part = schema["properties"].get(variable.name, {})
-        if variable.explode and not _can_be_list(part, schema.get("$defs", {})):
+        if variable.explode and "array" not in list_types(part, schema):
             raise TypeError(
                 f"{get_callable_name(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
                 f"Annotate the parameter as list[str], or omit the *"
             )
-
-
-def _can_be_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    if "$ref" in schema:
-        return _can_be_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
-    if "anyOf" in schema:
-        return any(_can_be_list(part, definitions) for part in schema["anyOf"])
-    return bool(schema.get("type", "array") == "array")

@@ -61,20 +61,51 @@ class WorkingDirSource(Protocol):
         """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
 
 
+class DefinitionFile(Protocol):
+    """The lock file of a settings file, which its sources share (`mcp_bridge.trust.definition_lock`)."""
+
+    @property
+    def command(self) -> str:
+        """What a user runs to accept definitions."""
+
+    @property
+    def modified(self) -> int:
+        """When the file was changed last, in nanoseconds; 0 if there is none."""
+
+    def read_server(self, server: str) -> Mapping[str, Mapping[str, Any]] | None:
+        """Return the definitions of a server's tools by name, or None if the server is not known."""
+
+    def accept_definitions(self, server: str, definitions: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add definitions of a server, or replace them."""
+
+
 @runtime_checkable
 class PinningSource(Protocol):
     """A source that publishes definitions of a third party, and keeps those that the user has accepted in a file."""
 
-    def pin_definitions(self, settings_file: Path, store: Store | None) -> None:
+    def pin_definitions(self, settings_file: Path, store: Store | None, lock: DefinitionFile) -> None:
         """Use the lock file of these settings, and the store if several servers share it; called before `run`."""
 
     def disable_recording(self) -> None:
         """Only read the files of these settings; called before `run`."""
 
 
+class StartTurns(Protocol):
+    """Lets a few servers start at once; an `anyio.CapacityLimiter` is one."""
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        """Wait for a turn."""
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        """End a turn."""
+
+
 @runtime_checkable
 class ConnectingSource(Protocol):
     """A source that connects to a server, again and again if that fails."""
+
+    def limit_starts(self, turns: StartTurns) -> None:
+        """Take a turn for each start of a server; called before `run`."""
 
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection: a client wants to know what is published."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
+MAX_INSTRUCTIONS = 16 * 1024
+"""The maximum number of characters of the instructions of several sources together."""
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 """Returns an async context manager that is entered before the first call and exited after the last one."""
 
@@ -29,3 +31,11 @@ class ServerInfo:
     title: str | None = None
     instructions: str | None = None
     lifespan: Lifespan | None = None
+
+
+def join_instructions(texts: Sequence[str]) -> str | None:
+    """Join the instructions of several sources. If they are too long together, each is truncated to an equal share."""
+    if len(texts) > 1 and sum(map(len, texts)) > MAX_INSTRUCTIONS:
+        share = MAX_INSTRUCTIONS // len(texts)
+        texts = [text if len(text) <= share else f"{text[:share]} [truncated]" for text in texts]
+    return "\n\n".join(texts) or None

@@ -35,6 +35,8 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 _COMPOSED = ("$ref", "anyOf", "oneOf", "allOf")
 _NULL = {"type": "null"}
 _MAX_REFERENCES = 8
+_MAX_COMPARED = 200
+"""The maximum number of alternatives that are compared in pairs; of more, two may be alike."""
 
 # Limits of strict schemas (OpenAI, Structured Outputs, "Supported schemas")
 MAX_PROPERTIES = 5_000
@@ -221,7 +223,9 @@ def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
     Different types exclude each other, and so does a required property with other values in each.
     """
     schemas = [_resolve_references(part, root) for part in parts]
-    return all(_exclude_each_other(one, other, root) for one, other in combinations(schemas, 2))
+    return len(schemas) <= _MAX_COMPARED and all(
+        _exclude_each_other(one, other, root) for one, other in combinations(schemas, 2)
+    )
 
 
 def _resolve_references(part: Any, root: Any) -> Mapping[str, Any]:

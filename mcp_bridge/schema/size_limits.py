@@ -16,6 +16,20 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
 """The maximum number of subschemas of an expanded schema; references that double what they refer to exceed it soon."""
 
+MAX_VALUES = 250_000
+"""The maximum number of values of a result that is parsed. Many small objects take 50 times the memory of their text,
+and parsing holds the event loop, also from a thread: 0.1 seconds for so many."""
+_TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+
+
+def has_too_many_values(text: bytes) -> bool:
+    """Return whether JSON has more than MAX_VALUES values, without parsing it."""
+    return _bound_values(text) > MAX_VALUES and _bound_values(_TEXT_IN_JSON.sub(b"", text)) > MAX_VALUES
+
+
+def _bound_values(text: bytes) -> int:
+    return 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
+
 
 class SizeLimits(NamedTuple):
     """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
@@ -113,11 +127,11 @@ def _bound_expanded(schema: Any) -> int | None:
             return None
         sizes[name] = 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
         references[name] = [one[len(b"#/$defs/") : -1].decode() for one in found]
-    return _sum_references("", sizes, references)
+    return sum_references("", sizes, references)
 
 
-def _sum_references(root: str, sizes: dict[str, int], references: Mapping[str, Sequence[str]]) -> int:
-    """Return the size of a definition with what it refers to; a loop counts once."""
+def sum_references(root: str, sizes: Mapping[str, int], references: Mapping[str, Sequence[str]]) -> int:
+    """Return the size of a definition with what it refers to, each time that it does; a loop counts once."""
     totals: dict[str, int] = {}
     stack = [root]
     while stack:

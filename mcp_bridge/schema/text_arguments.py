@@ -67,16 +67,22 @@ def _parse_json(text: Any) -> Any:
 def list_choices(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """For each property of a function's schema that lists its values (enum, `Literal`, boolean), the values as text."""
     definitions = schema.get("$defs", {})
-    found = {name: tuple(dict.fromkeys(_list_values(part, definitions))) for name, part in schema["properties"].items()}
+    found = {
+        name: tuple(dict.fromkeys(_list_values(part, definitions, set())))
+        for name, part in schema["properties"].items()
+    }
     return {name: values for name, values in found.items() if values}
 
 
-def _list_values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
-    """The values that pydantic's keywords list, in a union those of every branch."""
+def _list_values(schema: Mapping[str, Any], definitions: Mapping[str, Any], seen: set[str]) -> Iterator[str]:
+    """The values that pydantic's keywords list, in a union those of every branch. Each reference is followed once."""
     if "$ref" in schema:
+        if schema["$ref"] in seen:
+            return
+        seen.add(schema["$ref"])
         schema = definitions.get(schema["$ref"].rsplit("/", 1)[-1], {})
     for part in schema.get("anyOf", ()):
-        yield from _list_values(part, definitions)
+        yield from _list_values(part, definitions, seen)
     known = schema.get("enum", (True, False) if schema.get("type") == "boolean" else ())
     for value in (schema["const"],) if "const" in schema else known:
         if isinstance(value, str):

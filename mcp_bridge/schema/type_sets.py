@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_bridge.schema.keywords import list_values
+
 ANY_TYPE = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 def list_types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
     """List the JSON types that a schema allows; all of them if it does not say. `root` has the definitions."""
-    schema = resolve_reference(schema, root)
-    kind = schema.get("type")
-    if isinstance(kind, str | list):
-        return frozenset([kind] if isinstance(kind, str) else kind) & ANY_TYPE
-    if isinstance(values := schema.get("enum", [schema["const"]] if "const" in schema else None), list):
-        return frozenset(map(get_type, values))
-    choices = schema.get("anyOf") or schema.get("oneOf")
-    if isinstance(choices, list):
-        return frozenset(kind for choice in choices for kind in list_types(choice, root))
-    return ANY_TYPE
+    types: set[str] = set()
+    waiting, seen = [schema], set[int]()
+    while waiting:
+        part = waiting.pop()
+        # Alternatives can refer to a schema that contains them, or double at each level.
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        part = resolve_reference(part, root)
+        kind = part.get("type")
+        choices = part.get("anyOf") or part.get("oneOf")
+        if isinstance(kind, str | list):
+            types |= {name for name in ([kind] if isinstance(kind, str) else kind) if name in ANY_TYPE}
+        elif (values := list_values(part)) is not None:
+            types |= set(map(get_type, values))
+        elif isinstance(choices, list):
+            waiting += choices
+        else:
+            return ANY_TYPE
+    return frozenset(types)
 
 
 def resolve_reference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,6 +36,8 @@ Of larger data it reports only the first error, unless there are alternatives: t
 """
 _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
 """The problems of one validation; a single `enum` may be long."""
+_MAX_LISTED = 20
+"""The problems of a schema. The reason of each may take as long as compiling the whole schema."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
 _TOO_LARGE = ("#/$ref",)
@@ -167,7 +169,10 @@ def check_schema(schema: Any) -> list[str]:
     if is_plain(schema):
         return []
     advice = ": write it without look-around"
-    return [f"{place}: {_format_reason(schema, place, advice)}" for place in Validator(schema).ignored_keywords]
+    places = Validator(schema).ignored_keywords
+    problems = [f"{place}: {_format_reason(schema, place, advice)}" for place in places[:_MAX_LISTED]]
+    more = [f"$: there are {len(places)} such keywords; only the first are listed"] if places[_MAX_LISTED:] else []
+    return problems + more
 
 
 def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
@@ -185,11 +190,11 @@ def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
     if ignored == _TOO_LARGE:
         reduced = reduce_schema(schema, lambda part: not is_too_large_expanded(part))
         repaired, removed = repair_schema(reduced, _is_readable)
-        return repaired, [f"reduced: {_format_reason(schema, place)}" for place in [*ignored, *removed]]
+        return repaired, [f"reduced: {_format_reason(schema, place)}" for place in [*ignored, *removed][:_MAX_LISTED]]
     repaired, removed = repair_schema(schema, _is_readable)
     return repaired, [
         f"{place} is {'left out' if place in removed else 'not checked'}: {_format_reason(schema, place)}"
-        for place in dict.fromkeys([*ignored, *removed])
+        for place in [*dict.fromkeys([*ignored, *removed])][:_MAX_LISTED]
     ]
 
 

@@ -39,6 +39,7 @@ class DefinitionLock:
     def __init__(self, settings_file: Path) -> None:
         self.path, self._old_path = _locate(settings_file)
         self.command = f"mcp-bridge approve {shlex.quote(settings_file.name)}"
+        self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Any]]] | None = None
 
     @property
     def modified(self) -> int:
@@ -66,10 +67,10 @@ class DefinitionLock:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _hold_folder(self.path.parent):
                 servers = self._read_all()
-                tools = servers.setdefault(server, {})
+                tools = dict(servers.get(server, {}))
                 for name, definition in definitions.items():
                     tools[name] = {"fingerprint": compute_fingerprint(definition), "definition": definition}
-                self._replace(servers)
+                self._replace({**servers, server: tools})
         except OSError as error:
             raise DefinitionLockError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
@@ -77,10 +78,17 @@ class DefinitionLock:
         path = self._readable_path
         try:
             with path.open("rb") as file:
+                # Each replacement of the file has another number, so that it is parsed once for all servers.
+                status = os.fstat(file.fileno())
+                stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._parsed is not None and self._parsed[0] == stamp:
+                    return self._parsed[1]
                 data = json.loads(file.read(MAX_FILE))
             if data["version"] != VERSION:
                 raise DefinitionLockError(f"{path} has version {data['version']}, but only {VERSION} is supported")
-            return {str(name): dict(server["tools"]) for name, server in data["servers"].items()}
+            servers = {str(name): dict(server["tools"]) for name, server in data["servers"].items()}
+            self._parsed = (stamp, servers)
+            return servers
         except FileNotFoundError:
             return {}
         except OSError as error:

@@ -14,13 +14,14 @@ import orjson
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import DefinitionChanged
+from mcp_bridge.contracts.extension import DefinitionFile
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.schema_repair import reduce_schema
 from mcp_bridge.schema.size_limits import count_expanded
-from mcp_bridge.trust.definition_lock import Definition, DefinitionLock, DefinitionLockError
+from mcp_bridge.trust.definition_lock import Definition, DefinitionLockError
 from mcp_bridge.trust.fingerprints import compute_fingerprint, describe_definition
 from mcp_bridge.trust.screening import SCHEMA_LIMITS, TextScreen, find_hidden_text
 
@@ -83,7 +84,7 @@ class DefinitionGuard:
         *,
         changed_tools: ChangePolicy = "quarantine",
         new_tools: NewToolPolicy = "publish",
-        lock: DefinitionLock | None = None,
+        lock: DefinitionFile | None = None,
     ) -> None:
         self.pending: Sequence[PendingDefinition] = ()
         self.records = True
@@ -98,7 +99,7 @@ class DefinitionGuard:
         self._waiting = anyio.Event()
         self._is_stale = False
 
-    def use_lock(self, lock: DefinitionLock) -> None:
+    def use_lock(self, lock: DefinitionFile) -> None:
         """Keep accepted definitions in this file from now on."""
         self._lock = lock
 

@@ -12,6 +12,7 @@ from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.peer.incoming import Message, make_error
 from mcp_bridge.peer.json_lines import find_invalid_member, repair_json
 from mcp_bridge.runtime.token_bucket import TokenBucket
+from mcp_bridge.schema.size_limits import MAX_VALUES, has_too_many_values
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
@@ -53,6 +54,8 @@ class MessageReader:
         What is not JSON is repaired (`repair_json`). None means that the data was too long. A response that is invalid
         becomes an error, so that its request does not wait any longer.
         """
+        if data is not None and has_too_many_values(data):
+            return self._reject_values(data)
         message = None if data is None else _parse_object(data)
         if data is None:
             problem: str | None = f"it has more than {MAX_MESSAGE} bytes"
@@ -71,6 +74,15 @@ class MessageReader:
         if type(number) is int or isinstance(number, str):
             return make_failure(number, f"the server's response is malformed: {problem}")
         return None
+
+    def _reject_values(self, data: bytes) -> Message | None:
+        problem = f"it has more than {MAX_VALUES} values"
+        self._log_rejection(problem)
+        number = find_request((data[:_ENDS], data[-_ENDS:]))
+        if number is None:
+            self.budget.charge(1)
+            return None
+        return make_failure(number, f"the server's response is too large: {problem}")
 
     def _log_rejection(self, problem: str) -> None:
         """Log the first, second, fourth, eighth ... message that is dropped: a server may send nothing else."""

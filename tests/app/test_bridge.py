@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from mcp_bridge import ConfigError, Offer, ToolEntry, ToolRegistry, ToolSource
 from mcp_bridge.app.bridge import AttachedSource, Bridge, Identity
@@ -18,6 +20,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.settings import load
+from mcp_bridge.sources.openapi.source import ApiOptions, OpenApiSource
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
@@ -81,6 +84,40 @@ async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them()
             await bridge.wait_until_started()
             assert bridge.registry.list_names() == ["one", "two"]
     assert isinstance(one, ToolSource)
+
+
+async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_bridge.app.bridge.START_LIMIT", 0.05)
+    slow = Source("slow")
+    bridge = bridge_of(slow, Source("fast", [offer("fast_tool")]))
+    with anyio.fail_after(PATIENCE):
+        async with connect(bridge) as client:
+            assert [tool["name"] for tool in await listed(client)] == ["fast_tool"]
+            assert "has not started within" in bridge.problems["slow"][0]
+            assert slow.publish is not None
+            slow.publish(offer("slow_tool"))
+            assert bridge.registry.list_names() == ["fast_tool", "slow_tool"]
+    assert bridge.problems["slow"] == []
+
+
+async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path: Path) -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    class ComputingSource(OpenApiSource):
+        def _build_offer(self, *args: Any) -> Offer:
+            begun.set()
+            released.wait(PATIENCE)
+            return Offer()
+
+    document = tmp_path / "api.json"
+    document.write_text('{"openapi": "3.1.0", "paths": {}}')
+    bridge = bridge_of(ComputingSource("api", document, ApiOptions()))
+    try:
+        with anyio.fail_after(PATIENCE / 2):
+            async with bridge.run_sources():
+                await to_thread.run_sync(begun.wait, PATIENCE)
+    finally:
+        released.set()
 
 
 async def test_a_bridge_without_sources_is_started_at_once() -> None:

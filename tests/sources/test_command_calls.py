@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,22 @@ async def test_json_is_structured_content_and_checked_by_its_schema(tmp_path: Pa
             "The program 'python' has succeeded, but its output is not JSON: Expecting value: line 1 column 1 (char 0)"
             ". It begins with: no json"
         )
+
+
+async def test_the_input_of_a_program_does_not_multiply_without_limit(tmp_path: Path) -> None:
+    texts = {"type": "array", "items": {"type": "string"}}
+    tool = write_tool("report", parameters={"a": texts, "b": texts}, stdin="{a}{b}")
+    result = await call_one(tmp_path, tool, {"a": ["x"] * 5_000, "b": ["y"] * 5_000})
+    assert result["isError"]
+    assert "Pass shorter lists: a, b" in words(result)
+
+
+@pytest.mark.parametrize("kind", ["json", "json_lines"])
+async def test_json_with_too_many_values_is_not_parsed(kind: str, tmp_path: Path) -> None:
+    tool = {"command": [sys.executable, "-c", "print('[' + '{},' * 300_000 + '0]')"], "output": kind}
+    result = await call_one(tmp_path, tool)
+    assert result["isError"]
+    assert "more than 250000 values" in words(result)
 
 
 async def test_json_lines_are_a_list(tmp_path: Path) -> None:

@@ -50,6 +50,30 @@ def test_values_take_their_places(command: Any, values: dict[str, Any], words: l
     assert fill(command, **values) == words
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["p", "{a}{b}"],
+        ["p", ["--x={a}", "--y={b}"]],
+        ["p", ["--x={a}{b:,}", "{b}"]],
+        ["p", {"if": "a", "add": ["{a}{a}"]}],
+    ],
+)
+def test_lists_that_multiply_to_too_many_words_are_rejected_before_any_is_built(command: Any) -> None:
+    items = ["x"] * 100_000
+    with pytest.raises(InvalidArguments) as caught:
+        fill(command, a=items, b=items)
+    assert "at most 20000 words" in caught.value.details[0]
+    assert "Pass shorter lists: a" in caught.value.details[0]
+
+
+def test_lists_that_multiply_to_too_much_text_are_rejected() -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        fill(["p", "{a}={b}"], a=["x" * 1_000] * 100, b=[""] * 100)
+    assert "10001 words with 10010001 characters" in caught.value.details[0]
+    assert len(fill(["p", "{a}={b}"], a=["x"] * 100, b=["y"] * 100)) == 10_000
+
+
 @given(TEXTS, st.lists(TEXTS, min_size=1))
 def test_every_value_stays_one_word_and_is_unchanged(text: str, items: list[str]) -> None:
     words = fill(["p", "--a={a}", "--", "{a}", "{b}", ["-x", "{b}"]], a=text, b=items)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_bridge.trust import definition_lock
 from mcp_bridge.trust.definition_lock import DefinitionLock
 
 DEFINITION = {"name": "read", "description": "Read a file."}
@@ -73,3 +74,19 @@ def test_a_lock_file_of_an_earlier_version_is_read_until_it_is_replaced(home: Pa
     lock.accept_definitions("files", {"write": DEFINITION})
     assert lock.read_server("files") == {"read": DEFINITION, "write": DEFINITION}
     assert old.read_text() == before
+
+
+def test_a_lock_file_is_parsed_once_until_it_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.mkdir(parents=True)
+    DefinitionLock(home / "gateway.yaml").accept_definitions("files", {"read": DEFINITION})
+    lock, parsed = DefinitionLock(home / "gateway.yaml"), list[bytes]()
+    parse = definition_lock.json.loads
+    monkeypatch.setattr(definition_lock.json, "loads", lambda data: parsed.append(data) or parse(data))
+    assert [lock.read_server(name) for name in ("files", "other", "files")] == [
+        {"read": DEFINITION},
+        None,
+        {"read": DEFINITION},
+    ]
+    assert len(parsed) == 1
+    DefinitionLock(home / "gateway.yaml").accept_definitions("other", {"read": DEFINITION})
+    assert lock.read_server("other") == {"read": DEFINITION}

@@ -14,7 +14,16 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.kits.processes.processes_kit import a_token, carrying, command, is_gone
-from tests.kits.upstream.upstream_kit import Json, call_text, list_names, run_http_server, write_command, write_settings
+from tests.kits.upstream.upstream_kit import (
+    Json,
+    build_source,
+    call_text,
+    list_names,
+    run_http_server,
+    wait_for_state,
+    write_command,
+    write_settings,
+)
 
 pytestmark = pytest.mark.anyio
 BROKEN = ("crash at start", "never reads", "hang in list", "endless garbage")
@@ -35,6 +44,25 @@ def find_bridge(token: str) -> psutil.Process:
     """Return the process of the bridge."""
     (found,) = [one for one in map(psutil.Process, carrying(token)) if "mcp_bridge" in one.cmdline()]
     return found
+
+
+async def test_servers_take_turns_to_start_and_slow_ones_do_not_hold_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge.sources.upstream.connection.START_TURN", 0.2)
+    slow, fast = build_source(write_command("never reads"), tmp_path), build_source(write_command(), tmp_path)
+    turns = anyio.CapacityLimiter(1)
+    for source in (slow, fast):
+        source.limit_starts(turns)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(slow.run, lambda offer: None)
+        while not turns.borrowed_tokens:  # noqa: ASYNC110 - a limiter has no event
+            await anyio.sleep(0.01)
+        tasks.start_soon(fast.run, lambda offer: None)
+        await wait_for_state(fast, "ready")
+        assert slow.status.state == "starting"
+        tasks.cancel_scope.cancel()
+    assert turns.borrowed_tokens == 0
 
 
 async def test_fifteen_good_servers_are_served_beside_five_broken_ones(tmp_path: Path) -> None:

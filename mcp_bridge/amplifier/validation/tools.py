@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.amplifier.results import to_result
@@ -18,6 +19,7 @@ from mcp_bridge.schema.validator import Validator, check_schema
 
 LONG_TEXT = "sample \N{SNOWMAN} \x07 " * 200
 MAX_DEPTH = 8  # the depth of generated arguments
+MAX_VALUES = 1_000  # the values of generated arguments: references can double them at each level
 MAX_LENGTH = 100_000  # characters of the longest generated text
 _ANY_OBJECT: dict[str, Any] = {"type": "object"}
 _FORMATS = {
@@ -216,7 +218,7 @@ def describe_schema_problem(schema: Any) -> str:
 
 def generate_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The required arguments of a schema, with valid values as far as they are easy to find."""
-    generated = _generate(schema, schema, 0)
+    generated = _generate(schema, _SampleSource(schema), 0)
     return generated if isinstance(generated, dict) else {}
 
 
@@ -238,11 +240,20 @@ def generate_odd_arguments(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _generate(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+@dataclass(slots=True)
+class _SampleSource:
+    """The schema that values are generated for, and how many more there may be."""
+
+    root: Mapping[str, Any]
+    left: int = MAX_VALUES
+
+
+def _generate(schema: Any, source: _SampleSource, depth: int) -> Any:
+    source.left -= 1
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH or source.left < 0:
         return None
     if "$ref" in schema:
-        return _generate(resolve_pointer(str(schema["$ref"]), root), root, depth + 1)
+        return _generate(resolve_pointer(str(schema["$ref"]), source.root), source, depth + 1)
     if "const" in schema:
         return schema["const"]
     for keyword in ("enum", "examples"):
@@ -252,33 +263,33 @@ def _generate(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
         return schema["default"]
     for keyword in ("anyOf", "oneOf", "allOf"):
         if isinstance(schema.get(keyword), list) and schema[keyword]:
-            return _generate_combined(schema, keyword, root, depth)
-    return _generate_typed(schema, root, depth)
+            return _generate_combined(schema, keyword, source, depth)
+    return _generate_typed(schema, source, depth)
 
 
-def _generate_combined(schema: Mapping[str, Any], keyword: str, root: Mapping[str, Any], depth: int) -> Any:
+def _generate_combined(schema: Mapping[str, Any], keyword: str, source: _SampleSource, depth: int) -> Any:
     """The first alternative, or all parts of `allOf`, merged with the keywords beside it."""
     rest = {key: value for key, value in schema.items() if key != keyword}
     chosen = schema[keyword] if keyword == "allOf" else schema[keyword][:1]
-    parts = [_generate(part, root, depth + 1) for part in chosen]
+    parts = [_generate(part, source, depth + 1) for part in chosen]
     if "properties" not in rest and parts and not all(isinstance(part, dict) for part in parts):
         return parts[0]
-    merged = _generate_typed({**rest, "type": "object"}, root, depth)
+    merged = _generate_typed({**rest, "type": "object"}, source, depth)
     for part in parts:
         merged.update(part if isinstance(part, dict) else {})
     return merged
 
 
-def _generate_typed(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+def _generate_typed(schema: Mapping[str, Any], source: _SampleSource, depth: int) -> Any:
     kind = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
     kind = kind[0] if isinstance(kind, list) and kind else kind
     if kind == "object":
         properties = schema.get("properties", {})
         names = schema.get("required", [])
-        return {str(name): _generate(properties.get(name, {}), root, depth + 1) for name in names}
+        return {str(name): _generate(properties.get(name, {}), source, depth + 1) for name in names}
     if kind == "array":
         count = min(schema.get("minItems", 0), 10)
-        return [_generate(schema.get("items", {}), root, depth + 1) for _ in range(count)]
+        return [_generate(schema.get("items", {}), source, depth + 1) for _ in range(count)]
     if kind in ("integer", "number"):
         low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
         number = low + 1 if "exclusiveMinimum" in schema else max(low, min(1, schema.get("maximum", 1)))

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge.sources.command.program import EXIT_NOT_EXECUTED, ProgramExit
 
 EXIT_CODE = "mcp-bridge/exit_code"
@@ -53,6 +54,9 @@ class CommandOutput:
         meta = {EXIT_CODE: ended.code}
         if ended.code not in self.exit_codes:
             return _make_failed_result(self._describe_failure(ended, label), meta)
+        if self.format in (JSON, JSON_LINES) and has_too_many_values(ended.output):
+            text = f"The program '{label}' has succeeded, but its output has more than {MAX_VALUES} values."
+            return ToolResult(success=False, error=text, code="result_too_large", meta=meta)
         try:
             output = self._read_output(ended.output, label)
         except (ValueError, RecursionError) as error:

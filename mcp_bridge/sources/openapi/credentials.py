@@ -105,6 +105,15 @@ class ApiCredentials:
         required = operation.get("security", self.document.data.get("security"))
         return sorted({str(name) for one in required or () for name in as_mapping(one)})
 
+    def list_added(self, schemes: Iterable[str]) -> set[tuple[str, str]]:
+        """Return what the credentials of these schemes and the headers of the settings add: places and names."""
+        added = {("header", name.lower()) for name in self.headers}
+        for scheme in map(self.document.security_schemes.__getitem__, schemes):
+            place, name = str(scheme.get("in")), str(scheme.get("name"))
+            if scheme.get("type") == "apiKey":
+                added.add((place, name.lower() if place == "header" else name))
+        return added
+
     async def collect(self, schemes: Iterable[str]) -> RequestSecrets:
         """Return what the credentials of these schemes, and the headers of the settings, add to a request.
 

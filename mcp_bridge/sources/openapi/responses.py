@@ -15,6 +15,7 @@ from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.http_client.requests import HttpResponse
+from mcp_bridge.schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.wire.values import as_text
@@ -47,6 +48,9 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
     note = _describe_next_page(response, parameters)
     kind = _get_media_type(response)
     body = _remove_mark(response.body)
+    if "json" in kind and has_too_many_values(body):
+        problem = f"the response has more than {MAX_VALUES} values. The call did run. Request less, if possible"
+        return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
     if not body or (has_schema and body.strip() == b"null"):
         text = f"HTTP status {response.status} {response.reason}".strip()
         content = [Text(text), *_list_headers(response)]

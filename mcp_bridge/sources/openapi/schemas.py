@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.schema.size_limits import is_too_large_expanded
+from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, sum_references
 from mcp_bridge.sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge.sources.openapi.keywords import COMBINATORS, MEMBERS, is_pattern, list_types, select_keywords
 from mcp_bridge.sources.openapi.leniency import (
@@ -59,6 +59,18 @@ class Position(NamedTuple):
         return Position(self.depth + 1)
 
 
+class _Definition(NamedTuple):
+    """A converted definition: the names that it refers to, as often as it does, and its number of values.
+
+    `size` is what it takes of the budget.
+    """
+
+    schema: Schema
+    references: tuple[str, ...]
+    values: int
+    size: int = 0
+
+
 class SchemaConverter:
     """Converts schemas of one document for one purpose. Converted definitions are shared by all tools."""
 
@@ -66,7 +78,7 @@ class SchemaConverter:
         self._document = document
         self._screen = screen
         self._purpose: Purpose = purpose
-        self._definitions: dict[str, tuple[Schema, tuple[str, ...], int]] = {}
+        self._definitions: dict[str, _Definition] = {}
         self._names: dict[tuple[str, bool], str] = {}
         self._references: dict[str, tuple[str, bool]] = {}
         self._differing: dict[str, bool] = {}
@@ -79,14 +91,20 @@ class SchemaConverter:
 
     def add_definitions(self, schema: Schema) -> Schema:
         """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
+        root = _measure_definition(schema)
         for budget in BUDGETS:
-            definitions = self._collect_definitions(_list_references(schema), budget)
+            definitions = self._collect_definitions(root.references, budget)
             if not definitions:
                 return schema
-            complete = {**schema, "$defs": definitions}
-            if budget == 0 or not is_too_large_expanded(complete):
+            if budget == 0 or self._count_expanded(root, definitions) <= MAX_SUBSCHEMAS:
                 break
-        return complete
+        return {**schema, "$defs": definitions}
+
+    def _count_expanded(self, root: _Definition, definitions: Mapping[str, Schema]) -> int:
+        """Count the values of a schema with its references followed. Each definition was counted when it was made."""
+        parts = {name: self._definitions[name] for name, schema in definitions.items() if schema} | {"": root}
+        sizes = {name: part.values for name, part in parts.items()}
+        return sum_references("", sizes, {name: part.references for name, part in parts.items()})
 
     def _collect_definitions(self, references: Iterable[str], budget: int) -> dict[str, Schema]:
         """Collect the definitions that references lead to, the nearest first; those beyond the budget are empty."""
@@ -94,13 +112,13 @@ class SchemaConverter:
         waiting = list(references)
         for name in waiting:  # grows
             if name not in definitions:
-                schema, further, size = self._get_definition(name)
-                budget -= size
-                definitions[name] = schema if budget >= 0 else {}
-                waiting += further if budget >= 0 else ()
+                definition = self._get_definition(name)
+                budget -= definition.size
+                definitions[name] = definition.schema if budget >= 0 else {}
+                waiting += dict.fromkeys(definition.references) if budget >= 0 else ()
         return dict(sorted(definitions.items()))
 
-    def _get_definition(self, name: str) -> tuple[Schema, tuple[str, ...], int]:
+    def _get_definition(self, name: str) -> _Definition:
         if name not in self._definitions:
             size, self._size = self._size, 0
             try:
@@ -109,7 +127,7 @@ class SchemaConverter:
                 schema = self._convert_node(target, Position(0, is_part, reference))
             except SourceError:
                 schema = {}  # the document is wrong at this place; the API checks the value itself
-            self._definitions[name] = schema, tuple(_list_references(schema)), self._size
+            self._definitions[name] = _measure_definition(schema)._replace(size=self._size)
             self._size = size
         return self._definitions[name]
 
@@ -317,18 +335,24 @@ class SchemaConverter:
         return converted
 
 
-def is_object_schema(document: ApiDocument, schema: Any, depth: int = 0) -> bool:
+def is_object_schema(document: ApiDocument, schema: Any) -> bool:
     """Whether a schema certainly describes an object. Raises SourceError for a wrong reference."""
-    resolved = document.resolve_node(schema)
-    if depth > MAX_DEPTH:
-        return False
-    kinds = list_types(resolved)
-    if kinds:
-        return kinds == ["object"] and resolved.get("nullable") is not True
-    if isinstance(resolved.get("properties"), Mapping):
-        return True
-    parts = resolved.get("allOf")
-    return isinstance(parts, list) and any(is_object_schema(document, one, depth + 1) for one in parts)
+    waiting, seen = [schema], set[int]()
+    while waiting:
+        resolved = document.resolve_node(waiting.pop())
+        # A schema can refer to itself, or double at each level.
+        if id(resolved) in seen:
+            continue
+        seen.add(id(resolved))
+        kinds = list_types(resolved)
+        if kinds == ["object"] and resolved.get("nullable") is not True:
+            return True
+        if not kinds and isinstance(resolved.get("properties"), Mapping):
+            return True
+        parts = resolved.get("allOf")
+        if not kinds and isinstance(parts, list):
+            waiting += reversed(parts)
+    return False
 
 
 def _convert_limits(schema: Json, converted: Schema) -> None:
@@ -350,17 +374,19 @@ def _is_extended(schema: Json, key: str, position: Position) -> bool:
     return bool(position.reference) or sum(map(declares_properties, schema["allOf"])) > 1
 
 
-def _list_references(schema: Any) -> list[str]:
-    """List the names of the definitions that a converted schema refers to, in its order."""
-    found: dict[str, None] = {}
-    stack = [schema]
+def _measure_definition(schema: Schema) -> _Definition:
+    """Count the values of a converted schema, and list the definitions that it refers to, in its order."""
+    references: list[str] = []
+    values = 0
+    stack: list[Any] = [schema]
     while stack:
         node = stack.pop()
+        values += 1
         if isinstance(node, dict):
             reference = node.get("$ref")
             if isinstance(reference, str):
-                found[reference.removeprefix("#/$defs/")] = None
+                references.append(reference.removeprefix("#/$defs/"))
             stack.extend(reversed(node.values()))
         elif isinstance(node, list):
             stack.extend(reversed(node))
-    return list(found)
+    return _Definition(schema, tuple(references), values)

@@ -27,7 +27,14 @@ class ServerChoice(NamedTuple):
         for owner in (operation.content, operation.item, document.data):
             servers = owner.get("servers")
             if isinstance(servers, list) and servers:
-                return check_url(self._fill(document.resolve_node(servers[0])))
+                url = self._fill(document.resolve_node(servers[0]))
+                if url.startswith("/") and not url.startswith("//"):
+                    example = f"https://api.example.com{shorten(url)}"
+                    raise SourceError(
+                        f"the document names only a path as its server ('{shorten(url)}'), but no host. "
+                        f"Set `server` to the URL of the API, such as {example}"
+                    )
+                return check_url(url)
         raise SourceError("the document names no server. Set `server` to its URL")
 
     def _fill(self, server: Json) -> str:

@@ -91,7 +91,8 @@ class OpenApiSource:
                 logger.error("%s: the tools stay as they were", error)
 
     async def _load_offer(self) -> Offer:
-        document = await to_thread.run_sync(read_document, self._path)
+        # A thread that still computes must not hold the shutdown.
+        document = await to_thread.run_sync(read_document, self._path, abandon_on_cancel=True)
         options = self._options
         credentials = ApiCredentials(
             document=document,
@@ -106,7 +107,7 @@ class OpenApiSource:
         builder = ToolBuilder(
             document, credentials, self._send_request, servers=options.servers, output_schemas=options.output_schemas
         )
-        return await to_thread.run_sync(self._build_offer, builder, credentials)
+        return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 
     def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
         options, problems = self._options, list[str]()
@@ -116,20 +117,22 @@ class OpenApiSource:
         if len(operations) > MAX_TOOLS:
             raise SourceError(f"it has {len(operations)} operations. Select at most {MAX_TOOLS} with `operations`")
         tools: list[ToolEntry] = []
+        failures: dict[str, list[str]] = {}
         for name, operation in operations.items():
             try:
                 tools.append(builder.build_entry(name, operation))
             except SourceError as error:
-                problems.append(f"{operation.place} is not published: {error}")
+                failures.setdefault(str(error), []).append(operation.place)
+        problems += [_describe_failure(places, error) for error, places in failures.items()]
         if not tools and not problems:
             raise SourceError(f"{self._path} has no operations that match `operations`")
         without = [one for one in operations.values() if credentials.choose_schemes(one.content) is None]
         if without:
-            names = ", ".join(one.place for one in without[:MAX_NAMED])
+            names = _list_places([one.place for one in without])
             schemes = sorted({name for one in without for name in credentials.list_required(one.content)})
             logger.warning(
-                "source %r: %d operations require credentials that the settings do not have (%s%s). Set auth.%s",
-                self.name, len(without), names, " …" if len(without) > MAX_NAMED else "", " or auth.".join(schemes),
+                "source %r: %d operations require credentials that the settings do not have (%s). Set auth.%s",
+                self.name, len(without), names, " or auth.".join(schemes),
             )  # fmt: skip
         for line in builder.screen.list_problems():
             logger.info("source %r: %s", self.name, line)
@@ -160,3 +163,14 @@ class OpenApiSource:
         except HttpClientError as error:
             raise ToolUnavailable(f"The token could not be fetched: {error}.") from error
         return response.status, response.body
+
+
+def _describe_failure(places: Sequence[str], error: str) -> str:
+    """Describe why operations are not published: once, if the document is wrong in the same way at each of them."""
+    if len(places) == 1:
+        return f"{places[0]} is not published: {error}"
+    return f"{len(places)} operations are not published ({_list_places(places)}): {error}"
+
+
+def _list_places(places: Sequence[str]) -> str:
+    return ", ".join(places[:MAX_NAMED]) + (" …" if len(places) > MAX_NAMED else "")

@@ -23,6 +23,7 @@ from mcp_bridge.sources.openapi.operations import (
     read_body,
     read_parameters,
 )
+from mcp_bridge.sources.openapi.parameters import Parameter
 from mcp_bridge.sources.openapi.requests import RequestBuilder
 from mcp_bridge.sources.openapi.responses import note_differences, to_result
 from mcp_bridge.sources.openapi.schemas import Schema, SchemaConverter, is_object_schema
@@ -66,7 +67,10 @@ class ToolBuilder:
     def build_entry(self, name: str, operation: Operation) -> ToolEntry:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""
         document, content = self._document, operation.content
-        parameters = read_parameters(document, operation)
+        schemes = self._credentials.choose_schemes(content) or ()
+        # What the settings add to each request is not asked from the model.
+        added = self._credentials.list_added(schemes)
+        parameters = [one for one in read_parameters(document, operation) if _get_key(one.parameter) not in added]
         body = read_body(document, operation)
         writer = build_body_writer(document, body, self._inputs) if body is not None else None
         builder = RequestBuilder(
@@ -77,7 +81,6 @@ class ToolBuilder:
             writer.write if writer is not None else None,
             _choose_accept(document, operation),
         )
-        schemes = self._credentials.choose_schemes(content) or ()
         output_schema = self._build_output_schema(operation)
         queries = {one.name: one.argument for one in builder.parameters if one.location == "query"}
         caller = _OperationCaller(builder, self._credentials, schemes, self._send, queries, output_schema)
@@ -172,6 +175,12 @@ def _allow_differences(documented: Schema) -> Schema:
     described = {key: value for key, value in documented.items() if key != "$defs"}
     other = {"description": "Another result than the API's document describes."}
     return {"type": "object", "anyOf": [described, other], **definitions}
+
+
+def _get_key(parameter: Parameter) -> tuple[str, str]:
+    """Return the place and the name of a parameter, as `ApiCredentials.list_added` does."""
+    name = parameter.name.lower() if parameter.location == "header" else parameter.name
+    return parameter.location, name
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:

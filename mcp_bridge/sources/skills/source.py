@@ -40,7 +40,7 @@ class SkillsSource:
 
     async def run(self, publish: Publish) -> None:
         """Publish the skills. Raises SourceError if there is none."""
-        publish(await to_thread.run_sync(self._read_skills))
+        publish(await to_thread.run_sync(self._read_skills, abandon_on_cancel=True))
 
     def list_files(self) -> Sequence[Path]:
         """Return the folder if it exists."""

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+from anyio.abc import TaskStatus
 
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.extension import StartTurns
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.runtime.tasks import own_tasks
@@ -18,6 +20,8 @@ from mcp_bridge.upstream.session import SessionListener, UpstreamSession
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 
+START_TURN = 1.0
+"""Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""
 Serve = Callable[[UpstreamSession, "ConnectionLink", anyio.CancelScope], Awaitable[None]]
 """Serves a session until its connection ends. The scope limits how long the start may take."""
 
@@ -61,6 +65,19 @@ class NoListener:
 
     def handle_resource_update(self, uri: str) -> None:
         """Do nothing."""
+
+
+async def hold_turn(
+    turns: StartTurns, settled: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Hold a turn until an attempt to connect is settled, or has taken its time."""
+    await turns.acquire_on_behalf_of(settled)
+    try:
+        task_status.started()
+        with anyio.move_on_after(START_TURN):
+            await settled.wait()
+    finally:
+        turns.release_on_behalf_of(settled)
 
 
 async def serve_connection(

@@ -14,7 +14,7 @@ import anyio
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.extension import DefinitionFile, Publish, StartTurns
 from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.source_status import SourceState, SourceStatus
@@ -22,13 +22,12 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.schema.headers import DeclaredHeader, list_headers
 from mcp_bridge.sources.upstream.client_sessions import ClientLimits, ClientSessions
-from mcp_bridge.sources.upstream.connection import ConnectionLink, NoListener, serve_connection
+from mcp_bridge.sources.upstream.connection import ConnectionLink, NoListener, hold_turn, serve_connection
 from mcp_bridge.sources.upstream.credentials import CredentialAddress, UpstreamAddress
 from mcp_bridge.sources.upstream.entries import EntryBuilder
 from mcp_bridge.sources.upstream.listing import OfferReader
 from mcp_bridge.sources.upstream.resource_follower import ResourceFollower
 from mcp_bridge.sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
-from mcp_bridge.trust.definition_lock import DefinitionLock
 from mcp_bridge.trust.guard import DefinitionGuard
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.messages import NOT_RECEIVED
@@ -111,6 +110,7 @@ class UpstreamSource:
         self._follower = ResourceFollower()
         self._published: Offer | None = None
         self._publish: Publish = lambda offer: None
+        self._turns: StartTurns | None = None
         self._notify_update: Callable[[str], None] = lambda uri: None
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
@@ -130,9 +130,9 @@ class UpstreamSource:
         if isinstance(self._address, CredentialAddress):
             self._address.add_secrets = add_secrets
 
-    def pin_definitions(self, settings_file: Path, store: Store | None) -> None:
+    def pin_definitions(self, settings_file: Path, store: Store | None, lock: DefinitionFile) -> None:
         """Keep the accepted definitions of tools in the lock file of these settings, and store the catalogue."""
-        self.guard.use_lock(DefinitionLock(settings_file))
+        self.guard.use_lock(lock)
         file = CatalogueFile(settings_file, self.name)
         place = file if store is None else SharedCatalogue(store, self.name, self._entry)
         self._stored = StoredCatalogue(place, self.name, self._entry)
@@ -140,6 +140,10 @@ class UpstreamSource:
     def disable_recording(self) -> None:
         """Write no files from now on."""
         self._stores = self.guard.records = False
+
+    def limit_starts(self, turns: StartTurns) -> None:
+        """Take a turn for each start of the server."""
+        self._turns = turns
 
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection."""
@@ -173,6 +177,8 @@ class UpstreamSource:
                 )
                 async for attempt in retrying:
                     with attempt:
+                        if self._turns is not None:
+                            await tasks.start(hold_turn, self._turns, self._settled)
                         await self._connect_once()
 
     async def wait_for_attempt(self) -> None:

@@ -295,6 +295,16 @@ async def test_a_response_that_is_too_long_is_an_error_also_when_it_is_compresse
     assert text_of(result).startswith("the response has more than 102400 bytes. The call did run.")
 
 
+async def test_a_response_with_too_many_values_is_not_parsed(api: ApiServer, tmp_path: Path) -> None:
+    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+        api.reply = Reply(b"[" + b"{}," * 300_000 + b"{}]", headers={"content-type": "application/json"})
+        result = await client.call_tool("run", {})
+        assert result.is_error
+        assert text_of(result).startswith("the response has more than 250000 values. The call did run.")
+        api.reply = json_reply(["{,[" * 100_000])
+        assert not (await client.call_tool("run", {})).is_error
+
+
 async def test_hints_say_only_what_the_method_guarantees(tmp_path: Path) -> None:
     methods = ("get", "head", "post", "put", "patch", "delete")
     item = {method: {"operationId": method} for method in methods}

@@ -36,6 +36,31 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "name", "declared"), [("query", "key", "key"), ("header", "X-Key", "x-key"), ("cookie", "sid", "sid")]
+)
+async def test_a_credential_that_is_also_a_parameter_is_sent_once_and_not_asked_from_the_model(
+    place: str, name: str, declared: str, api: ApiServer, tmp_path: Path
+) -> None:
+    parameter = {"name": declared, "in": place, "required": True, "schema": {"type": "string"}}
+    other = {"name": "city", "in": "query", "schema": {"type": "string"}}
+    document = secured({"type": "apiKey", "in": place, "name": name}, parameters=[parameter, other])
+    async with serve_document(tmp_path, document, server=api.url, auth={"s": "env:API_SECRET"}) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert list(tool.input_schema["properties"]) == ["city"]
+        assert not (await client.call_tool("run", {"city": "Bonn"})).is_error
+    (received,) = api.received
+    assert f"{received.target} {received.headers}".count(SECRET) == 1
+
+
+async def test_a_header_of_the_settings_is_not_asked_from_the_model(api: ApiServer, tmp_path: Path) -> None:
+    parameter = {"name": "X-Tenant", "in": "header", "required": True, "schema": {"type": "string"}}
+    document = document_of({"/x": {"get": {"operationId": "run", "parameters": [parameter]}}})
+    async with serve_document(tmp_path, document, server=api.url, headers={"x-tenant": "a"}) as client:
+        assert not (await client.call_tool("run", {})).is_error
+    assert api.received[0].headers["x-tenant"] == "a"
+
+
+@pytest.mark.parametrize(
     ("scheme", "auth", "header", "query"),
     [
         ({"type": "apiKey", "in": "header", "name": "X-Key"}, "env:API_SECRET", ("x-key", SECRET), ""),

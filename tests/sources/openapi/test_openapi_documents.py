@@ -43,6 +43,45 @@ def response_of(schema: Json, status: str = "200") -> Json:
     return {status: {"description": "", "content": {"application/json": {"schema": schema}}}}
 
 
+async def test_a_response_that_consists_of_itself_twice_has_no_output_schema(tmp_path: Path) -> None:
+    schema = {"$ref": "#/components/schemas/A"}
+    schemas = {"A": {"allOf": [schema, schema]}}
+    document = document_of({"/a": get_of(responses=response_of(schema))}, components={"schemas": schemas})
+    async with serve_document(tmp_path, document, server=SERVER) as client:
+        assert (await list_tools(client))["run"].output_schema is None
+
+
+async def test_a_server_that_is_only_a_path_is_reported_once_with_the_setting(tmp_path: Path) -> None:
+    paths = {f"/x{number}": get_of(operationId=f"x{number}") for number in range(20)}
+    document = document_of(paths, servers=[{"url": "/v1.33"}])
+    bridge = build_from_settings(load(write_settings(tmp_path, document), {}))
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+    (problem,) = bridge.problems["api"]
+    assert problem == (
+        "20 operations are not published (GET /x0, GET /x1, GET /x2, GET /x3, GET /x4 …): the document names only a "
+        "path as its server ('/v1.33'), but no host. Set `server` to the URL of the API, such as "
+        "https://api.example.com/v1.33"
+    )
+
+
+async def test_definitions_that_many_operations_share_are_counted_once(tmp_path: Path) -> None:
+    names = [f"S{number}" for number in range(150)]
+    references = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    schemas = {
+        name: {"type": "object", "properties": {f"p{at}": references[(at * 7 + number) % 150] for at in range(15)}}
+        for number, name in enumerate(names)
+    }
+    paths = {
+        f"/{name}": get_of(operationId=name, responses=response_of(reference))
+        for name, reference in zip(names, references, strict=True)
+    }
+    started = time.process_time()
+    async with serve_document(tmp_path, document_of(paths, components={"schemas": schemas}), server=SERVER) as client:
+        assert len(await list_tools(client)) == len(names)
+    assert time.process_time() - started < 10  # counting them for each operation takes a minute
+
+
 async def test_a_recursive_schema_stays_recursive(tmp_path: Path) -> None:
     tree = {
         "type": "object",
@@ -317,7 +356,8 @@ async def test_an_operation_can_have_a_server_of_its_own(api: ApiServer, tmp_pat
     ("servers", "options", "problem"),
     [
         (None, {}, "the document names no server. Set `server` to its URL"),
-        ([{"url": "/v1"}], {}, "'/v1' is not the URL of a server. Set `server` to its URL, with https"),
+        ([{"url": "/v1"}], {}, "the document names only a path as its server ('/v1'), but no host. Set `server` to the "
+                               "URL of the API, such as https://api.example.com/v1"),
         ([{"url": "ftp://x"}], {}, "'ftp://x' is not the URL of a server. Set `server` to its URL, with https"),
         ([{"url": "https://[x"}], {}, "'https://[x' is not the URL of a server. Set `server` to its URL, with https"),
         ([{"url": "https://a:b@x"}], {}, "the URL of the server must not have credentials. Write them in `auth` or "

@@ -1,0 +1,202 @@
+"""Everything that walks schemas ends soon, whatever a third party has written into them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import mcp_bridge
+from mcp_bridge.amplifier.validation.tools import generate_odd_arguments
+from mcp_bridge.app.entry_checks import check_schemas
+from mcp_bridge.cli.schema_values import format_parameters
+from mcp_bridge.contracts.errors import BridgeError, SourceError
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.dialects.argument_repair import ArgumentRepair
+from mcp_bridge.dialects.dialect import SchemaDialect
+from mcp_bridge.dialects.flattening import flatten_root
+from mcp_bridge.dialects.inlining import inline_references
+from mcp_bridge.dialects.linting import lint
+from mcp_bridge.dialects.rewriting import render_tools
+from mcp_bridge.dialects.table import PROFILES
+from mcp_bridge.export.null_arguments import remove_nulls
+from mcp_bridge.export.strict import to_strict
+from mcp_bridge.export.tools import export_tool
+from mcp_bridge.http_client.requests import ApiRequest, HttpResponse
+from mcp_bridge.registry.argument_removal import ArgumentRemoval, list_argument_schemas
+from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.schema.forms import create_form
+from mcp_bridge.schema.headers import check_headers, list_headers
+from mcp_bridge.schema.size_limits import count_expanded
+from mcp_bridge.schema.text_arguments import list_choices
+from mcp_bridge.schema.type_sets import list_types
+from mcp_bridge.schema.validator import Validator, check_schema
+from mcp_bridge.sources.openapi.bundling import bundle_document
+from mcp_bridge.sources.openapi.credentials import ApiCredentials
+from mcp_bridge.sources.openapi.document import ApiDocument
+from mcp_bridge.sources.openapi.operations import find_operations, name_operations
+from mcp_bridge.sources.openapi.servers import ServerChoice
+from mcp_bridge.sources.openapi.tools import ToolBuilder
+from mcp_bridge.tool_use.chain_schema import infer_input_schema
+from mcp_bridge.tool_use.chain_wiring import find_wiring_problems
+from mcp_bridge.tool_use.steps import ChainStep
+from mcp_bridge.trust.guard import DefinitionGuard
+from mcp_bridge.wire.schemas import can_be_null, can_be_object, is_always_object, wrap_schema
+from mcp_bridge.xaibo.registry_provider import RegistryToolProvider
+from tests.kits.schema.hostile_schemas import list_hostile_schemas
+
+LIMIT = 3.0
+"""Seconds of CPU time. Every walk takes less than half a second; an exponential one takes years."""
+PACKAGE = Path(mcp_bridge.__file__).parent
+FOLLOWING = re.compile(
+    r'resolve_pointer|follow_reference|resolve_node|"\$ref"|walk_schemas|map_subschemas|list_subschemas|count_expanded'
+)
+"""What a module uses that walks schemas."""
+OWN = frozenset(
+    {
+        "contracts/header.py", "dialects/profile.py", "dialects/table.py", "schema/generation.py",
+        "schema/keywords.py", "schema/references.py", "server/params.py", "settings/schema.py",
+    }
+)  # fmt: skip
+"""Modules that define walks, or that walk only schemas of this package and of Python functions."""
+ARGUMENTS: dict[str, Any] = {"a": {"x": [1, "2"], "y": "{}"}, "b": '{"a": 1}', "k": "v5"}
+ALL_REWRITTEN = SchemaDialect(*[True] * 5)
+Schema = dict[str, Any]
+
+
+def make_entry(schema: Schema) -> ToolEntry:
+    return ToolEntry("tool", "A tool.", lambda data: data, schema, schema)
+
+
+def make_document(schema: Schema) -> dict[str, Any]:
+    """A document in which each definition of a schema is the body and the result of an operation."""
+    text = json.dumps(schema).replace("#/$defs/", "#/components/schemas/")
+    definitions = json.loads(text).pop("$defs", {})
+    content = {name: {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}} for name in definitions}
+    operations = {
+        f"/{name}": {"post": {"requestBody": {"content": one}, "responses": {"200": {"content": one}}}}
+        for name, one in content.items()
+    }
+    return {"openapi": "3.1.0", "paths": operations, "components": {"schemas": definitions}}
+
+
+def read_openapi(schema: Schema) -> None:
+    document = ApiDocument(make_document(schema))
+    credentials = ApiCredentials(document=document, given={}, headers={}, fetch_token=reject_token)
+    for output_schemas in ("types", "exact"):
+        builder = ToolBuilder(
+            document,
+            credentials,
+            reject_request,
+            servers=ServerChoice("https://api.example"),
+            output_schemas=output_schemas,  # type: ignore[arg-type]
+        )
+        for name, operation in name_operations(find_operations(document, (), (), [])).items():
+            with suppress(SourceError):
+                check_schemas(builder.build_entry(name, operation))
+
+
+async def reject_token(url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    raise AssertionError
+
+
+async def reject_request(request: ApiRequest) -> HttpResponse:
+    raise AssertionError
+
+
+def bundle(schema: Schema) -> None:
+    async def load(url: str) -> bytes:
+        return json.dumps(make_document(schema)).encode()
+
+    anyio.run(bundle_document, "https://api.example/openapi.json", load)
+
+
+def wire_chain(schema: Schema) -> None:
+    steps = [ChainStep("first", output_key="a"), ChainStep("second", input_mapping={"a": "a", "b": "a.x"})]
+    infer_input_schema(lambda name: make_entry(schema), steps)
+    list(find_wiring_problems(lambda name: make_entry(schema), steps, schema))
+
+
+def convert_for_xaibo(schema: Schema) -> None:
+    registry = ToolRegistry()
+    registry.publish("source", [make_entry(schema)])
+    anyio.run(RegistryToolProvider(registry).list_tools)
+
+
+WALKERS: dict[str, Callable[[Schema], object]] = {
+    "amplifier/validation/tools.py": generate_odd_arguments,
+    "dialects/argument_repair.py": lambda schema: ArgumentRepair(schema).repair(ARGUMENTS),
+    "dialects/flattening.py": flatten_root,
+    "dialects/inlining.py": inline_references,
+    "dialects/linting.py": lambda schema: [
+        lint(render_tools([make_entry(schema)], SchemaDialect()), profile) for profile in PROFILES.values()
+    ],
+    "dialects/rewriting.py": lambda schema: render_tools([make_entry(schema)], ALL_REWRITTEN),
+    "export/null_arguments.py": lambda schema: remove_nulls({**ARGUMENTS, "a": None}, schema),
+    "export/strict.py": to_strict,
+    "export/tools.py": lambda schema: export_tool(make_entry(schema), "tool", strict=True),
+    "registry/argument_removal.py": lambda schema: [
+        list(list_argument_schemas(schema)),
+        ArgumentRemoval(schema, {"a"}, {"a": 1}).change_schema(),
+    ],
+    "schema/forms.py": create_form,
+    "schema/headers.py": lambda schema: [check_headers(schema), list_headers(schema)],
+    "schema/schema_repair.py": check_schema,
+    "schema/size_limits.py": count_expanded,
+    "schema/text_arguments.py": lambda schema: list_choices({"properties": {}, **schema}),
+    "schema/type_sets.py": lambda schema: [format_parameters(schema), list_types(schema, schema)],
+    "schema/validator.py": lambda schema: Validator(schema).check(ARGUMENTS),
+    "sources/openapi/bodies.py": read_openapi,
+    "sources/openapi/bundling.py": bundle,
+    "sources/openapi/document.py": read_openapi,
+    "sources/openapi/operations.py": read_openapi,
+    "sources/openapi/schemas.py": read_openapi,
+    "sources/openapi/servers.py": read_openapi,
+    "tool_use/chain_schema.py": wire_chain,
+    "tool_use/chain_wiring.py": wire_chain,
+    "trust/guard.py": lambda schema: DefinitionGuard("server").review(Offer(tools=[make_entry(schema)])),
+    "wire/schemas.py": lambda schema: [
+        can_be_object(schema), can_be_null(schema), is_always_object(schema), wrap_schema(schema, "input"),
+    ],
+    "xaibo/registry_provider.py": convert_for_xaibo,
+}  # fmt: skip
+"""Each module that walks schemas, with a function that makes it walk one."""
+
+
+@contextmanager
+def limit_cpu_time(seconds: float) -> Iterator[None]:
+    def interrupt(number: int, frame: object) -> None:
+        raise AssertionError(f"it takes more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def test_every_module_that_walks_schemas_is_in_the_table() -> None:
+    files = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    walkers = {file for file, text in files.items() if FOLLOWING.search(text)}
+    assert walkers - OWN == WALKERS.keys()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers of CPU time")
+@pytest.mark.parametrize("module", {walk: module for module, walk in WALKERS.items()}.values())
+def test_a_walk_of_hostile_schemas_ends_soon(module: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    for schema in list_hostile_schemas().values():
+        # A walk may find that a schema cannot be used. It must not run out of the stack.
+        with limit_cpu_time(LIMIT), suppress(BridgeError, ValueError):
+            WALKERS[module](schema)
