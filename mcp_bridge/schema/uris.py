@@ -7,15 +7,16 @@ import unicodedata
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?=:)")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_ENCODED = re.compile(r"[][:/?#@!$&'()*+,;=%{}\s\x00-\x1f\x7f]")
+_ENCODED = re.compile(r"[][:/?#@!$&'()*+,;=%{}\s\x00-\x1f\x7f\udc80-\udcff]")
 """Characters that separate parts of a URI (RFC 3986, section 2.2) or of a template, and those that cannot be in one."""
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]")
 _SLASHES = re.compile(r"[/\\]+")
+_SEPARATORS = re.compile(r"[/\\?#&=;]")
 
 
 def normalize_uri(uri: str) -> str:
@@ -31,15 +32,13 @@ def normalize_uri(uri: str) -> str:
 
 
 def _normalize_escapes(match: re.Match[str]) -> str:
-    try:
-        text = unquote(match[0], errors="strict")
-    except UnicodeDecodeError:
-        return match[0].upper()
+    # Bytes that are not UTF-8 become surrogates.
+    text = unquote_to_bytes(match[0]).decode(errors="surrogateescape")
     return _ENCODED.sub(_encode, text)
 
 
 def _encode(match: re.Match[str]) -> str:
-    return quote(match[0], safe="")
+    return quote(match[0], safe="", errors="surrogateescape")
 
 
 def quote_uri(uri: str) -> str:
@@ -58,12 +57,12 @@ def find_ambiguity(uri: str) -> str | None:
         return "it has an escape (%) that is not UTF-8"
     if "\0" in text:
         return "it contains a null character"
-    return find_unsafe_step(text)
+    return find_unsafe_step(text, _SEPARATORS)
 
 
-def find_unsafe_step(path: str) -> str | None:
+def find_unsafe_step(path: str, separators: re.Pattern[str] = _SLASHES) -> str | None:
     """Return why a path is another spelling of a path, or leads out of its folder, or None."""
-    for step in _SLASHES.split(path):
+    for step in separators.split(path):
         if step in (".", ".."):
             return f"'{step}' is a step of its path. Write the path without it"
     return None
