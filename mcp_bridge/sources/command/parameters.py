@@ -125,7 +125,8 @@ def _has_folder(word: Word, path: str) -> bool:
 
 def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
     """Return the paths before which the words always have `./`, also before each item of a list."""
-    dotted, bare = set(), set()
+    dotted: set[str] = set()
+    bare: set[str] = set()
     for word in words:
         before = ""
         for piece in word:

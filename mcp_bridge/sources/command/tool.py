@@ -104,11 +104,10 @@ class CommandTool(PlanningHandler):
             for item in items:
                 if any(separator in item for separator in self.separators[name]):  # it would become several paths
                     raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
-                if name in self.parameters.dotted_paths:
-                    item = f"./{item}"
-                elif _MORE_THAN_A_PATH.match(item):
+                is_dotted = name in self.parameters.dotted_paths
+                if not is_dotted and _MORE_THAN_A_PATH.match(item):
                     raise InvalidArguments([f"$.{name}: {_NO_PATH}"])
-                resolve_inside(root, directory, item, f"$.{name}")
+                resolve_inside(root, directory, f"./{item}" if is_dotted else item, f"$.{name}")
         words = self.template.fill(values, self.allow_dash)
         if not is_planned:
             words = [self.program, *words[1:]]
