@@ -50,7 +50,7 @@ async def test_variables_of_a_template_are_completed_in_each_spelling(registry: 
     assert result.completion.values == ["menu"]
 
 
-@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+@pytest.mark.filterwarnings("ignore:resources/")
 async def test_an_update_is_notified_with_the_uri_that_was_subscribed_to(registry: ToolRegistry) -> None:
     updates: list[str] = []
 
