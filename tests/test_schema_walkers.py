@@ -16,7 +16,6 @@ import pytest
 
 import mcp_bridge
 from mcp_bridge.amplifier.validation.tools import generate_odd_arguments
-from mcp_bridge.app.entry_checks import check_schemas
 from mcp_bridge.cli.schema_values import format_parameters
 from mcp_bridge.contracts.errors import BridgeError, SourceError
 from mcp_bridge.contracts.offer import Offer
@@ -38,6 +37,7 @@ from mcp_bridge.schema.forms import create_form
 from mcp_bridge.schema.headers import check_headers, list_headers
 from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.schema.text_arguments import list_choices
+from mcp_bridge.schema.tool_schemas import repair_schemas
 from mcp_bridge.schema.type_sets import list_types
 from mcp_bridge.schema.validator import Validator, check_schema
 from mcp_bridge.sources.openapi.bundling import bundle_document
@@ -102,7 +102,7 @@ def read_openapi(schema: Schema) -> None:
         )
         for name, operation in name_operations(find_operations(document, (), (), [])).items():
             with suppress(SourceError):
-                check_schemas(builder.build_entry(name, operation))
+                repair_schemas(builder.build_entry(name, operation))
 
 
 async def reject_token(url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:

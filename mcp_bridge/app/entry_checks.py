@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_bridge.contracts.handlers import find_handler_problems
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -59,15 +59,22 @@ def check_resource(entry: ResourceEntry) -> list[str]:
     """Return why a resource cannot be published."""
     from mcp_bridge.schema.uri_templates import check_uri
 
-    return [f"resource '{entry.uri}' is not published: {problem}" for problem in check_uri(entry.uri)]
+    problems = check_uri(_encode_blanks(entry.uri))
+    return [f"resource '{entry.uri}' is not published: {problem}" for problem in problems]
 
 
 def check_resource_template(entry: ResourceTemplate) -> list[str]:
     """Return why a resource template cannot be published."""
-    from mcp_bridge.schema.uri_templates import check_template
+    from mcp_bridge.schema.uri_templates import check_template, check_uri_start
 
+    check = check_uri_start if entry.is_opaque else check_template
     head = f"resource template '{entry.uri_template}' is not published"
-    return [f"{head}: {problem}" for problem in check_template(entry.uri_template)]
+    return [f"{head}: {problem}" for problem in check(_encode_blanks(entry.uri_template))]
+
+
+def _encode_blanks(uri: Any) -> Any:
+    """Encode spaces: some servers list URIs with them, which clients read encoded."""
+    return uri.replace(" ", "%20") if isinstance(uri, str) else uri
 
 
 def warn_about_failing(tools: Iterable[ToolEntry]) -> None:

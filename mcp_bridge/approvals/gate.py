@@ -29,6 +29,7 @@ from mcp_bridge.contracts.errors import (
     QuestionExpired,
     ToolUnavailable,
 )
+from mcp_bridge.runtime.terminal_text import escape_line
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.question import Answer
@@ -248,7 +249,7 @@ async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]
     try:
         answer = await asked
     except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
-        logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
+        logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, escape_line(str(error)))
         return ApprovalDecision(scope="deny", how="elicitation")
     if answer is None:
         return None
@@ -263,9 +264,4 @@ def _get_default(case: ApprovalQuestion) -> Scope:
 
 def _log_default(case: ApprovalQuestion, reason: str) -> None:
     outcome = "allowed" if case.default == "allow" else "denied"
-    logger.warning("tool %r: %s by default, because %s", case.tool, outcome, _escape_line(reason).rstrip("."))
-
-
-def _escape_line(text: object) -> str:
-    """Escape text that a client may have written, so that it stays one line of the log."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
+    logger.warning("tool %r: %s by default, because %s", case.tool, outcome, escape_line(str(reason)).rstrip("."))

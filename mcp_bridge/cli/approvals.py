@@ -23,9 +23,10 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.choices import Choice, find_choice
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import AnswerOptions, GrantListOptions, RevokeOptions
-from mcp_bridge.cli.output import escape, format_count, print_lines, report, show_table, write_json
+from mcp_bridge.cli.output import format_count, print_lines, report, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.terminal_text import escape_line
 from mcp_bridge.runtime.thread_pool import make_call_soon
 from mcp_bridge.runtime.unix_sockets import has_unix_sockets
 from mcp_bridge.settings import Settings, load
@@ -174,7 +175,7 @@ def show_grants(options: GrantListOptions) -> None:
         write_json([asdict(grant) for grant in grants])
         return
     if options.quiet:
-        print_lines(*(escape(grant.id) for grant in grants))
+        print_lines(*(escape_line(grant.id) for grant in grants))
         return
     columns = ("id", "tool", "arguments", "allowed", "for", "since", "until")
     show_table(columns, [_to_cells(grant) for grant in grants], empty="no lasting approvals")

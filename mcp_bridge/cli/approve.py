@@ -21,6 +21,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.sources.upstream.source import UpstreamSource
 from mcp_bridge.trust.definition_lock import DefinitionLock
+from mcp_bridge.trust.fingerprints import DefinitionKey
 from mcp_bridge.trust.guard import OMITTED, PendingDefinition
 
 
@@ -71,18 +72,18 @@ async def _connect_servers(bridge: Bridge) -> PendingReview:
     problems = {  # the changes themselves are shown in full
         name: [line for line in lines if "mcp-bridge approve" not in line] for name, lines in bridge.problems.items()
     }
-    return PendingReview(pending=sorted(pending, key=lambda one: (one.server, one.tool)), problems=problems)
+    return PendingReview(pending=sorted(pending, key=lambda one: (one.server, one.key)), problems=problems)
 
 
 def _is_chosen(pending: PendingDefinition, patterns: Sequence[str]) -> bool:
-    names = (pending.tool, f"{pending.server}/{pending.tool}")
+    names = (str(pending.key), f"{pending.server}/{pending.key}")
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def _describe_change(pending: PendingDefinition) -> Iterator[str]:
     """Yield the lines of a change: each part that differs, old lines with `-` and new ones with `+`."""
     state = "is new" if pending.accepted is None else "has changed"
-    yield f"{pending.server}/{pending.tool} {state}"
+    yield f"{pending.server}/{pending.key} {state}"
     for part, lines in pending.list_differences():
         yield f"  {part}"
         yield from (f"    {line[0]} {line[1:]}" if line != OMITTED else f"    {line}" for line in lines)
@@ -92,14 +93,14 @@ def _describe_change(pending: PendingDefinition) -> Iterator[str]:
 def _ask_user(pending: PendingDefinition) -> bool:
     if not sys.stdin.isatty():
         return False
-    report(f"Accept {pending.server}/{pending.tool} as it is now? Type y to accept it; anything else holds it back.")
+    report(f"Accept {pending.server}/{pending.key} as it is now? Type y to accept it; anything else holds it back.")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _accept_all(lock: DefinitionLock, accepted: Sequence[PendingDefinition]) -> None:
-    by_server: dict[str, dict[str, Any]] = defaultdict(dict)
+    by_server: dict[str, dict[DefinitionKey, Any]] = defaultdict(dict)
     for one in accepted:
-        by_server[one.server][one.tool] = one.current
+        by_server[one.server][one.key] = one.current
     for server, definitions in by_server.items():
         lock.accept_definitions(server, definitions)
 
@@ -107,7 +108,7 @@ def _accept_all(lock: DefinitionLock, accepted: Sequence[PendingDefinition]) -> 
 def _to_row(pending: PendingDefinition, *, is_accepted: bool) -> dict[str, Any]:
     return {
         "server": pending.server,
-        "tool": pending.tool,
+        "tool": str(pending.key),
         "changed": pending.list_changed_parts(),
         "old": pending.accepted,
         "new": pending.current,
@@ -125,10 +126,10 @@ def _report_outcome(
     report_problems(problems)
     if not chosen:
         matching = f" that matches {' or '.join(map(repr, tools))}" if tools else ""
-        print_lines(f"no tool{matching} waits for approval")
+        print_lines(f"no definition{matching} waits for approval")
         return
     if accepted:
-        print_lines(f"accepted {format_count(len(accepted), 'tool')} in {lock.path}")
+        print_lines(f"accepted {format_count(len(accepted), 'definition')} in {lock.path}")
     if waiting := len(chosen) - len(accepted):
         hint = "" if sys.stdin.isatty() else ". To accept all of them, add --yes; to accept some, also --tool NAME"
-        print_lines(f"{format_count(waiting, 'tool')} not accepted{hint}")
+        print_lines(f"{format_count(waiting, 'definition')} not accepted{hint}")

@@ -21,6 +21,7 @@ from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.output import format_count, print_lines, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.terminal_text import escape_json
 
 FOLLOW_INTERVAL = 0.25
 """Seconds between two reads of a file that is followed."""
@@ -159,9 +160,10 @@ def _print_after(
 
 
 def _print_json(rows: Sequence[ChainedRecord]) -> None:
-    """Print each record in a line, its text exactly as it is hashed."""
+    """Print each record in a line: for a file or a pipe, its text exactly as it is hashed."""
     for row in rows:
-        print(f'{{"seq":{row.seq},"hash":"{row.hash}","record":{row.text}}}')
+        line = f'{{"seq":{row.seq},"hash":"{row.hash}","record":{row.text}}}'
+        print(escape_json(line) if sys.stdout.isatty() else line)
 
 
 def _show_rows(rows: Sequence[ChainedRecord]) -> None:

@@ -17,7 +17,7 @@ from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import INTERRUPTED, ExitCode
 from mcp_bridge.cli.options import CallOptions
-from mcp_bridge.cli.output import escape, report
+from mcp_bridge.cli.output import format_json, print_lines, report
 from mcp_bridge.cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge.cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge.cli.target import load_target, run_sources
@@ -26,6 +26,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.runtime.terminal_text import escape_line
 from mcp_bridge.transports.shutdown import handle_signals
 from mcp_bridge.wire.content import render_block
 from mcp_bridge.wire.values import to_plain, to_text
@@ -56,17 +57,17 @@ class TerminalContext(CallContext):
             line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
             if line != self._last_line:
                 self._last_line = line
-                report(escape(line))
+                report(escape_line(line))
             return
         if self._bar is None:
             self._bar = _start_bar()
             self._task = self._bar.add_task("")
-        self._bar.update(self._task, completed=progress, total=total, description=escape(message or ""))
+        self._bar.update(self._task, completed=progress, total=total, description=escape_line(message or ""))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Report the message at every level. Raises ValueError for an unknown level."""
         check_level(level)
-        report(escape(f"{level}: {to_text(to_plain(data))}"))
+        report(escape_line(f"{level}: {to_text(to_plain(data))}"))
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask at the terminal. Raises MissingCapability without a terminal, and for sampling and roots."""
@@ -107,7 +108,7 @@ def call_tool(options: CallOptions) -> None:
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
-        print(json.dumps(_describe_result(result, exceptions), indent=2, ensure_ascii=False))
+        print(format_json(_describe_result(result, exceptions), indent=2))
     elif result.is_error:
         report(result.error_text)
     else:
@@ -121,9 +122,9 @@ def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], argume
     with contextlib.closing(TerminalContext()) as ctx:
         row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
     if as_json:
-        print(json.dumps(row, indent=2, ensure_ascii=False))
+        print(format_json(row, indent=2))
     elif row["ok"]:
-        print(*map(format_block, row["content"]), sep="\n", end="\n" if row["content"] else "")
+        print_lines(*map(format_block, row["content"]))
     else:
         report(row["error"])
     return ExitCode.OK if row["ok"] else ExitCode.FAILED
@@ -208,6 +209,6 @@ def _print_result(result: ToolResult) -> None:
     if result.content is not None:
         for item in result.content:
             wire = render_block(item, "")
-            print(wire["text"] if wire["type"] == "text" else json.dumps(wire))
+            print_lines(wire["text"] if wire["type"] == "text" else json.dumps(wire))
     elif result.output is not None:
-        print(to_text(result.output))
+        print_lines(to_text(result.output))

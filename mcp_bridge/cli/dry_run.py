@@ -12,7 +12,7 @@ import anyio
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.output import report, write_json
+from mcp_bridge.cli.output import print_lines, report, write_json
 from mcp_bridge.cli.schema_values import parse_pairs
 from mcp_bridge.cli.target import load_target, run_sources
 from mcp_bridge.contracts.errors import ConfigError, InvalidArguments
@@ -41,7 +41,7 @@ def show_plan(
         write_json({"steps": [{"action": step.action, "arguments": step.arguments} for step in planned]})
         return
     for number, step in enumerate(planned, 1):
-        print(f"{number}. {step.action} {json.dumps(step.arguments, ensure_ascii=False, default=str)}")
+        print_lines(f"{number}. {step.action} {json.dumps(step.arguments, ensure_ascii=False, default=str)}")
 
 
 async def _plan_call(

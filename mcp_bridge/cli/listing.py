@@ -14,7 +14,6 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import ListOptions, SchemaOptions, ValidateOptions
 from mcp_bridge.cli.output import (
-    escape,
     format_entry_counts,
     format_problems,
     print_lines,
@@ -30,6 +29,7 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.runtime.terminal_text import escape_line
 from mcp_bridge.wire.client_names import to_client_name
 
 
@@ -54,7 +54,7 @@ def list_entries(options: ListOptions) -> None:
         write_json([*listing.tools, *listing.others])
         return
     if options.quiet:
-        print_lines(*(escape(row["name"]) for row in listing.tools))
+        print_lines(*(escape_line(row["name"]) for row in listing.tools))
     else:
         _show_listing(listing)
     report_problems(listing.problems)

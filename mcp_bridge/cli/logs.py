@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.cli.output import escape
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.runtime import uncaught_errors
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.terminal_text import escape_line
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -58,7 +58,7 @@ class OneLineFormatter(logging.Formatter):
             return self.formatMessage(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return escape(self._redactor.redact_text(super().formatMessage(record)))
+        return escape_line(self._redactor.redact_text(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
         """Format a traceback, whose last lines may be text from third-party code."""
@@ -69,7 +69,7 @@ class OneLineFormatter(logging.Formatter):
         return self._indent(format_exception(ei[1]))
 
     def _indent(self, text: str) -> str:
-        return "\n".join(f"  {escape(line)}" for line in self._redactor.redact_text(text).splitlines())
+        return "\n".join(f"  {escape_line(line)}" for line in self._redactor.redact_text(text).splitlines())
 
 
 class StartErrors(logging.Filter):

@@ -20,11 +20,12 @@ from mcp_bridge.amplifier.validation.structure import ExaminedModule, check_stru
 from mcp_bridge.cli.child_process import ChildProcess
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import ModuleOptions, check_timeout
-from mcp_bridge.cli.output import escape, format_count, print_lines, show_table, write_json
+from mcp_bridge.cli.output import format_count, print_lines, show_table, write_json
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.runtime import process_group
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.terminal_text import escape_line
 
 START_TIMEOUT = 60.0
 """Seconds until a process must have started."""
@@ -123,7 +124,7 @@ def _print_result(result: dict[str, Any]) -> None:
         show_table(("", "item", "contract", "found"), rows, styles=styles)
     else:
         for item in result["items"]:
-            print_lines(f"{_LABELS[item['state']]} {item['id']}: {escape(_describe(item))}")
+            print_lines(f"{_LABELS[item['state']]} {item['id']}: {escape_line(_describe(item))}")
             if item["advice"]:
                 print_lines(f"     {item['advice']} ({item['contract']})")
     print_lines(f"{result['module']}: {_summarize(result)}")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.runtime.terminal_text import escape_json, escape_line, escape_text
+
 if TYPE_CHECKING:
     from mcp_bridge.registry.registry import ToolRegistry
 
@@ -14,13 +16,13 @@ if TYPE_CHECKING:
 def report(*texts: str) -> None:
     """Write lines for the user to stderr; text that comes from a tool cannot control the terminal."""
     for text in texts:
-        print("\n".join(map(escape, text.split("\n"))), file=sys.stderr, flush=True)
+        print(escape_text(text), file=sys.stderr, flush=True)
 
 
 def print_lines(*texts: str) -> None:
     """Write lines of a result to stdout; text that comes from a tool cannot control the terminal."""
     for text in texts:
-        print("\n".join(map(escape, text.split("\n"))))
+        print(escape_text(text))
 
 
 def format_problems(problems: Mapping[str, Iterable[str]]) -> list[str]:
@@ -30,7 +32,12 @@ def format_problems(problems: Mapping[str, Iterable[str]]) -> list[str]:
 def write_json(value: Any) -> None:
     from mcp_bridge.wire.values import to_plain
 
-    print(json.dumps(to_plain(value), indent=2, ensure_ascii=False))
+    print(format_json(to_plain(value), indent=2))
+
+
+def format_json(value: Any, *, indent: int | None = None) -> str:
+    """Format a JSON value, in whose texts invisible characters are escaped."""
+    return escape_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def show_table(
@@ -48,7 +55,7 @@ def show_table(
     elif sys.stdout.isatty():
         _show_rich_table(columns, rows, styles)
     else:
-        lines = [[*map(escape, row)] for row in (columns, *rows)]
+        lines = [[*map(escape_line, row)] for row in (columns, *rows)]
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         for line in lines:
             print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
@@ -62,21 +69,12 @@ def _show_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styl
     for column in columns:
         table.add_column(column, overflow="fold")
     for index, row in enumerate(rows):
-        table.add_row(*map(escape, row), style=styles[index] if styles else None)
+        table.add_row(*map(escape_line, row), style=styles[index] if styles else None)
     Console(highlight=False, markup=False).print(table)
 
 
 def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
     report(*format_problems(problems))
-
-
-def escape(line: str) -> str:
-    """Escape the control characters of a line, including line breaks."""
-    if line.isprintable():  # each line of the log passes through here
-        return line
-    return "".join(
-        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
-    )
 
 
 def format_count(number: int, noun: str) -> str:

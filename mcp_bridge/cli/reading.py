@@ -12,11 +12,12 @@ import anyio
 
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.options import GetOptions, ReadOptions
-from mcp_bridge.cli.output import report, write_json
+from mcp_bridge.cli.output import print_lines, report, write_json
 from mcp_bridge.cli.remote import format_block, use_server
 from mcp_bridge.cli.server_address import find_address, is_target, make_missing_error, split_target
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.runtime.terminal_text import escape_text
 
 
 def read_resource(options: ReadOptions) -> None:
@@ -34,7 +35,8 @@ def read_resource(options: ReadOptions) -> None:
         return
     for contents in result["contents"]:
         if "text" in contents:
-            print(contents["text"])
+            # A file gets the exact text.
+            print(escape_text(contents["text"]) if sys.stdout.isatty() else contents["text"])
         elif sys.stdout.isatty():
             size, kind = len(base64.b64decode(contents["blob"])), contents.get("mimeType", "binary data")
             report(f"{contents['uri']}: {size:,} bytes of {kind}; redirect the output to a file, or use --json")
@@ -58,7 +60,7 @@ def get_prompt(options: GetOptions) -> None:
         write_json(result)
         return
     for message in result["messages"]:
-        print(f"{message['role']}: {format_block(message['content'])}")
+        print_lines(f"{message['role']}: {format_block(message['content'])}")
 
 
 async def _fetch_contents(client: Any, uri: str) -> dict[str, Any]:

@@ -17,12 +17,13 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.output import escape, format_count, print_lines, report
+from mcp_bridge.cli.output import format_count, print_lines, report
 from mcp_bridge.cli.page_options import TopOptions
 from mcp_bridge.cli.serve import DEFAULT_ADDRESS
 from mcp_bridge.cli.server_address import ServerAddress, find_address
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.terminal_text import escape_line
 from mcp_bridge.web.client import PageClient, PageError, PageEvent
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class CallTable:
             format_count(len(self.questions), "question") if self.questions else "",
             self.problem,
         ]
-        return escape("  ".join(filter(None, parts)))
+        return escape_line("  ".join(filter(None, parts)))
 
     def format_cells(self, call: Mapping[str, Any]) -> list[str]:
         """Return the cells of a call: time, state, milliseconds, tool, client, and progress or arguments."""
@@ -141,7 +142,7 @@ class CallTable:
         details = _format_progress(call) or json.dumps(call["arguments"], ensure_ascii=False)
         state = call["code"] or call["state"] if call["state"] == "error" else call["state"]
         cells = [clock, state, f"{duration:.1f}", call["tool"], call["client_name"], details]
-        return [escape(str(cell)) for cell in cells]
+        return [escape_line(str(cell)) for cell in cells]
 
 
 def _format_progress(call: Mapping[str, Any]) -> str:

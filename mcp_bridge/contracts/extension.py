@@ -72,10 +72,10 @@ class DefinitionFile(Protocol):
     def modified(self) -> int:
         """When the file was changed last, in nanoseconds; 0 if there is none."""
 
-    def read_server(self, server: str) -> Mapping[str, Mapping[str, Any]] | None:
-        """Return the definitions of a server's tools by name, or None if the server is not known."""
+    def read_server(self, server: str) -> Mapping[Any, Mapping[str, Any]] | None:
+        """Return the definitions of a server by kind and name, or None if the server is not known."""
 
-    def accept_definitions(self, server: str, definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    def accept_definitions(self, server: str, definitions: Mapping[Any, Mapping[str, Any]]) -> None:
         """Add definitions of a server, or replace them."""
 
 

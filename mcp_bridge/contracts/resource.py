@@ -42,8 +42,9 @@ class ResourceTemplate:
     """Resources behind an RFC 6570 URI template, such as `users://{id}/profile`.
 
     `handler` takes the template's variables (text; a list of text for `{/path*}`) as its one positional argument, and
-    otherwise works like that of a `ResourceEntry`. A variable never contains `..`, a null byte or an absolute path.
-    `completions` suggests values for variables.
+    otherwise works like that of a `ResourceEntry`. A variable never contains the steps `.` and `..`, a null byte or an
+    absolute path. `completions` suggests values for variables. `is_opaque` means that only the text around the
+    variables is matched, and that the handler takes `{"uri": ...}`: another server reads the variables.
     """
 
     uri_template: str
@@ -57,6 +58,7 @@ class ResourceTemplate:
     icons: list[dict[str, Any]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
     completions: Mapping[str, Completions] = field(default_factory=dict)
+    is_opaque: bool = False
     owner: str = ""
 
     def __post_init__(self) -> None:

@@ -203,7 +203,7 @@ class _WorkerRequests:
         raise ValueError(f"a call cannot ask for '{what}'")
 
     async def _read_resource(self, uri: str, ctx: CallContext) -> Json:
-        if not self._isolation.can_invoke(uri):
+        if not self._isolation.can_read(uri):
             text = f"'{uri}' cannot be read from this isolated tool. The setting isolation.invokes allows it."
             return encode_result(to_error_result(Denied(text)))
         return encode_result(await ctx.fetch_resource(uri))

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ResultTooLarge
+from mcp_bridge.schema.uris import includes_uri
 
 if TYPE_CHECKING:
     from mcp_bridge.runtime.sandbox import SandboxOptions
@@ -53,6 +54,9 @@ class IsolationOptions:
 
     def can_invoke(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.invokes)
+
+    def can_read(self, uri: str) -> bool:
+        return bool(self.invokes) and includes_uri(self.invokes, uri)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

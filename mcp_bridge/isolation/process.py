@@ -211,7 +211,8 @@ class WorkerProcess:
     async def _relay_output(self, process: Process) -> None:
         with anyio.CancelScope(shield=True):  # it ends with the process, and what that prints last explains why
             if process.stderr is not None:
-                await child_output.relay_output(process.stderr)
+                labeller = child_output.LineLabeller(self._order.name or "worker")
+                await child_output.relay_output(process.stderr, labeller=labeller)
             self._relayed.set()
 
     async def _kill_when_unwanted(self, process: Process) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Annotated, Any
-from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field
 
@@ -16,6 +15,7 @@ from mcp_bridge.contracts.listing import BuiltInEntry
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.schema.uris import includes_uri
 from mcp_bridge.settings.sections import SettingsModel
 from mcp_bridge.settings.values import Annotation
 
@@ -136,11 +136,6 @@ def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
 @lru_cache(maxsize=1024)
 def _includes_principal(patterns: tuple[str, ...], principal: str) -> bool:
     return includes(patterns, (principal,))
-
-
-def includes_uri(patterns: Sequence[str], uri: str) -> bool:
-    """Whether patterns include a URI. Escapes such as `%2D` are decoded, because resources get decoded variables."""
-    return includes([unquote(pattern) for pattern in patterns], (unquote(uri),))
 
 
 def is_built_in(tool: ToolEntry) -> bool:

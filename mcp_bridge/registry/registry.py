@@ -15,7 +15,7 @@ import anyio
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, Overloaded, ResourceNotFound, ToolNotFound, ToolUnavailable
+from mcp_bridge.contracts.errors import CallError, Overloaded, ToolNotFound, ToolUnavailable
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -283,12 +283,8 @@ class ToolRegistry:
 
         Raises ResourceNotFound.
         """
-        found = self.finder.find_resource(uri)
-        if found is None:
-            raise ResourceNotFound(f"Resource not found: {uri[:_NAME]}")
-        prepared, arguments = found
-        call = ToolCall(id=call_id, name=uri, arguments=arguments, kind="resource")
-        return await self.run_prepared(prepared, call, ctx)
+        match = self.finder.find_resource(uri)
+        return await self.run_prepared(match.prepared, match.make_call(call_id), ctx)
 
     def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
         """Run an entry of any kind through the pipeline. Every problem is in the result.

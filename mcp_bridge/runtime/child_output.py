@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import ByteReceiveStream
 
 from mcp_bridge.runtime.stderr_relay import READER_TIMEOUT, write_nowait
+from mcp_bridge.runtime.terminal_text import escape_line
 from mcp_bridge.runtime.token_bucket import TokenBucket
 
 STDERR = None if sys.platform == "win32" else subprocess.PIPE
@@ -25,7 +26,6 @@ MAX_LINE = 4_096
 """PIPE_BUF: the most bytes that no other writer can interrupt. A longer line is continued on the next one."""
 _READ = 65_536
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 _PAUSE = 0.02
 """Seconds between two attempts to write to a stderr that is full."""
 
@@ -84,14 +84,11 @@ class LineLabeller:
             self._rest = b""
 
     def _add_line(self, line: bytes) -> None:
-        line = _CONTROLS.sub(_escape_control, _COLOURS.sub(b"", line.removesuffix(b"\r")))
+        text = _COLOURS.sub(b"", line.removesuffix(b"\r")).decode(errors="backslashreplace")
+        line = escape_line(text).encode()
         size = MAX_LINE - len(self._label) - 1
         for start in range(0, max(len(line), 1), size):
             self.lines.add_piece(self._label + line[start : start + size] + b"\n")
-
-
-def _escape_control(found: re.Match[bytes]) -> bytes:
-    return f"\\x{found[0][-1]:02x}".encode()
 
 
 async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: LineLabeller | None = None) -> None:

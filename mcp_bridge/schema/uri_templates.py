@@ -7,11 +7,11 @@ URI matches in only one way. The rules and their results are those of the offici
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 MAX_LENGTH = 8192
 MAX_VARIABLES = 256
@@ -68,7 +68,7 @@ class TemplateVariable:
 
 def check_uri(uri: Any) -> list[str]:
     """Why this is not the URI of a single resource, one line for each reason; empty if it is."""
-    lines = _check_uri(uri)
+    lines = check_uri_start(uri)
     if not lines and (brace := _BRACE.search(uri)):
         lines = [f"it is not a URI: there is a brace after '{uri[: brace.start()]}'. Variables need a template"]
     return lines
@@ -79,7 +79,7 @@ def check_template(template: Any) -> list[str]:
 
     The template as a whole is only checked if each expression is correct.
     """
-    lines = _check_uri(template)
+    lines = check_uri_start(template)
     if not lines and len(template) > MAX_LENGTH:
         lines = [f"it has {len(template)} characters, a template has {MAX_LENGTH} at most. Write a shorter one"]
     lines = lines or [line for match in _EXPRESSION.finditer(template) for line in _check_expression(match)]
@@ -136,6 +136,17 @@ class UriTemplate:
             values.update((name, found[name]) for name in self._query if name in found)
         return values
 
+    def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
+        """Return a matching URI without what `match` ignores: other parameters of the query, and a fragment after it.
+
+        Parameters have the order of the template.
+        """
+        if not self._query:
+            return uri
+        path = re.split("[?#]", uri, maxsplit=1)[0]
+        pairs = [f"{name}={quote(str(values[name]), safe='')}" for name in self._query if name in values]
+        return f"{path}?{'&'.join(pairs)}" if pairs else path
+
     def _match_path(self, uri: str) -> dict[str, str | list[str]] | None:
         after = _scan(self._after, self._tail, uri[::-1], len(uri))
         if after is None:
@@ -151,6 +162,30 @@ class UriTemplate:
         values.update((name, unquote(value)) for name, value in before[0].items())
         value = _read_wide_value(self._wide, uri[before[1] : end])
         return None if value is None else {**values, self._wide.name: value}
+
+
+class OpaqueTemplate:
+    """Matches URIs with the text around the variables of any template. Another server reads the variables."""
+
+    def __init__(self, template: str) -> None:
+        self._head, *self._texts = re.split(r"\{[^}]*\}?", template)
+
+    def match(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Return the URI, or None if it does not match or is too long."""
+        if len(uri) > MAX_URI_LENGTH or not uri.startswith(self._head):
+            return None
+        position = len(self._head)
+        for text in self._texts:
+            at = uri.find(text, position)
+            if at < 0:
+                return None
+            position = at + len(text)
+        last = self._texts[-1] if self._texts else ""
+        return {"uri": uri} if uri.endswith(last) else None
+
+    def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
+        """Return the URI, of which nothing is ignored."""
+        return uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +306,8 @@ def _parse_expression(match: re.Match[str], *, follows_text: bool) -> Iterator[T
         yield TemplateVariable(item.removesuffix("*"), operator, explode, match[0], anchored)
 
 
-def _check_uri(uri: Any) -> list[str]:
+def check_uri_start(uri: Any) -> list[str]:
+    """Why this is neither a URI nor a template, apart from its variables."""
     if not isinstance(uri, str):
         return [f"a URI is text, found {type(uri).__name__}"]
     if not _SCHEME.match(uri):

@@ -16,6 +16,7 @@ from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcErro
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.subscriptions import Subscriptions
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
+from mcp_bridge.schema.uris import normalize_uri
 from mcp_bridge.server.client_text import RequestError, echo
 from mcp_bridge.server.params import is_larger
 from mcp_bridge.server.requests import Request, Session
@@ -55,6 +56,10 @@ class ChangeEvent(NamedTuple):
     def params(self) -> dict[str, Any]:
         return {"uri": self.uri} if self.uri else {}
 
+    def respell(self, uris: Mapping[str, str]) -> ChangeEvent:
+        """Return the event with the URI as a client has subscribed to it; `uris` are these by their normal form."""
+        return ChangeEvent(self.method, uris[self.uri]) if self.uri else self
+
 
 class ListenEvent(Protocol):
     """A notification on a stream."""
@@ -82,7 +87,7 @@ class ListenStream:
 
     __slots__ = ("_news", "events", "is_closed", "methods", "uris")
 
-    def __init__(self, methods: Set[str], uris: Set[str], *, is_closed: bool = False) -> None:
+    def __init__(self, methods: Set[str], uris: Mapping[str, str], *, is_closed: bool = False) -> None:
         self.methods = methods
         self.uris = uris
         self.events: deque[ListenEvent] = deque()
@@ -124,7 +129,7 @@ class ChangeNotifier:
         self._responses = responses
         self.subscriptions = subscriptions
         self._sessions: set[Session] = set()
-        self._uris: dict[Session, set[str]] = {}
+        self._uris: dict[Session, dict[str, str]] = {}  # as subscribed to, by their normal form
         self._waiting: dict[Session, dict[ChangeEvent, None]] = {}  # of clients that have not read the last ones yet
         self._streams: set[ListenStream] = set()
         self._counts: Counter[str | None] = Counter()  # of streams, by client
@@ -143,23 +148,23 @@ class ChangeNotifier:
     def subscribe(self, session: Session, uri: str) -> None:
         """Notify this handshake client of updates. Raises RpcError when it has too many subscriptions."""
         if session not in self._uris:
-            self._uris[session] = set()
+            self._uris[session] = {}
             session.on_end(partial(self._remove_session, session))
         uris = self._uris[session]
-        is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
-        if uri not in uris and is_full:
+        is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris.values())) + len(uri) > SUBSCRIBED
+        key = normalize_uri(uri)
+        if key not in uris and is_full:
             raise RequestError(
                 INVALID_PARAMS, "This connection has too many subscriptions", {"uri": truncate_text(uri)}
             )
-        if uri not in uris:
-            uris.add(uri)
-            self.subscriptions.add_uris([uri])
+        if key not in uris:
+            uris[key] = uri
+            self.subscriptions.add_uris([key])
 
     def unsubscribe(self, session: Session, uri: str) -> None:
-        uris = self._uris.get(session, set())
-        if uri in uris:
-            uris.remove(uri)
-            self.subscriptions.remove_uris([uri])
+        key = normalize_uri(uri)
+        if self._uris.get(session, {}).pop(key, None) is not None:
+            self.subscriptions.remove_uris([key])
 
     async def listen(
         self, request: Request, params: Mapping[str, Any], feed: StreamFeed | None = None
@@ -178,7 +183,9 @@ class ChangeNotifier:
         if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):  # they stay as long as the stream
             limits = f"{SUBSCRIPTIONS} resourceSubscriptions and {SUBSCRIBED} bytes"
             raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
-        stream = ListenStream({_FILTERS[key] for key in wanted}, frozenset(uris), is_closed=self._is_closed)
+        stream = ListenStream(
+            {_FILTERS[key] for key in wanted}, {normalize_uri(uri): uri for uri in uris}, is_closed=self._is_closed
+        )
         meta = {SUBSCRIPTION_ID: echo(request.id)}
         acknowledged: dict[str, Any] = {**wanted, **(feed.acknowledged if feed is not None else {})}
         if uris:
@@ -229,7 +236,9 @@ class ChangeNotifier:
                 (_PROMPTS, registry.prompts.watch),
             ):
                 stack.callback(watch(partial(self._record_soon, ChangeEvent(method))))
-            stack.callback(registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, uri))))
+            stack.callback(
+                registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, normalize_uri(uri))))
+            )
             stack.callback(setattr, self, "_soon", None)
             stack.callback(self._waiting.clear)  # a task that is cancelled before its first step removes nothing
             async with anyio.create_task_group() as tasks:
@@ -248,10 +257,10 @@ class ChangeNotifier:
                     if session not in self._waiting:
                         self._waiting[session] = {}
                         tasks.start_soon(self._notify_session, session)
-                    self._waiting[session][event] = None
+                    self._waiting[session][event.respell(self._uris.get(session, {}))] = None
             for stream in list(self._streams):
                 if stream.wants(event):
-                    stream.add_event(event)
+                    stream.add_event(event.respell(stream.uris))
 
     async def _notify_session(self, session: Session) -> None:
         """Send the events that wait, and those that come until the client has read them, each once."""

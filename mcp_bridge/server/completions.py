@@ -81,11 +81,11 @@ class CompletionMethod:
                 return name, entry
             name = truncate_text(name)
             raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
-        template = self._registry.templates.get(ref["uri"])
+        template = self._registry.finder.find_template(ref["uri"])
         if template is None:
             uri = truncate_text(ref["uri"])
             raise RequestError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
-        return ref["uri"], template
+        return template.uri_template, template
 
     def _prepare_completion(
         self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, offered: Any

@@ -62,17 +62,19 @@ class ResourceTools:
 
     def _find_target(self, given: Mapping[str, Any], request: Request) -> Target | None:
         uri = given.get("uri")
-        found = self._registry.finder.find_resource(uri) if isinstance(uri, str) and len(given) == 1 else None
-        if not isinstance(uri, str) or found is None:
+        if not isinstance(uri, str) or len(given) != 1:
             return None
-        prepared, arguments = found
-        call = ToolCall(id=str(request.id), name=uri, arguments=arguments, kind="resource")
-        return Target(prepared, call=call, convert=_convert_contents)
+        try:
+            match = self._registry.finder.find_resource(uri)
+        except ResourceNotFound:
+            return None
+        return Target(match.prepared, call=match.make_call(str(request.id)), convert=_convert_contents)
 
     async def _read_page(self, data: Any, ctx: CallContext) -> str:
         """Read the rest of a truncated result, which is not a published resource."""
         page = await self._truncator.read_page(data["uri"], ctx.principal)
         if page is None:
+            self._registry.finder.find_resource(data["uri"])
             raise ResourceNotFound(f"Resource not found: {truncate_text(data['uri'])}")
         return str(page["text"])
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from mcp_bridge.contracts.errors import ResourceNotFound
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
-from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.registry.resource_finder import ResourceMatch
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.client_text import RequestError, echo
@@ -69,16 +69,15 @@ class ResourceMethods:
         if (page := await self._truncator.read_page(uri, request.incoming.principal)) is not None:
             return self._responses.with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
         await self._responses.wait_for_sources()
-        prepared, arguments = self._find(uri)
-        call = ToolCall(id=str(request.id), name=uri, arguments=arguments, kind="resource")
-        result = await self._runner.run_call(prepared, call, request)
+        match = self._find(uri)
+        result = await self._runner.run_call(match.prepared, match.make_call(str(request.id)), request)
         if isinstance(result, dict):
             return self._responses.stamp(result)
         from mcp_bridge.wire.resource_contents import render_contents  # a start does not need it
 
         contents = render_contents(self._responses.check_success(result, version, uri=uri), version)
         for item in contents:
-            if item["uri"] == uri:
+            if item["uri"] == match.uri:
                 item["uri"] = echo(uri)
         rendered = {"contents": contents}
         # it may depend on the caller
@@ -112,11 +111,11 @@ class ResourceMethods:
         self._refresh()
         return self._responses.render_page(pages, request, cursor)
 
-    def _find(self, uri: str) -> tuple[PreparedEntry, Mapping[str, Any]]:
-        if (found := self._registry.finder.find_resource(uri)) is not None:
-            return found
-        uri = truncate_text(uri)
-        raise RequestError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+    def _find(self, uri: str) -> ResourceMatch:
+        try:
+            return self._registry.finder.find_resource(uri)
+        except ResourceNotFound as error:
+            raise RequestError(INVALID_PARAMS, str(error), {"uri": truncate_text(uri)}) from None
 
     def _refresh(self) -> None:
         finder = self._registry.finder

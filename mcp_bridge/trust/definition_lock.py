@@ -1,4 +1,4 @@
-"""The lock file of a settings file: the definitions of other servers' tools that the user has accepted."""
+"""The lock file of a settings file: the definitions of other servers that the user has accepted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.runtime.file_replacement import replace_file
 from mcp_bridge.runtime.state_folder import get_state_folder, hash_path
-from mcp_bridge.trust.fingerprints import compute_fingerprint
+from mcp_bridge.trust.fingerprints import KINDS, DefinitionKey, compute_fingerprint
 
 VERSION = 1
 MAX_FILE = 64 * 1024 * 1024
@@ -32,8 +32,8 @@ class DefinitionLockError(BridgeError):
 class DefinitionLock:
     """The lock file of a settings file. It is beside the settings, or in the state folder where it cannot be there.
 
-    Each server has the definition and the fingerprint of each of its tools. Processes can share the file. `command` is
-    what a user runs to accept definitions.
+    Each server has the definitions and fingerprints of what it lists, by their kinds. Processes can share the file.
+    `command` is what a user runs to accept definitions.
     """
 
     def __init__(self, settings_file: Path) -> None:
@@ -53,28 +53,29 @@ class DefinitionLock:
     def _readable_path(self) -> Path:
         return self._old_path if self._old_path is not None and not self.path.exists() else self.path
 
-    def read_server(self, server: str) -> dict[str, Definition] | None:
-        """Return the definitions of a server's tools by name, or None if the server is not known.
+    def read_server(self, server: str) -> dict[DefinitionKey, Definition] | None:
+        """Return the definitions of a server, or None if the server is not known. Raises DefinitionLockError."""
+        kinds = self._read_all().get(server)
+        if kinds is None:
+            return None
+        keys = {DefinitionKey(kind, name): one for kind, entries in kinds.items() for name, one in entries.items()}
+        return {key: self._check_entry(server, key, one) for key, one in keys.items()}
 
-        Raises DefinitionLockError.
-        """
-        tools = self._read_all().get(server)
-        return None if tools is None else {name: self._check_tool(server, name, one) for name, one in tools.items()}
-
-    def accept_definitions(self, server: str, definitions: Mapping[str, Definition]) -> None:
+    def accept_definitions(self, server: str, definitions: Mapping[DefinitionKey, Definition]) -> None:
         """Add definitions of a server, or replace them. Raises DefinitionLockError."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _hold_folder(self.path.parent):
                 servers = self._read_all()
-                tools = dict(servers.get(server, {}))
-                for name, definition in definitions.items():
-                    tools[name] = {"fingerprint": compute_fingerprint(definition), "definition": definition}
-                self._replace({**servers, server: tools})
+                kinds = {kind: dict(entries) for kind, entries in servers.get(server, {"tools": {}}).items()}
+                for (kind, name), definition in definitions.items():
+                    entry = {"fingerprint": compute_fingerprint(definition), "definition": definition}
+                    kinds.setdefault(kind, {})[name] = entry
+                self._replace({**servers, server: kinds})
         except OSError as error:
             raise DefinitionLockError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
-    def _read_all(self) -> dict[str, dict[str, Any]]:
+    def _read_all(self) -> dict[str, dict[str, dict[str, Any]]]:
         path = self._readable_path
         try:
             with path.open("rb") as file:
@@ -86,7 +87,10 @@ class DefinitionLock:
                 data = json.loads(file.read(MAX_FILE))
             if data["version"] != VERSION:
                 raise DefinitionLockError(f"{path} has version {data['version']}, but only {VERSION} is supported")
-            servers = {str(name): dict(server["tools"]) for name, server in data["servers"].items()}
+            servers = {
+                str(name): {"tools": dict(server["tools"]), **{kind: dict(server.get(kind, {})) for kind in KINDS}}
+                for name, server in data["servers"].items()
+            }
             self._parsed = (stamp, servers)
             return servers
         except FileNotFoundError:
@@ -99,21 +103,25 @@ class DefinitionLock:
                 "servers as they are now"
             ) from error
 
-    def _check_tool(self, server: str, name: str, tool: Any) -> Definition:
+    def _check_entry(self, server: str, key: DefinitionKey, entry: Any) -> Definition:
         try:
-            definition: Definition = tool["definition"]
-            if compute_fingerprint(definition) == tool["fingerprint"]:
+            definition: Definition = entry["definition"]
+            if compute_fingerprint(definition) == entry["fingerprint"]:
                 return definition
             problem = "the fingerprint does not match the definition"
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             problem = str(error)
         raise DefinitionLockError(
-            f"{self._readable_path}: the entry of '{name}' of '{server}' is invalid: {problem}. "
+            f"{self._readable_path}: the entry of '{key}' of '{server}' is invalid: {problem}. "
             "Restore a good version of it"
         )
 
-    def _replace(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
-        data = {"version": VERSION, "servers": {name: {"tools": tools} for name, tools in servers.items()}}
+    def _replace(self, servers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+        shown = {
+            name: {kind: entries for kind, entries in kinds.items() if entries or kind == "tools"}
+            for name, kinds in servers.items()
+        }
+        data = {"version": VERSION, "servers": shown}
         text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
         replace_file(self.path, text.encode())
 

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import anyio
 import orjson
@@ -17,17 +17,25 @@ from mcp_bridge.contracts.errors import DefinitionChanged
 from mcp_bridge.contracts.extension import DefinitionFile
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.schema_repair import reduce_schema
 from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.trust.definition_lock import Definition, DefinitionLockError
-from mcp_bridge.trust.fingerprints import compute_fingerprint, describe_definition
-from mcp_bridge.trust.screening import SCHEMA_LIMITS, TextScreen, find_hidden_text
+from mcp_bridge.trust.fingerprints import (
+    INSTRUCTIONS,
+    DefinitionKey,
+    PublishedEntry,
+    compute_fingerprint,
+    describe_definition,
+    describe_offer,
+    make_key,
+)
+from mcp_bridge.trust.screening import META_LIMITS, SCHEMA_LIMITS, TextScreen, find_hidden_text
 
 logger = logging.getLogger("mcp_bridge.trust")
 
-T = TypeVar("T")
 MAX_PATTERNS = 250
 """The maximum number of patterns of a schema, each of which reads a whole text. They run in linear time."""
 MAX_EXPANDED = 20_000
@@ -46,10 +54,10 @@ NewToolPolicy = Literal["publish", "quarantine"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingDefinition:
-    """A definition that the user has not accepted. `accepted` is the one before; None for a new tool."""
+    """A definition that the user has not accepted. `accepted` is the one before; None for a new entry."""
 
     server: str
-    tool: str
+    key: DefinitionKey
     accepted: Definition | None
     current: Definition
 
@@ -57,7 +65,7 @@ class PendingDefinition:
         """List the parts of the definition that differ, such as `description`."""
         accepted = self.accepted or {}
         keys = [*self.current, *(key for key in accepted if key not in self.current)]
-        return [key for key in keys if accepted.get(key) != self.current.get(key)]
+        return [key for key in keys if (accepted.get(key) or None) != (self.current.get(key) or None)]
 
     def list_differences(self) -> list[tuple[str, list[str]]]:
         """List the parts that differ, each with its lines: old ones begin with `-`, new ones with `+`."""
@@ -72,10 +80,10 @@ class PendingDefinition:
 class DefinitionGuard:
     """Reviews the offers of the server `server`.
 
-    Its schemas are bounded and its texts screened. A tool whose definition differs from the one that was seen first is
-    handled as `changed_tools` says, a new tool of a known server as `new_tools` says. Without a `lock`, definitions are
-    remembered until the process ends. `pending` has the definitions that wait for the user. Without `records`, the file
-    is only read.
+    Its schemas are bounded and its texts screened. An entry whose definition differs from the one that was seen first
+    is handled as `changed_tools` says, a new one of a known server as `new_tools` says. Changed instructions are
+    replaced by those that the user has accepted. Without a `lock`, definitions are remembered until the process ends.
+    `pending` has the definitions that wait for the user. Without `records`, the file is only read.
     """
 
     def __init__(
@@ -92,8 +100,8 @@ class DefinitionGuard:
         self._changed_tools = changed_tools
         self._new_tools = new_tools
         self._lock = lock
-        self._remembered: dict[str, Definition] | None = None
-        self._stored: Mapping[str, Definition] | None = None
+        self._remembered: dict[DefinitionKey, Definition] | None = None
+        self._stored: Mapping[DefinitionKey, Definition] | None = None
         self._reviewed = 0
         self._is_readable = True
         self._waiting = anyio.Event()
@@ -110,28 +118,36 @@ class DefinitionGuard:
         """
         problems, notes = list(offer.problems), list(offer.notes)
         reduced = [_reduce_schemas(tool, notes) for tool in offer.tools]
-        tools = [tool for tool in reduced if _has_valid_schemas(tool, problems)]
+        offer = replace(
+            offer,
+            tools=[tool for tool in reduced if _has_valid_schemas(tool, problems)],
+            resources=[one for one in offer.resources if _has_valid_meta(one, problems)],
+            templates=[one for one in offer.templates if _has_valid_meta(one, problems)],
+            prompts=[
+                one for one in offer.prompts if _has_readable_names(one, problems) and _has_valid_meta(one, problems)
+            ],
+        )
         if self._changed_tools != "ignore":
-            tools = self._hold_back(tools, problems, is_stored=is_stored)
+            offer = self._hold_back(offer, problems, is_stored=is_stored)
         screen = TextScreen()
         reviewed = replace(
             offer,
-            tools=[screen.screen_tool(tool) for tool in tools],
+            tools=[screen.screen_tool(tool) for tool in offer.tools],
             resources=[screen.screen_resource(one) for one in offer.resources],
             templates=[screen.screen_template(one) for one in offer.templates],
-            prompts=[screen.screen_prompt(one) for one in offer.prompts if _has_readable_names(one, problems)],
+            prompts=[screen.screen_prompt(one) for one in offer.prompts],
             notes=notes,
             server=screen.screen_server(offer.server) if offer.server is not None else None,
         )
         return replace(reviewed, problems=[*problems, *screen.list_problems()])
 
-    def check_tool(self, name: str) -> None:
-        """Raise DefinitionChanged if the definition of a tool waits for the user, or may do so."""
+    def check_entry(self, key: DefinitionKey) -> None:
+        """Raise DefinitionChanged if the definition of an entry waits for the user, or may do so."""
         if self._changed_tools == "warn":
             return
         if not self._is_readable:
-            raise DefinitionChanged(_describe_unknown(name))
-        pending = next((one for one in self.pending if one.tool == name), None)
+            raise DefinitionChanged(_describe_unknown(key))
+        pending = next((one for one in self.pending if one.key == key), None)
         if pending is not None:
             raise DefinitionChanged(self._advise(pending))
 
@@ -143,15 +159,16 @@ class DefinitionGuard:
         found = ((tool.name, describe_definition(tool)) for tool in tools if tool.name in known)
         return frozenset(name for name, current in found if not _is_same(known[name], current))
 
-    async def accept_definition(self, tool: str, fingerprint: str) -> bool:
-        """Accept the pending definition of a tool if it has this fingerprint, and return whether it has.
+    async def accept_definition(self, name: str, fingerprint: str) -> bool:
+        """Accept the pending definition of an entry if it has this fingerprint, and return whether it has.
 
         The source publishes it within a second. Raises DefinitionLockError.
         """
-        pending = next((one for one in self.pending if one.tool == tool), None)
-        if pending is None or compute_fingerprint(pending.current) != fingerprint:
+        named = [one for one in self.pending if str(one.key) == name]
+        pending = next((one for one in named if compute_fingerprint(one.current) == fingerprint), None)
+        if pending is None:
             return False
-        accepted = {tool: pending.current}
+        accepted = {pending.key: pending.current}
         if self._lock is not None and self.records:
             await to_thread.run_sync(self._lock.accept_definitions, self._server, accepted)
         self._remembered = {**(self._remembered or {}), **accepted}
@@ -167,44 +184,50 @@ class DefinitionGuard:
                 self._is_stale = False
                 republish()
 
-    def _hold_back(self, tools: Sequence[ToolEntry], problems: list[str], *, is_stored: bool) -> list[ToolEntry]:
-        """Return the tools with those replaced whose definitions the user has not accepted."""
+    def _hold_back(self, offer: Offer, problems: list[str], *, is_stored: bool) -> Offer:
+        """Return the offer without the entries whose definitions the user has not accepted.
+
+        Tools are replaced by others that fail, so that calls report why.
+        """
+        definitions = describe_offer(offer)
         try:
             accepted = self._read_accepted()
         except DefinitionLockError as error:
             self._is_readable = False
             self._set_pending([], is_waiting=True)
             problems.append(str(error))
-            if self._changed_tools == "warn":
-                return list(tools)
-            return [_quarantine(tool, _describe_unknown(tool.name)) for tool in tools]
+            reasons = {key: _describe_unknown(key) for key in definitions}
+            return offer if self._changed_tools == "warn" else _remove_entries(offer, reasons, None)
         self._is_readable = True
-        new, pending = self._compare(tools, accepted)
+        new, pending = self._compare(definitions, accepted)
         if new and not is_stored:
             self._accept(new, problems)
         self._set_pending(pending.values())
         problems += [self._describe_pending(one) for one in pending.values()]
         if self._changed_tools == "warn":
-            return list(tools)
-        return [_quarantine(tool, self._advise(pending[tool.name])) if tool.name in pending else tool for tool in tools]
+            return offer
+        reasons = {key: self._advise(one) for key, one in pending.items()}
+        return _remove_entries(offer, reasons, (accepted or {}).get(INSTRUCTIONS))
 
     def _compare(
-        self, tools: Sequence[ToolEntry], accepted: Mapping[str, Definition] | None
-    ) -> tuple[dict[str, Definition], dict[str, PendingDefinition]]:
+        self, definitions: Mapping[DefinitionKey, Definition], accepted: Mapping[DefinitionKey, Definition] | None
+    ) -> tuple[dict[DefinitionKey, Definition], dict[DefinitionKey, PendingDefinition]]:
         """Return the new definitions that are accepted now, and those that wait for the user."""
-        new: dict[str, Definition] = {}
-        pending: dict[str, PendingDefinition] = {}
-        first = {tool.name: tool for tool in reversed(tools)}  # of two with one name, the first is published
-        for name, tool in first.items():
-            current = describe_definition(tool)
-            known = (accepted or {}).get(name)
+        new: dict[DefinitionKey, Definition] = {}
+        pending: dict[DefinitionKey, PendingDefinition] = {}
+        for key, current in definitions.items():
+            known = (accepted or {}).get(key)
             if known is None and (accepted is None or self._new_tools == "publish"):
-                new[name] = current
-            elif known is None or not _is_same(known, current):
-                pending[name] = PendingDefinition(server=self._server, tool=name, accepted=known, current=current)
+                new[key] = current
+            elif known is not None and _is_same(known, current):
+                continue
+            elif known is not None and _is_same(known, _drop_new_parts(known, current)):
+                new[key] = current
+            else:
+                pending[key] = PendingDefinition(server=self._server, key=key, accepted=known, current=current)
         return new, pending
 
-    def _read_accepted(self) -> Mapping[str, Definition] | None:
+    def _read_accepted(self) -> Mapping[DefinitionKey, Definition] | None:
         modified = self._lock.modified if self._lock is not None else 0
         if self._lock is not None and (self._stored is None or modified != self._reviewed):
             self._stored, self._reviewed = None, modified
@@ -213,14 +236,14 @@ class DefinitionGuard:
             return None
         return {**(self._remembered or {}), **(self._stored or {})}
 
-    def _accept(self, new: Mapping[str, Definition], problems: list[str]) -> None:
+    def _accept(self, new: Mapping[DefinitionKey, Definition], problems: list[str]) -> None:
         self._remembered = {**(self._remembered or {}), **new}
         if self._lock is None or not self.records:
             return
         try:
             self._lock.accept_definitions(self._server, new)
         except DefinitionLockError as error:
-            problems.append(f"{error}. Changes of tools are noticed only while this bridge runs")
+            problems.append(f"{error}. Changes are noticed only while this bridge runs")
 
     def _set_pending(self, pending: Iterable[PendingDefinition], *, is_waiting: bool = False) -> None:
         self.pending = tuple(pending)
@@ -231,12 +254,12 @@ class DefinitionGuard:
 
     def _describe_pending(self, pending: PendingDefinition) -> str:
         state = "is published although" if self._changed_tools == "warn" else "is not published:"
-        return f"tool '{pending.tool}' {state} {_format_reason(pending)}. To accept it, run: {self._command}"
+        return f"{pending.key.title} {state} {_format_reason(pending)}. To accept it, run: {self._command}"
 
     def _advise(self, pending: PendingDefinition) -> str:
         return (
-            f"Tool '{pending.tool}' of the server '{self._server}' is not available: {_format_reason(pending)}. "
-            f"The user can review and accept it with: {self._command}"
+            f"{_capitalize(pending.key.title)} of the server '{self._server}' is not available: "
+            f"{_format_reason(pending)}. The user can review and accept it with: {self._command}"
         )
 
     @property
@@ -252,8 +275,36 @@ def _split_lines(value: Any) -> list[str]:
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True).splitlines()
 
 
-def _describe_unknown(name: str) -> str:
-    return f"Tool '{name}' is not available: the file with the accepted definitions cannot be read."
+def _describe_unknown(key: DefinitionKey) -> str:
+    return f"{_capitalize(key.title)} is not available: the file with the accepted definitions cannot be read."
+
+
+def _capitalize(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _drop_new_parts(known: Definition, current: Definition) -> Definition:
+    """Return a definition without the parts that earlier versions did not record, if `known` is one of theirs."""
+    if "_meta" in known:
+        return current
+    return {key: part for key, part in current.items() if key not in ("_meta", "icons")}
+
+
+def _remove_entries(offer: Offer, reasons: Mapping[DefinitionKey, str], accepted: Definition | None) -> Offer:
+    """Return an offer without the entries of these keys. `accepted` are the instructions that may be shown instead."""
+    server = offer.server
+    if server is not None and INSTRUCTIONS in reasons:
+        server = None if accepted is None else replace(server, instructions=accepted["instructions"])
+    return replace(
+        offer,
+        tools=[
+            _quarantine(tool, reasons[make_key(tool)]) if make_key(tool) in reasons else tool for tool in offer.tools
+        ],
+        prompts=[one for one in offer.prompts if make_key(one) not in reasons],
+        resources=[one for one in offer.resources if make_key(one) not in reasons],
+        templates=[one for one in offer.templates if make_key(one) not in reasons],
+        server=server,
+    )
 
 
 def _format_reason(pending: PendingDefinition) -> str:
@@ -315,7 +366,18 @@ def _has_valid_schemas(tool: ToolEntry, problems: list[str]) -> bool:
     if excess := SCHEMA_LIMITS.describe_excess(tool.annotations):
         found.append(f"its annotations are too large: {excess}")
     problems += [f"tool '{tool.name}' is not published: {problem}" for problem in found]
-    return not found
+    return not found and _has_valid_meta(tool, problems)
+
+
+def _has_valid_meta(entry: PublishedEntry, problems: list[str]) -> bool:
+    """Whether the metadata and the icons of an entry are bounded; adds what is wrong to `problems`."""
+    values = [entry.meta, entry.icons]
+    if isinstance(entry, ResourceEntry | ResourceTemplate):
+        values.append(entry.annotations)
+    excess = META_LIMITS.describe_excess(values)
+    if excess:
+        problems.append(f"{make_key(entry).title} is not published: its metadata is too large: {excess}")
+    return not excess
 
 
 def _has_references(schema: Any) -> bool:

@@ -2,7 +2,7 @@
 
 Escape sequences of terminals, control characters, and characters that are invisible or change the direction of text
 are removed; comments of HTML, which clients do not render, are made visible. The texts are descriptions, titles and
-names, also those in schemas.
+names, also those in schemas, and all texts in metadata, annotations and icons.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MAX_LINE = 300
 """The maximum number of characters of a text in messages and states."""
 SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
 """The maximum numbers of characters, levels and values of a schema."""
+META_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=5_000)
+"""Those of the metadata and the icons of an entry, which may be data URIs."""
 SAMPLING_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=20_000)
 """Those of a request for sampling, including its images. Screening so many characters takes up to 0.3 seconds."""
 _MAX_SCREENED = 16
@@ -73,18 +75,26 @@ class TextScreen:
             self._screen_entry(tool, place),
             input_schema=self.screen_schema(tool.input_schema, f"{place}, input schema"),
             output_schema=self.screen_schema(tool.output_schema, f"{place}, output schema"),
-            annotations=self._screen_annotations(tool.annotations, place),
+            annotations=self._screen_data(tool.annotations, place),
         )
 
     def screen_resource(self, resource: ResourceEntry) -> ResourceEntry:
         """Return a resource with screened texts."""
         place = f"resource '{resource.uri}'"
-        return replace(self._screen_entry(resource, place), name=self.screen_text(resource.name, place))
+        return replace(
+            self._screen_entry(resource, place),
+            name=self.screen_text(resource.name, place),
+            annotations=self._screen_data(resource.annotations, place),
+        )
 
     def screen_template(self, template: ResourceTemplate) -> ResourceTemplate:
         """Return a resource template with screened texts."""
         place = f"resource template '{template.uri_template}'"
-        return replace(self._screen_entry(template, place), name=self.screen_text(template.name, place))
+        return replace(
+            self._screen_entry(template, place),
+            name=self.screen_text(template.name, place),
+            annotations=self._screen_data(template.annotations, place),
+        )
 
     def screen_prompt(self, prompt: PromptEntry) -> PromptEntry:
         """Return a prompt with screened texts."""
@@ -127,13 +137,21 @@ class TextScreen:
             entry,
             description=self.screen_text(entry.description, place),
             title=self._screen_optional(entry.title, place),
+            icons=self._screen_data(entry.icons, f"{place}, icons"),
+            meta=self._screen_data(entry.meta, f"{place}, _meta"),
         )
 
     def _screen_optional(self, text: str | None, place: str) -> str | None:
         return self.screen_text(text, place) if isinstance(text, str) else None
 
-    def _screen_annotations(self, annotations: Mapping[str, Any], place: str) -> dict[str, Any]:
-        return {key: self.screen_text(one, place) if isinstance(one, str) else one for key, one in annotations.items()}
+    def _screen_data(self, value: Any, place: str) -> Any:
+        """Return a JSON value of limited size in which all texts are screened, and none is truncated."""
+        screen = TextScreen(limit=META_LIMITS.size)
+        screened = screen.screen_values(value)
+        for kinds in screen.changes.values():
+            known = self.changes.setdefault(place, [])
+            known += [kind for kind in kinds if kind not in known]
+        return screened
 
     def screen_schema(self, schema: Any, place: str) -> Any:
         """Return a schema with screened texts; its depth is bounded already."""

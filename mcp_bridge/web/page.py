@@ -172,12 +172,13 @@ class WebPage:
     async def _accept_definition(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
         _check_manager(viewer)
         fingerprint = body.get("fingerprint")
-        if body.get("action") != "accept" or not isinstance(fingerprint, str) or len(rest) != 2:
+        if body.get("action") != "accept" or not isinstance(fingerprint, str) or len(rest) < 2:
             raise _make_api_error(400, "invalid", "Send {action: accept, fingerprint} to /page/quarantine/SOURCE/TOOL.")
         from mcp_bridge.web.quarantine import accept_definition
 
         try:
-            await accept_definition(self._subject.sources, rest[0], rest[1], fingerprint)
+            # The name of a resource is a URI with slashes.
+            await accept_definition(self._subject.sources, rest[0], "/".join(rest[1:]), fingerprint)
         except LookupError as error:
             raise _make_api_error(409, "conflict", str(error)) from None
         except BridgeError as error:

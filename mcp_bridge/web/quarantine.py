@@ -1,4 +1,4 @@
-"""Definitions of other servers' tools that wait for the user, and their acceptance."""
+"""Definitions of other servers that wait for the user, and their acceptance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _render_definition(source: str, pending: PendingDefinition, redactor: Redact
     row: dict[str, Any] = redactor.redact_value(
         {
             "source": source,
-            "tool": pending.tool,
+            "tool": str(pending.key),
             "fingerprint": compute_fingerprint(pending.current),
             "reason": "new" if pending.accepted is None else "changed",
             "diff": lines,

@@ -138,6 +138,102 @@ async def test_a_pattern_of_uris_decides_for_each_uri_of_a_template(tmp_path: Pa
                 await client.read_resource(uri)
 
 
+PATHS = '''
+from mcp_bridge import resource
+
+
+@resource("note:///{+path}")
+def read_path(path: str) -> str:
+    """Read a file."""
+    return f"read {path}"
+
+
+@resource("step://root{/steps*}")
+def read_steps(steps: list[str]) -> str:
+    """Read a file."""
+    return "read " + "/".join(steps)
+
+
+@resource("query://read{?lang,name}")
+def read_query(name: str = "", lang: str = "") -> str:
+    """Read a file."""
+    return f"read {name}"
+
+
+@resource("fixed:///private/key")
+def key() -> str:
+    """Return a key."""
+    return "read private/key"
+'''
+SPELLINGS = [
+    "note:///private/key",
+    "note:///private//key",
+    "note:////private/key",
+    "note:///./private/key",
+    "note:///%2e/private/key",
+    "note:///.%2Fprivate/key",
+    "note:///.%5Cprivate/key",
+    "note:///x/../private/key",
+    "note:///x/%2e%2E/private/key",
+    "note:///private/./key",
+    "note:///private%2Fkey",
+    "note:///%70rivate/key",
+    "note:///%2Fprivate/key",
+    "note:///private%00/key",
+    "note:///private%C0%AFkey",
+    "NOTE:///private/key",
+    "note:///private/key#x",
+    "note:///private/key?x=1",
+    "step://root/private/key",
+    "step://root/./private/key",
+    "step://root//private/key",
+    "step://root/private//key",
+    "step://root/private%2Fkey",
+    "query://read?name=private/key",
+    "query://read?name=./private/key",
+    "query://read?name=%2e%2fprivate%2fkey",
+    "query://read?x=1&name=private/key",
+    "query://read?name=private/key&lang=en",
+    "query://read?name=private/key#x",
+    "fixed:///private/key",
+    "fixed:///private/%6Bey",
+    "FIXED:///private/key",
+]
+
+
+@pytest.mark.parametrize("uri", SPELLINGS)
+async def test_no_spelling_of_a_uri_passes_a_policy(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "tools.py").write_text(PATHS)
+    denied = ["note:///private/*", "step://root/private/*", "query://read?*name=private/key", "fixed:///private/*"]
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(tmp_path, source, {"deny": {"resources": denied}}, resources_as_tools=True)
+    async with connect(bridge) as client:
+        with pytest.raises(MCPError, match=r"was denied|not found"):
+            await client.read_resource(uri)
+        result = await client.call_tool("read_resource", {"uri": uri})
+        assert result.is_error
+
+
+@pytest.mark.parametrize("uri", [uri for uri in SPELLINGS if "." in uri or "%2e" in uri])
+async def test_an_ambiguous_uri_is_rejected_with_the_reason(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "tools.py").write_text(PATHS)
+    async with connect(build_bridge(tmp_path, {"type": "python", "path": "tools.py"})) as client:
+        with pytest.raises(MCPError, match=r"is a step of its path. Write the path without it"):
+            await client.read_resource(uri)
+
+
+@pytest.mark.parametrize(
+    "uri", ["note:///private/a", "note:///private/%61", "note:///private//a", "NOTE:///private/a".lower()]
+)
+async def test_every_spelling_of_an_allowed_uri_is_read(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "tools.py").write_text(PATHS)
+    policy = {"allow": {"resources": "note:///private/*"}}
+    async with connect(build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy)) as client:
+        assert (await client.read_resource(uri)).contents
+        with pytest.raises(MCPError, match="was denied"):
+            await client.read_resource("note:///private")
+
+
 @pytest.mark.parametrize(
     ("policy", "is_prompt_allowed", "is_template_allowed"),
     [

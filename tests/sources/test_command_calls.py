@@ -117,11 +117,40 @@ async def test_a_path_that_contains_the_separator_of_its_list_is_rejected(tmp_pa
             assert "$.p: this path has a text that separates paths" in words(result)
 
 
-@pytest.mark.parametrize("path", ["~/.ssh/id", "~root", "file:/etc/passwd", "https://example.com/", "concat:a|b"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "~/.ssh/id",
+        "~root",
+        "file:/etc/passwd",
+        "https://example.com/",
+        "concat:a|b",
+        ":/",
+        ":(top)x",
+        "@/etc/passwd",
+        "|id",
+        ">x",
+        "<x",
+    ],
+)
 async def test_a_path_is_not_an_address_or_a_home_folder_for_the_program(tmp_path: Path, path: str) -> None:
     tool = write_tool("report", "{p}", parameters={"p": "path"})
     assert "$.p: many programs do not read this as a path" in words(await call_one(tmp_path, tool, {"p": path}))
     assert (await report(tmp_path, tool, {"p": f"./{path}"}))["argv"] == [f"./{path}"]
+
+
+@pytest.mark.parametrize("word", ["./{p}", "--in=./{p}"])
+async def test_a_template_can_make_a_path_of_every_value(tmp_path: Path, word: str) -> None:
+    tool = write_tool("report", word, parameters={"p": "path"})
+    for path in (":(top)x", "@types", "~", "-x", "a/b"):
+        assert (await report(tmp_path, tool, {"p": path}))["argv"] == [word.replace("{p}", path)]
+    for path in ("../x", "a/../../x"):
+        assert "leads out of the folder" in words(await call_one(tmp_path, tool, {"p": path}))
+
+
+async def test_a_path_that_a_command_also_uses_without_a_dot_is_checked_like_any_other(tmp_path: Path) -> None:
+    tool = write_tool("report", "./{p}", "{p}", parameters={"p": "path"})
+    assert "$.p: many programs do not read this as a path" in words(await call_one(tmp_path, tool, {"p": "@x"}))
 
 
 async def test_a_path_in_the_root_is_passed_as_it_is(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(
         "  title",
         "    + Write!",
         "",
-        "2 tools not accepted. To accept all of them, add --yes; to accept some, also --tool NAME",
+        "2 definitions not accepted. To accept all of them, add --yes; to accept some, also --tool NAME",
     ]
     assert await list_published(gateway) == {"same"}
 
@@ -66,17 +66,17 @@ async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(
 async def test_all_or_some_are_accepted_without_asking(gateway: ScriptedGateway) -> None:
     done = run("approve", gateway.file.name, "--yes", "--tool", "files/r*", cwd=gateway.folder)
     assert done.code == 0
-    assert f"accepted 1 tool in {gateway.lock}" in done.out
+    assert f"accepted 1 definition in {gateway.lock}" in done.out
     assert await list_published(gateway) == {"same", "read"}
     assert run("approve", gateway.file.name, "-y", cwd=gateway.folder).code == 0
     assert await list_published(gateway) == {"same", "read", "write"}
     done = run("approve", gateway.file.name, cwd=gateway.folder)
-    assert (done.code, done.out) == (0, "no tool waits for approval\n")
+    assert (done.code, done.out) == (0, "no definition waits for approval\n")
 
 
 async def test_a_pattern_that_matches_no_waiting_tool_is_reported(gateway: ScriptedGateway) -> None:
     done = run("approve", gateway.file.name, "--yes", "--tool", "other/*", cwd=gateway.folder)
-    assert (done.code, done.out) == (0, "no tool that matches 'other/*' waits for approval\n")
+    assert (done.code, done.out) == (0, "no definition that matches 'other/*' waits for approval\n")
 
 
 async def test_doctor_advises_to_review_a_change(gateway: ScriptedGateway) -> None:
@@ -96,8 +96,8 @@ async def test_the_result_as_json_has_old_and_new_definitions(gateway: ScriptedG
 async def test_a_user_at_a_terminal_is_asked_for_each_tool(gateway: ScriptedGateway) -> None:
     code, out = approve_at_terminal(gateway, b"n\ny\n")
     assert code == 1
-    assert "accepted 1 tool" in out
-    assert "1 tool not accepted" in out
+    assert "accepted 1 definition" in out
+    assert "1 definition not accepted" in out
     assert await list_published(gateway) == {"same", "write"}
 
 

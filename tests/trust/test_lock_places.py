@@ -8,7 +8,9 @@ import pytest
 
 from mcp_bridge.trust import definition_lock
 from mcp_bridge.trust.definition_lock import DefinitionLock
+from mcp_bridge.trust.fingerprints import DefinitionKey
 
+READ, WRITE = DefinitionKey("tools", "read"), DefinitionKey("tools", "write")
 DEFINITION = {"name": "read", "description": "Read a file."}
 
 
@@ -35,9 +37,9 @@ def test_nothing_is_written_into_the_folders_of_clients(home: Path, name: str) -
     file.parent.mkdir(parents=True)
     file.write_text("{}")
     lock = DefinitionLock(file)
-    lock.accept_definitions("files", {"read": DEFINITION})
+    lock.accept_definitions("files", {READ: DEFINITION})
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-    assert DefinitionLock(file).read_server("files") == {"read": DEFINITION}
+    assert DefinitionLock(file).read_server("files") == {READ: DEFINITION}
 
 
 @pytest.mark.parametrize("name", ["project/gateway.yaml", "project/.mcp.json", "gateway.yaml"])
@@ -59,20 +61,20 @@ def test_a_lock_file_that_the_user_has_put_beside_the_settings_is_used(home: Pat
 def test_settings_that_differ_only_in_the_suffix_have_lock_files_of_their_own(home: Path) -> None:
     home.mkdir(parents=True)
     yaml, other = DefinitionLock(home / "gateway.yaml"), DefinitionLock(home / "gateway.json")
-    yaml.accept_definitions("files", {"read": DEFINITION})
+    yaml.accept_definitions("files", {READ: DEFINITION})
     assert other.read_server("files") is None
 
 
 def test_a_lock_file_of_an_earlier_version_is_read_until_it_is_replaced(home: Path) -> None:
     home.mkdir(parents=True)
     lock, old = DefinitionLock(home / "gateway.yaml"), home / "gateway.lock.json"
-    lock.accept_definitions("files", {"read": DEFINITION})
+    lock.accept_definitions("files", {READ: DEFINITION})
     lock.path.rename(old)
     before = old.read_text()
-    assert lock.read_server("files") == {"read": DEFINITION}
+    assert lock.read_server("files") == {READ: DEFINITION}
     assert lock.modified == old.stat().st_mtime_ns
-    lock.accept_definitions("files", {"write": DEFINITION})
-    assert lock.read_server("files") == {"read": DEFINITION, "write": DEFINITION}
+    lock.accept_definitions("files", {WRITE: DEFINITION})
+    assert lock.read_server("files") == {READ: DEFINITION, WRITE: DEFINITION}
     assert old.read_text() == before
 
 

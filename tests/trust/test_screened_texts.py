@@ -79,10 +79,16 @@ def poison(text: str) -> dict[str, Any]:
         "properties": {"path": {"type": "string", "description": text}, "kind": {"anyOf": [{"title": text}]}},
         "$defs": {"one": {"$comment": text}},
     }
-    tool = describe_tool("read", text, title=text, inputSchema=schema, outputSchema=schema, annotations={"title": text})
-    resource = {"uri": "file:///a", "name": text, "title": text, "description": text}
+    shown = {
+        "title": text,
+        "_meta": {"example.com/hint": {text: [text]}},
+        "icons": [{"src": "https://example.com/icon.png", "theme": text}],
+    }
+    annotations = {"title": text, "more": {"texts": [text]}}
+    tool = describe_tool("read", text, inputSchema=schema, outputSchema=schema, annotations=annotations, **shown)
+    resource = {"uri": "file:///a", "name": text, "description": text, "annotations": {"note": text}, **shown}
     argument = {"name": "who", "description": text, "title": text}
-    prompt = {"name": "greet", "title": text, "description": text, "arguments": [argument]}
+    prompt = {"name": "greet", "description": text, "arguments": [argument], **shown}
     structured = {"path": "a"}
     return {"tools": [tool], "resources": [resource], "prompts": [prompt], "structured": structured}
 
@@ -103,7 +109,8 @@ async def test_every_text_of_a_server_is_screened(tmp_path: Path) -> None:
         shown = "".join(json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in lists)
         assert not has_hidden(shown)
         assert shown.count("Add") >= 15
-        assert len(bridge.problems["files"]) == 6  # the tool, both schemas, the resource, the prompt, its argument
+        # The tool, both schemas, the resource, the prompt, its argument, and the icons and metadata of three entries.
+        assert len(bridge.problems["files"]) == 12
 
 
 def test_the_instructions_and_the_title_of_a_server_are_screened() -> None:

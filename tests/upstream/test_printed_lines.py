@@ -48,7 +48,7 @@ def test_each_line_has_the_name_of_its_server_and_none_is_lost(tmp_path: Path) -
     lines = run_bridge(tmp_path, "files", "tickets")
     for name in ("files", "tickets"):
         own = [line.removeprefix(f"[{name}] ") for line in lines if line.startswith(f"[{name}] ")]
-        assert own[:3] == ["one", "two", "red \\x1b]0;owned\\x07 \\x9b2J back\\x0dforth"]
+        assert own[:3] == ["one", "two", "red \\x1b]0;owned\\x07 \\x9b2J back\\rforth"]
         assert all(len(line) < 4_096 for line in lines)
         assert own[-1] == "the last one, without an end"
         assert "".join(own[3:-1]) == "x" * 200_000

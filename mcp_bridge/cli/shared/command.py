@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mcp_bridge.cli.options import SharedListOptions, SharedStopOptions
-from mcp_bridge.cli.output import escape, report, show_table, write_json
+from mcp_bridge.cli.output import report, show_table, write_json
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.terminal_text import escape_line
 
 PATIENCE = 2.0
 """Seconds in which a server describes itself. One that has just been started may still import its tools."""
@@ -47,7 +48,7 @@ def stop_shared_servers(options: SharedStopOptions) -> None:
     for server in servers:
         with suppress(ProcessLookupError):  # it has just ended
             os.kill(server.pid, signal.SIGTERM)
-        report(f"stopping: {escape(server.file or 'a server that is starting')} (process {server.pid})")
+        report(f"stopping: {escape_line(server.file or 'a server that is starting')} (process {server.pid})")
     if not servers:
         from mcp_bridge.cli.exits import ExitCode
 

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from mcp_bridge.cli.parameters import parse_arguments
 from mcp_bridge.cli.serve_options import ServeOptions
+from mcp_bridge.runtime.terminal_text import escape_text
 
 
 def run_relay_command(words: Sequence[str]) -> None:
@@ -39,7 +40,7 @@ def run_relay(options: ServeOptions) -> NoReturn:
     try:
         Relay(lambda: find_instance(options), connect_to_instance, os.urandom(16).hex()).run()
     except StartError as error:
-        print(error, file=sys.stderr, flush=True)
+        print(escape_text(str(error)), file=sys.stderr, flush=True)
         code = error.code
     raise SystemExit(code)
 

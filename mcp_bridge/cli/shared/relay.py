@@ -21,6 +21,7 @@ from mcp_bridge.cli.shared.instance import SharedInstance
 from mcp_bridge.cli.shared.launch import ServerConnection
 from mcp_bridge.cli.shared.messages import SHUTDOWN_MESSAGE, MessageTracker, find_new_request, make_error
 from mcp_bridge.runtime.line_splitter import LineSplitter
+from mcp_bridge.runtime.terminal_text import escape_text
 
 READ_SIZE = 65_536
 """The maximum number of bytes of one read."""
@@ -235,7 +236,7 @@ class Relay:
             raise error
         self._tries = 0
         self._to_server.clear()
-        print(error, file=sys.stderr, flush=True)
+        print(escape_text(str(error)), file=sys.stderr, flush=True)
         self._to_client += b"".join(self._tracker.lose_server(f"{NO_START_MESSAGE}{reason}"))
 
     # Shutdown

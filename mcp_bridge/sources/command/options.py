@@ -13,7 +13,7 @@ from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.settings import Duration, SettingsModel, Size, Whole
 from mcp_bridge.sources.command.outputs import CommandOutput
-from mcp_bridge.sources.command.parameters import CommandParameters, check_use, parse_parameters
+from mcp_bridge.sources.command.parameters import CommandParameters, check_use, find_dotted_paths, parse_parameters
 from mcp_bridge.sources.command.source import CommandSource
 from mcp_bridge.sources.command.template import (
     ArgumentTemplate,
@@ -102,7 +102,9 @@ class CommandToolSettings(SettingsModel):
             for piece in word
             if isinstance(piece, Placeholder)
         }
-        self._parameters = parse_parameters(self.parameters, self._template.required | others)
+        parameters = parse_parameters(self.parameters, self._template.required | others)
+        dotted = find_dotted_paths([*self._template.words, self.directory, self.input or ()], parameters.paths)
+        self._parameters = replace(parameters, dotted_paths=dotted)
         check_use(self._parameters, self._template, others)
         if unknown := sorted({*self.allow_dash} - self._parameters.properties.keys()):
             raise ValueError(f"allow_dash: there is no parameter '{unknown[0]}'")

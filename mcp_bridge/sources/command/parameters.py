@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,15 +15,21 @@ _SHORT = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _FOLDER_BEFORE, _FOLDER_AFTER = re.compile(r"/[^=:,@]*$"), re.compile(r"^[^=:,@]*/")
 """Text of a word beside a path that makes another path of it."""
+_DOT_BEFORE = re.compile(r"(^|[=:,@])\./$")
+"""Text before a path after which every program reads it as a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandParameters:
-    """The input schema of a command, its default values, and the parameters that are paths below the root."""
+    """The input schema of a command, its default values, and the parameters that are paths below the root.
+
+    `dotted_paths` are those before which the command always writes `./`.
+    """
 
     schema: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     paths: Set[str] = frozenset()
+    dotted_paths: Set[str] = frozenset()
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -113,4 +119,19 @@ def _has_folder(word: Word, path: str) -> bool:
     at = next(n for n, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path)
     before = "".join(piece for piece in word[max(at - 1, 0) : at] if isinstance(piece, str))
     after = "".join(piece for piece in word[at + 1 : at + 2] if isinstance(piece, str))
-    return bool(_FOLDER_BEFORE.search(before) or _FOLDER_AFTER.search(after))
+    has_folder = _FOLDER_BEFORE.search(before) and not _DOT_BEFORE.search(before)
+    return bool(has_folder or _FOLDER_AFTER.search(after))
+
+
+def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
+    """Return the paths before which the words always have `./`, also before each item of a list."""
+    dotted: set[str] = set()
+    bare: set[str] = set()
+    for word in words:
+        before = ""
+        for piece in word:
+            if isinstance(piece, Placeholder):
+                is_dotted = piece.separator is None and _DOT_BEFORE.search(before)
+                (dotted if is_dotted else bare).add(piece.name)
+            before = piece if isinstance(piece, str) else "{}"
+    return dotted & paths - bare

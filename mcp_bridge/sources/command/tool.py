@@ -27,7 +27,8 @@ LINE_RATE, LINE_BURST = 20, 50
 """The maximum number of lines of output per second that are sent to the client, in the long run and at once."""
 SANDBOX_MEMORY = 1024**3
 """Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
-_ADDRESS = re.compile(r"~|[A-Za-z][A-Za-z0-9+.-]+:")
+_MORE_THAN_A_PATH = re.compile(r"[~:@|<>]|[A-Za-z][A-Za-z0-9+.-]+:")
+"""Text that many programs read otherwise: home folders, pathspecs (git), argument files, pipes and URLs."""
 _NO_PATH = "many programs do not read this as a path in the working directory. Write './' before it"
 Streaming = Literal["none", "progress", "log"]
 
@@ -103,9 +104,10 @@ class CommandTool(PlanningHandler):
             for item in items:
                 if any(separator in item for separator in self.separators[name]):  # it would become several paths
                     raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
-                if _ADDRESS.match(item):
+                is_dotted = name in self.parameters.dotted_paths
+                if not is_dotted and _MORE_THAN_A_PATH.match(item):
                     raise InvalidArguments([f"$.{name}: {_NO_PATH}"])
-                resolve_inside(root, directory, item, f"$.{name}")
+                resolve_inside(root, directory, f"./{item}" if is_dotted else item, f"$.{name}")
         words = self.template.fill(values, self.allow_dash)
         if not is_planned:
             words = [self.program, *words[1:]]

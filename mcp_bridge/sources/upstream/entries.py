@@ -97,14 +97,20 @@ class EntryBuilder:
         """Build a resource template. Raises KeyError and TypeError for a listing that is invalid."""
         text = _read_text(template, "uriTemplate")
 
+        # Our parser reads fewer templates than RFC 6570 allows. The server itself reads the variables of the others.
+        is_opaque = bool(check_template(text.replace(" ", "%20")))
+
         async def read_expanded(data: Any, ctx: CallContext) -> Any:
             from uritemplate import expand  # only templates need it
 
-            return await self._forward("resources/read", {"uri": expand(text, dict(data))}, ctx, _read_resource_result)
+            uri = data["uri"] if is_opaque else expand(text, dict(data))
+            return await self._forward("resources/read", {"uri": uri}, ctx, _read_resource_result)
 
-        names = [] if check_template(text) else [variable.name for variable in parse_template_variables(text)]
+        names = [] if is_opaque else [variable.name for variable in parse_template_variables(text)]
         completions = self._build_completions({"type": "ref/resource", "uri": text}, names)
-        return ResourceTemplate(text, read_expanded, completions=completions, **_read_resource_fields(template))
+        return ResourceTemplate(
+            text, read_expanded, completions=completions, is_opaque=is_opaque, **_read_resource_fields(template)
+        )
 
     def build_prompt(self, prompt: Json) -> PromptEntry:
         """Build a prompt. Raises KeyError and TypeError for a listing that is invalid."""

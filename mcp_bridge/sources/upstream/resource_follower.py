@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.schema.uri_templates import UriTemplate, check_template
+from mcp_bridge.schema.uri_templates import OpaqueTemplate, UriTemplate
+from mcp_bridge.schema.uris import normalize_uri, quote_uri
 from mcp_bridge.upstream.session import UpstreamSession
 from mcp_bridge.upstream.stream_retries import StreamRetries
 
@@ -30,21 +31,24 @@ class ResourceFollower:
     def __init__(self) -> None:
         self._wanted: set[str] = set()  # of all servers: which one has a resource may change
         self._pending: set[str] = set()
-        self._matches: Callable[[str], bool] = lambda uri: False
+        self._spellings: dict[str, str] = {}
+        self._templates: list[UriTemplate | OpaqueTemplate] = []
         self._changed = anyio.Event()
         self._settled: anyio.Event | None = None
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
         """Follow a resource, or no longer, if the server has it."""
+        uri = normalize_uri(uri)
         (self._wanted.add if is_wanted else self._wanted.discard)(uri)
         self._review_later([uri])
 
     def update_offer(self, offer: Offer) -> None:
         """Use what the server offers now."""
-        uris = {entry.uri for entry in offer.resources}
-        texts = [entry.uri_template for entry in offer.templates if not check_template(entry.uri_template)]
-        templates = [UriTemplate(text) for text in texts]
-        self._matches = lambda uri: uri in uris or any(one.match(uri) is not None for one in templates)
+        self._spellings = {normalize_uri(entry.uri): entry.uri for entry in offer.resources}
+        self._templates = [
+            (OpaqueTemplate if entry.is_opaque else UriTemplate)(normalize_uri(entry.uri_template))
+            for entry in offer.templates
+        ]
         self._review_later(self._wanted)
 
     async def wait_until_followed(self) -> None:
@@ -56,7 +60,7 @@ class ResourceFollower:
         """Keep the subscriptions of a session up to date until cancelled."""
         self._pending = set(self._wanted)
         self._settled = anyio.Event()
-        subscribe = _Streams(session).replace if session.is_stateless else _Requests(session).replace
+        subscriptions = _Streams(session) if session.is_stateless else _Requests(session)
         followed: frozenset[str] = frozenset()
         try:
             async with anyio.create_task_group() as tasks:
@@ -65,7 +69,7 @@ class ResourceFollower:
                     pending = set(self._pending)
                     wanted = frozenset([*(followed - pending), *filter(self._is_followed, pending)][:MAX_FOLLOWED])
                     if wanted != followed:
-                        await subscribe(followed, wanted, tasks)
+                        await subscriptions.replace(self._spell(followed), self._spell(wanted), tasks)
                         followed = wanted
                     self._pending -= pending if not self._changed.is_set() else set()
                     self._release_waiting(anyio.Event())
@@ -85,7 +89,12 @@ class ResourceFollower:
             settled.set()
 
     def _is_followed(self, uri: str) -> bool:
-        return uri in self._wanted and self._matches(uri)
+        is_offered = uri in self._spellings or any(template.match(uri) is not None for template in self._templates)
+        return uri in self._wanted and is_offered
+
+    def _spell(self, uris: frozenset[str]) -> frozenset[str]:
+        """Return the URIs as the server lists them, or else as it reads them."""
+        return frozenset(self._spellings.get(uri) or quote_uri(uri) for uri in uris)
 
 
 class _Requests:

@@ -28,6 +28,7 @@ from mcp_bridge.sources.upstream.entries import EntryBuilder
 from mcp_bridge.sources.upstream.listing import OfferReader
 from mcp_bridge.sources.upstream.resource_follower import ResourceFollower
 from mcp_bridge.sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
+from mcp_bridge.trust.fingerprints import DefinitionKey, is_page
 from mcp_bridge.trust.guard import DefinitionGuard
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.messages import NOT_RECEIVED
@@ -247,7 +248,11 @@ class UpstreamSource:
     def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
         """Check a call that has waited for the server, which may have come back with a changed definition."""
         if method == "tools/call":
-            self.guard.check_tool(params["name"])
+            self.guard.check_entry(DefinitionKey("tools", params["name"]))
+        elif method == "prompts/get":
+            self.guard.check_entry(DefinitionKey("prompts", params["name"]))
+        elif method == "resources/read" and is_page(params["uri"]):
+            self.guard.check_entry(DefinitionKey("resources", params["uri"]))
 
     async def _wait_before_attempt(self, seconds: float) -> None:
         """Wait, but not longer than it takes until a client needs the server."""

@@ -42,6 +42,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
+from mcp_bridge.schema.uris import find_ambiguity, normalize_uri
 from mcp_bridge.server.completions import rank_values
 from mcp_bridge.server.pages import BadCursor, decode_cursor, encode_cursor
 from mcp_bridge.wire import listings
@@ -188,12 +189,14 @@ class OracleServer:
 
     def _find_resource(self, uri: str) -> tuple[PreparedEntry, Mapping[str, Any]]:
         entry: Any
+        # The SDK compares URIs as they are written.
+        normalized = normalize_uri(uri)
         for entry in self._registry.resources:
-            if entry.uri == uri:
-                return _prepare_resource(entry), {"uri": uri}
+            if normalize_uri(entry.uri) == normalized:
+                return _prepare_resource(entry), {"uri": entry.uri}
         for entry in self._registry.templates:
-            variables = UriTemplate.parse(entry.uri_template).match(uri)
-            if variables is not None and all(map(_is_safe, variables.values())):
+            variables = UriTemplate.parse(entry.uri_template).match(normalized)
+            if variables is not None and find_ambiguity(normalized) is None and all(map(_is_safe, variables.values())):
                 return _prepare_resource(entry), variables
         raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
 

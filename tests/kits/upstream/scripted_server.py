@@ -1,7 +1,8 @@
 """An MCP server over stdio that offers what a JSON file lists, and reports each change of the file.
 
-`scripted_server.py FILE`: the file has the lists `tools`, `resources`, `prompts`, and perhaps `instructions` and
-`structured`, the structured content of each result. A call returns its parameters and the server's environment.
+`scripted_server.py FILE`: the file has the lists `tools`, `resources`, `resourceTemplates`, `prompts`, and perhaps
+`instructions` and `structured`, the structured content of each result. A call returns its parameters and the server's
+environment, and a resource its URI.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(sys.argv[1])
-LISTS = {"tools/list": "tools", "resources/list": "resources", "prompts/list": "prompts"}
+LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -32,6 +38,9 @@ def respond(request: dict[str, Any]) -> None:
         result |= {"instructions": offer["instructions"]} if "instructions" in offer else {}
     elif method in LISTS:
         result = {LISTS[method]: offer.get(LISTS[method], [])}
+    elif method == "resources/read":
+        uri = request["params"]["uri"]
+        result = {"contents": [{"uri": uri, "text": uri}]}
     elif method == "tools/call":
         seen = {"params": request["params"], "env": dict(os.environ)}
         result = {"content": [{"type": "text", "text": json.dumps(seen)}]}

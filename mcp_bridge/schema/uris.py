@@ -1,0 +1,101 @@
+"""Spellings of URIs: the form in which URIs are compared, and the form in which policies match them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?=:)")
+_STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_ENCODED = re.compile(r"[][:/?#@!$&'()*+,;=%{}\s\x00-\x1f\x7f\udc80-\udcff]")
+"""Characters that separate parts of a URI (RFC 3986, section 2.2) or of a template, and those that cannot be in one."""
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f]")
+_SLASHES = re.compile(r"[/\\]+")
+_SEPARATORS = re.compile(r"[/\\?#&=;]")
+
+
+def normalize_uri(uri: str) -> str:
+    """Return the form in which URIs and templates are compared (RFC 3986, section 6.2.2).
+
+    The scheme is in lower case. Escapes of characters that never separate parts are decoded, also those of letters
+    outside of ASCII; blanks are encoded. Two URIs with the same form name the same resource.
+    """
+    if "%" in uri:
+        uri = _ESCAPES.sub(_normalize_escapes, _STRAY_PERCENT.sub("%25", uri))
+    uri = _BLANKS.sub(_encode, uri)
+    return _SCHEME.sub(lambda match: match[0].lower(), uri, count=1) if _SCHEME.match(uri) else uri
+
+
+def _normalize_escapes(match: re.Match[str]) -> str:
+    # Bytes that are not UTF-8 become surrogates.
+    text = unquote_to_bytes(match[0]).decode(errors="surrogateescape")
+    return _ENCODED.sub(_encode, text)
+
+
+def _encode(match: re.Match[str]) -> str:
+    return quote(match[0], safe="", errors="surrogateescape")
+
+
+def quote_uri(uri: str) -> str:
+    """Encode what a URI cannot contain, such as letters outside of ASCII."""
+    return quote(uri, safe="%][:/?#@!$&'()*+,;=")
+
+
+def find_ambiguity(uri: str) -> str | None:
+    """Return why programs may read this URI as that of another resource, or None.
+
+    A step `..` leads elsewhere behind a symbolic link even if it is resolved within the URI.
+    """
+    try:
+        text = unquote(uri, errors="strict")
+    except UnicodeDecodeError:
+        return "it has an escape (%) that is not UTF-8"
+    if "\0" in text:
+        return "it contains a null character"
+    return find_unsafe_step(text, _SEPARATORS)
+
+
+def find_unsafe_step(path: str, separators: re.Pattern[str] = _SLASHES) -> str | None:
+    """Return why a path is another spelling of a path, or leads out of its folder, or None."""
+    for step in separators.split(path):
+        if step in (".", ".."):
+            return f"'{step}' is a step of its path. Write the path without it"
+    return None
+
+
+def includes_uri(patterns: Sequence[str], uri: str) -> bool:
+    """Whether one of the patterns matches a URI, and none that begins with `!`; without patterns, it is included.
+
+    Escapes such as `%2D` are decoded, because resources receive decoded variables. Steps `.` and `..` of paths are
+    resolved, repeated slashes are one, and letters are composed, as file systems do it.
+    """
+    excluding, including = _flatten_patterns(tuple(patterns))
+    uri = _flatten(uri)
+    if any(fnmatchcase(uri, pattern) for pattern in excluding):
+        return False
+    return not including or any(fnmatchcase(uri, pattern) for pattern in including)
+
+
+@lru_cache(maxsize=256)
+def _flatten_patterns(patterns: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    excluding = [_flatten(pattern[1:]) for pattern in patterns if pattern.startswith("!")]
+    return excluding, [_flatten(pattern) for pattern in patterns if not pattern.startswith("!")]
+
+
+def _flatten(uri: str) -> str:
+    """Return the form in which policies match a URI or a pattern. Different URIs may have the same form."""
+    text = unicodedata.normalize("NFC", unquote(normalize_uri(uri)))
+    scheme, separator, path = text.partition("://")
+    steps: list[str] = []
+    for step in _SLASHES.split(path):
+        if step == "..":
+            # The first step is the authority, or empty before an absolute path.
+            del steps[max(len(steps) - 1, 1) :]
+        elif step != ".":
+            steps.append(step)
+    return scheme + separator + "/".join(steps)

@@ -1,0 +1,68 @@
+"""A resource is the same in each spelling of its URI: to read it, to subscribe to it, and to complete its variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from mcp_bridge import ResourceEntry, ResourceTemplate, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.testing import connect
+from tests.kits.upstream.everything_kit import wait_until
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    registry = ToolRegistry()
+    registry.resources.add(ResourceEntry("docs://caf%C3%A9", lambda data: data["uri"], name="index"))
+    template = ResourceTemplate(
+        "docs://café/{name}", lambda data: data["name"], name="page", completions={"name": ["menu"]}
+    )
+    registry.templates.add(template)
+    return registry
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("docs://café", "docs://caf%C3%A9"),
+        ("docs://caf%c3%a9", "docs://caf%C3%A9"),
+        ("DOCS://café", "docs://caf%C3%A9"),
+        ("docs://caf%C3%A9/menu", "menu"),
+        ("docs://café/cr%C3%A8me", "crème"),
+        ("docs://café/crème br%C3%BBl%C3%A9e", "crème brûlée"),
+        ("docs://café/a%2520b", "a%20b"),
+    ],
+)
+async def test_each_spelling_is_read(registry: ToolRegistry, uri: str, text: str) -> None:
+    async with connect(Bridge(registry)) as client:
+        [contents] = (await client.read_resource(uri)).contents
+    assert contents.text == text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("uri", ["docs://café/{name}", "docs://caf%C3%A9/{name}"])
+async def test_variables_of_a_template_are_completed_in_each_spelling(registry: ToolRegistry, uri: str) -> None:
+    async with connect(Bridge(registry)) as client:
+        reference = types.ResourceTemplateReference(type="ref/resource", uri=uri)
+        result = await client.complete(reference, {"name": "name", "value": "m"})
+    assert result.completion.values == ["menu"]
+
+
+@pytest.mark.filterwarnings("ignore:resources/")
+async def test_an_update_is_notified_with_the_uri_that_was_subscribed_to(registry: ToolRegistry) -> None:
+    updates: list[str] = []
+
+    async def receive(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            updates.append(str(message.params.uri))
+
+    async with connect(Bridge(registry), mode="legacy", message_handler=receive) as client:
+        await client.subscribe_resource("docs://caf%C3%A9/menu")
+        registry.resource_updated("docs://café/menu")
+        await wait_until(lambda: updates == ["docs://caf%C3%A9/menu"])
+        await client.unsubscribe_resource("docs://café/menu")
+        registry.resource_updated("docs://café/menu")
+        await client.list_tools()
+    assert updates == ["docs://caf%C3%A9/menu"]
