@@ -22,6 +22,7 @@ from mcp_bridge.app.entry_checks import (
 from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import (
+    AgentSource,
     ConnectingSource,
     CredentialSource,
     DerivedSource,
@@ -117,6 +118,8 @@ class Bridge:
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
         for attached in self._sources:
+            if isinstance(attached.source, AgentSource):
+                attached.source.set_selection(attached.selection)
             if isinstance(attached.source, NotifyingSource):
                 attached.source.set_update_listener(self.registry.resource_updated)
             if isinstance(attached.source, SubscribingSource):

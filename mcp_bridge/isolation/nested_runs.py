@@ -22,13 +22,13 @@ from mcp_bridge.isolation.codec import Json, decode_error, decode_result, encode
 
 MAX_RUNS = 100
 """Runs that a call in a worker can have at once."""
-CheckName = Callable[[CallContext, str], str]
-"""Returns the name under which policies see a tool of the worker. Raises CallError for a name that it may not use."""
+PublishTool = Callable[[CallContext, ToolEntry], ToolEntry]
+"""Returns a tool that the worker describes as it is published. Raises CallError for one that it may not call."""
 
 
-def reject_name(ctx: CallContext, name: str) -> str:
+def reject_tool(ctx: CallContext, entry: ToolEntry) -> ToolEntry:
     """Reject every tool: the default."""
-    raise Denied(f"Tool '{name}' cannot be called here.")
+    raise Denied(f"Tool '{entry.name}' cannot be called here.")
 
 
 class NestedRuns:
@@ -36,9 +36,9 @@ class NestedRuns:
 
     tasks: TaskGroup
 
-    def __init__(self, ctx: CallContext, check_name: CheckName) -> None:
+    def __init__(self, ctx: CallContext, publish_tool: PublishTool) -> None:
         self._ctx = ctx
-        self._check_name = check_name
+        self._publish_tool = publish_tool
         self._numbers = count(1)
         self._runs: dict[int, _NestedRun] = {}
 
@@ -46,10 +46,15 @@ class NestedRuns:
         """Start a call to a tool of the worker. Raises Overloaded, and KeyError or TypeError for an invalid message."""
         if len(self._runs) >= MAX_RUNS:
             raise Overloaded(f"A call can run at most {MAX_RUNS} tools at once.")
-        number, name = next(self._numbers), self._check_name(self._ctx, str(message["name"]))
-        run = self._runs[number] = _NestedRun(number)
+        number = next(self._numbers)
+
+        async def run_tool(data: Any, ctx: CallContext) -> Any:
+            return await run.run_in_worker(data, ctx)
+
         schema = message["schema"]
-        entry = ToolEntry(name, "", run.run_in_worker, schema if isinstance(schema, dict) else {})
+        described = ToolEntry(str(message["name"]), "", run_tool, schema if isinstance(schema, dict) else {})
+        entry = self._publish_tool(self._ctx, described)
+        run = self._runs[number] = _NestedRun(number)
         self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
         return await self._wait_for_reply(number)
 

@@ -39,7 +39,7 @@ class RegistryToolProvider:
 
     async def list_tools(self) -> list[Any]:
         """Return the registered tools, as xaibo's own models if xaibo is imported."""
-        return [_build_tool(wire) for wire in map(_to_wire, self._caller.list())]
+        return [build_tool(wire) for wire in map(_to_wire, self._caller.list())]
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
         """Run a tool. Errors are results."""
@@ -77,7 +77,8 @@ def _get_models() -> Any:
     return models
 
 
-def _build_tool(wire: WireTool) -> Any:
+def build_tool(wire: WireTool) -> Any:
+    """Return a tool as Xaibo describes it."""
     schema, models = wire.input_schema, _get_models()
     required = schema.get("required", ())
     parameters = {

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.third_party import resolve_awaitable
+from mcp_bridge.wire.tools import to_wire
+from mcp_bridge.xaibo.registry_provider import build_tool
 from mcp_bridge.xaibo.results import to_provider_fields
+from mcp_bridge.xaibo.schemas import get_field
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import unwrap_provider
@@ -21,8 +23,8 @@ from mcp_bridge.xaibo.source.running_call import RUNNING
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
-FindName = Callable[[CallContext, str, str], str]
-"""Returns the name under which policies see a tool, from the call, the id of its provider and the provider's name."""
+SelectTool = Callable[[ToolEntry], ToolEntry | None]
+"""Returns a tool of a provider as it is published, or None if the settings leave it out."""
 
 _NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in a task or thread of that call."
 
@@ -30,10 +32,9 @@ _NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in 
 class AgentProvider:
     """A provider as the other modules of an agent see it. Everything except calls to tools goes to `provider`."""
 
-    def __init__(self, label: str, provider: Any, find_name: FindName) -> None:
+    def __init__(self, label: str, provider: Any, select: SelectTool) -> None:
         self.provider = provider
-        self._label = label
-        self._find_name = find_name
+        self._select = select
         ((_, unwrapped),) = unwrap_provider(provider, label)
         self._tools = ProviderTools(label, unwrapped, on_missing=lambda: None)
 
@@ -41,7 +42,18 @@ class AgentProvider:
         return getattr(self.provider, name)
 
     async def list_tools(self) -> list[Any]:
-        return await self._tools.list_tools()
+        """Return the selected tools as the provider describes them, or as the settings override them."""
+        tools = {get_field(tool, "name"): tool for tool in reversed(await self._tools.list_tools())}
+        listed = []
+        for entry in self._tools.entries:
+            selected = self._select(entry)
+            if selected is None:
+                continue
+            if selected.input_schema is entry.input_schema and selected.description == entry.description:
+                listed.append(tools[entry.name])
+            else:
+                listed.append(build_tool(to_wire(replace(selected, name=entry.name).to_tool_definition())))
+        return listed
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
         running = RUNNING.get()
@@ -53,8 +65,10 @@ class AgentProvider:
         entry = await self._find_entry(tool_name)
         if entry is None:
             return _make_failure(f"Tool '{tool_name}' was not found by its provider.")
-        name = self._find_name(running.ctx, self._label, tool_name)
-        result = await running.ctx.invoke_entry(replace(entry, name=name), parameters)
+        selected = self._select(entry)
+        if selected is None:
+            return _make_failure(f"Tool '{tool_name}' cannot be called, because the settings leave it out.")
+        result = await running.ctx.invoke_entry(selected, parameters)
         return agent_config.make_tool_result(**to_provider_fields(result))
 
     async def _find_entry(self, name: str) -> ToolEntry | None:
