@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
@@ -46,13 +47,8 @@ class NestedRuns:
         """Start a call to a tool of the worker. Raises Overloaded, and KeyError or TypeError for an invalid message."""
         if len(self._runs) >= MAX_RUNS:
             raise Overloaded(f"A call can run at most {MAX_RUNS} tools at once.")
-        number = next(self._numbers)
-
-        async def run_tool(data: Any, ctx: CallContext) -> Any:
-            return await run.run_in_worker(data, ctx)
-
-        schema = message["schema"]
-        described = ToolEntry(str(message["name"]), "", run_tool, schema if isinstance(schema, dict) else {})
+        number, schema = next(self._numbers), message["schema"]
+        described = ToolEntry(str(message["name"]), "", run_in_worker, schema if isinstance(schema, dict) else {})
         entry = self._publish_tool(self._ctx, described)
         run = self._runs[number] = _NestedRun(number)
         self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
@@ -99,6 +95,7 @@ class _NestedRun:
         self.ctx: CallContext | None = None
 
     async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
+        _RUN.set(self)
         try:
             reply = {"result": encode_result(await ctx.invoke_entry(entry, arguments))}
         except (CallError, RuntimeError) as error:
@@ -110,11 +107,18 @@ class _NestedRun:
         for stream in (self._send, self.replies, self.outcomes, self._reported):
             stream.close()
 
-    async def run_in_worker(self, data: Any, ctx: CallContext) -> Any:
-        """The handler of the tool, as the pipeline calls it."""
+    async def order_run(self, data: Any, ctx: CallContext) -> Any:
         self.ctx = ctx
         await self._send.send({"run": self._number, "arguments": data, "context": encode_context(ctx)})
         outcome = await self._reported.receive()
         if "error" in outcome:
             raise decode_error(outcome["error"], str(outcome.get("notes", "")))
         return decode_result(outcome["result"])
+
+
+_RUN: ContextVar[_NestedRun] = ContextVar("nested_run")
+
+
+async def run_in_worker(data: Any, ctx: CallContext) -> Any:
+    """Run the tool in the worker that has announced the call: the handler of these tools, for every call."""
+    return await _RUN.get().order_run(data, ctx)

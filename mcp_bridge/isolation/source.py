@@ -68,6 +68,7 @@ class IsolatedSource:
         self._selection = Selection.load(order.selection)
         self._tool_handlers: dict[tuple[str, bool], Callable[..., Any]] = {}
         self._tools: dict[str, ToolEntry] = {}
+        self._nested: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
         if self._isolation.tools and isinstance(self._inner, SecretSource):
@@ -193,8 +194,12 @@ class IsolatedSource:
         source's tool: users could be asked to approve something else.
         """
         offered = self._tools.get(described.name)
-        entry = described if offered is None else replace(offered, handler=described.handler)
-        selected = next(iter(self._selection.select_tools([entry], self.name)), None)
+        known, selected = self._nested.get(described.name, (None, None))
+        if offered is None or known is not offered:
+            entry = described if offered is None else replace(offered, handler=described.handler)
+            selected = next(iter(self._selection.select_tools([entry], self.name)), None)
+            if offered is not None:  # the cache of results compares entries by identity
+                self._nested[described.name] = offered, selected
         if selected is None:
             raise Denied(f"Tool '{described.name}' cannot be called here, because the settings leave it out.")
         if any(one.name == selected.name and one.owner != self.name for one in ctx.tools()):

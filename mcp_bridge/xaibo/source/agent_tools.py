@@ -13,13 +13,13 @@ from typing import Any
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.third_party import resolve_awaitable
 from mcp_bridge.wire.tools import to_wire
-from mcp_bridge.xaibo.registry_provider import build_tool
 from mcp_bridge.xaibo.results import to_provider_fields
 from mcp_bridge.xaibo.schemas import get_field
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import unwrap_provider
 from mcp_bridge.xaibo.source.running_call import RUNNING
+from mcp_bridge.xaibo.tool_models import build_tool
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
@@ -35,6 +35,7 @@ class AgentProvider:
     def __init__(self, label: str, provider: Any, select: SelectTool) -> None:
         self.provider = provider
         self._select = select
+        self._selected: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
         ((_, unwrapped),) = unwrap_provider(provider, label)
         self._tools = ProviderTools(label, unwrapped, on_missing=lambda: None)
 
@@ -46,7 +47,7 @@ class AgentProvider:
         tools = {get_field(tool, "name"): tool for tool in reversed(await self._tools.list_tools())}
         listed = []
         for entry in self._tools.entries:
-            selected = self._select(entry)
+            selected = self._select_entry(entry)
             if selected is None:
                 continue
             if selected.input_schema is entry.input_schema and selected.description == entry.description:
@@ -65,11 +66,19 @@ class AgentProvider:
         entry = await self._find_entry(tool_name)
         if entry is None:
             return _make_failure(f"Tool '{tool_name}' was not found by its provider.")
-        selected = self._select(entry)
+        selected = self._select_entry(entry)
         if selected is None:
             return _make_failure(f"Tool '{tool_name}' cannot be called, because the settings leave it out.")
         result = await running.ctx.invoke_entry(selected, parameters)
         return agent_config.make_tool_result(**to_provider_fields(result))
+
+    def _select_entry(self, entry: ToolEntry) -> ToolEntry | None:
+        """Return the tool as it is published: the same entry for each call, because results are cached by entry."""
+        known, selected = self._selected.get(entry.name, (None, None))
+        if known is not entry:
+            selected = self._select(entry)
+            self._selected[entry.name] = entry, selected
+        return selected
 
     async def _find_entry(self, name: str) -> ToolEntry | None:
         found = self._get_entry(name)
