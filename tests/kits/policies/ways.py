@@ -201,6 +201,17 @@ class Runs(TextMessageHandlerProtocol):
             await self.tools.execute_tool(name, arguments)
         await self.response.respond_text("done")
 """
+COMMANDS = """
+import sys
+from contextlib import suppress
+
+from mcp_bridge.cli import main
+
+for call in {calls}:
+    sys.argv = ["mcp-bridge", "call", "bridge.json", *call]
+    with suppress(SystemExit):
+        main()
+"""
 XAIBO_AGENT = """
 id: helper
 modules:
@@ -363,18 +374,10 @@ async def call_by_provider(folder: Path, bridge: Any) -> None:
 
 
 async def call_by_command(folder: Path, bridge: Any) -> None:
-    for name, arguments in list_calls():
-        if CASES[name].calls == 1:  # each command is a server of its own
-            command = [
-                sys.executable,
-                "-m",
-                "mcp_bridge",
-                "call",
-                "bridge.json",
-                publish_name(name),
-                json.dumps(arguments),
-            ]
-            await anyio.run_process(command, cwd=folder, check=False)
+    """Run the command for each call, in one process because most of its time is the start."""
+    calls = [(publish_name(name), json.dumps(arguments)) for name, arguments in list_calls() if CASES[name].calls == 1]
+    (folder / "commands.py").write_text(COMMANDS.format(calls=calls))
+    await anyio.run_process([sys.executable, "commands.py"], cwd=folder)
 
 
 def _build_chains() -> Mapping[str, Json]:
