@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 MAX_SHOWN = 10_000
 """The maximum number of characters of a prompt, or of the arguments, that a question shows."""
-_MAX_VALUES = 1_000
+_MAX_NODES = 2_000
 _MIN_VALUE = 40
 _CUT = " … truncated"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -49,11 +48,12 @@ def show_prompt(prompt: str) -> ShownText:
 
 def show_arguments(arguments: Any) -> ShownText:
     """Return a line for each value in the arguments, shortest first: its path, its length and the value as JSON."""
-    values = sorted(islice(_list_values(arguments), _MAX_VALUES + 1), key=lambda value: len(value.text))
-    room, is_whole = MAX_SHOWN, len(values) <= _MAX_VALUES
+    values, is_whole = _list_values(arguments)
+    values.sort(key=lambda value: len(value.text))
+    room = MAX_SHOWN
     lines: list[str] = []
-    for index, value in enumerate(values[:_MAX_VALUES]):
-        head = f"- {value.path} ({value.length:,} characters): "
+    for index, value in enumerate(values):
+        head = f"- {value.path} (length {value.length:,}): "
         share = max(room // (len(values) - index), len(head) + _MIN_VALUE)
         line = head + value.text
         if len(line) > share:
@@ -62,10 +62,9 @@ def show_arguments(arguments: Any) -> ShownText:
             break
         is_whole = is_whole and not line.endswith(_CUT)
         lines.append(line)
-        room -= len(line)
-    if len(lines) < len(values):
-        return ShownText("\n".join([*lines, "- … and more arguments, which are not shown"]), is_whole=False)
-    return ShownText("\n".join(lines), is_whole)
+        room -= len(line) + 1
+    is_whole = is_whole and len(lines) == len(values)
+    return ShownText("\n".join(lines if is_whole else [*lines, "- … (not everything is shown)"]), is_whole)
 
 
 class _Value(NamedTuple):
@@ -74,10 +73,13 @@ class _Value(NamedTuple):
     text: str
 
 
-def _list_values(arguments: Any) -> Iterator[_Value]:
-    """Yield the values in the arguments that are no containers, and empty containers."""
+def _list_values(arguments: Any) -> tuple[list[_Value], bool]:
+    """Return the values in the arguments that are no containers, and empty containers; and whether these are all."""
+    values: list[_Value] = []
     waiting: list[tuple[str, Any]] = [("", arguments)]
-    while waiting:
+    for _ in range(_MAX_NODES):
+        if not waiting:
+            break
         path, value = waiting.pop()
         if isinstance(value, Mapping) and value:
             items = [(_extend_path(path, key), inner) for key, inner in value.items()]
@@ -85,7 +87,8 @@ def _list_values(arguments: Any) -> Iterator[_Value]:
         elif isinstance(value, list | tuple) and value:
             waiting += reversed([(f"{path}[{index}]", inner) for index, inner in enumerate(value)])
         else:
-            yield _describe_value(path or "value", value)
+            values.append(_describe_value(path or "value", value))
+    return values, not waiting
 
 
 def _describe_value(path: str, value: Any) -> _Value:

@@ -170,7 +170,7 @@ async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
             return SimpleNamespace(accepted=True)
 
     await require_approval(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /\u200b"})
-    assert asked[0].split("\n")[1] == '- command (9 characters): "rm -rf /\\u200b"'
+    assert asked[0].split("\n")[1] == '- command (length 9): "rm -rf /\\u200b"'
     with pytest.raises(Denied, match=r"at most 10,000 characters"):
         await require_approval(Shown(), "run", {"comment": "x" * 50_000, "command": "rm -rf /"})
     assert len(asked) == 1

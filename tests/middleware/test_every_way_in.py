@@ -128,7 +128,7 @@ async def test_the_user_is_asked_about_calls_that_a_tool_makes(tmp_path: Path, m
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy, approvals={"remember": False})
     async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
         assert (await client.call_tool("look", {})).content[0].text == "approval_declined"
-    assert asked == ['May change run?\n- text (15 characters): "ada@example.org"']
+    assert asked == ['May change run?\n- text (length 15): "ada@example.org"']
 
 
 @pytest.mark.parametrize(("default", "ok"), [("allow", True), ("deny", False)])
