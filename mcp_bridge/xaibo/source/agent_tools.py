@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ logger = logging.getLogger("mcp_bridge.sources.xaibo")
 SelectTool = Callable[[ToolEntry], ToolEntry | None]
 """Returns a tool of a provider as it is published, or None if the settings leave it out."""
 
+_LISTING: ContextVar[bool] = ContextVar("listing", default=False)
 _NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in a task or thread of that call."
 
 
@@ -43,8 +45,18 @@ class AgentProvider:
         return getattr(self.provider, name)
 
     async def list_tools(self) -> list[Any]:
-        """Return the selected tools as the provider describes them, or as the settings override them."""
-        tools = {get_field(tool, "name"): tool for tool in reversed(await self._tools.list_tools())}
+        """Return the selected tools as the provider describes them, or as the settings override them.
+
+        A provider that collects the tools of others gets them unchanged, because its own are changed in turn.
+        """
+        is_collected, token = _LISTING.get(), _LISTING.set(True)
+        try:
+            provided = await self._tools.list_tools()
+        finally:
+            _LISTING.reset(token)
+        if is_collected:
+            return provided
+        tools = {get_field(tool, "name"): tool for tool in reversed(provided)}
         listed = []
         for entry in self._tools.entries:
             selected = self._select_entry(entry)
@@ -83,7 +95,7 @@ class AgentProvider:
     async def _find_entry(self, name: str) -> ToolEntry | None:
         found = self._get_entry(name)
         if found is None:
-            await self._tools.list_tools()
+            await self.list_tools()
             found = self._get_entry(name)
         return found
 
