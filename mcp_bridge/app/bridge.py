@@ -60,10 +60,7 @@ _INFO = ("name", "version", "title", "instructions")
 
 
 class AttachedSource(NamedTuple):
-    """A source, and the selection of its tools that is published, with their names.
-
-    `timeouts` are the time limits of tools that have their own, in seconds, by their original names.
-    """
+    """A source, and the selection of its tools. `timeouts` are limits in seconds by the tools' original names."""
 
     source: ToolSource
     selection: Selection = Selection()

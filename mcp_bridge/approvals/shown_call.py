@@ -48,7 +48,7 @@ def show_prompt(prompt: str) -> ShownText:
 
 def show_arguments(arguments: Any) -> ShownText:
     """Return a line for each value in the arguments, shortest first: its path, its length and the value as JSON."""
-    values, is_whole = _list_values(arguments)
+    values, is_whole = _flatten_arguments(arguments)
     values.sort(key=lambda value: len(value.text))
     room = MAX_SHOWN
     lines: list[str] = []
@@ -73,7 +73,7 @@ class _Value(NamedTuple):
     text: str
 
 
-def _list_values(arguments: Any) -> tuple[list[_Value], bool]:
+def _flatten_arguments(arguments: Any) -> tuple[list[_Value], bool]:
     """Return the values in the arguments that are no containers, and empty containers; and whether these are all."""
     values: list[_Value] = []
     waiting: list[tuple[str, Any]] = [("", arguments)]

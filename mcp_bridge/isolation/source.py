@@ -65,7 +65,7 @@ class IsolatedSource:
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
-        self._selection = Selection.load(order.selection)
+        self._selection = Selection.restore(order.selection)
         self._tool_handlers: dict[tuple[str, bool], Callable[..., Any]] = {}
         self._tools: dict[str, ToolEntry] = {}
         self._nested: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}

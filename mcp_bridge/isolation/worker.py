@@ -179,7 +179,7 @@ def _build_source(order: WorkerOrder) -> Any:
     if isinstance(built, WorkingDirSource):
         built.work_in(Path(order.working_dir), roots=order.roots)
     if isinstance(built, AgentSource):
-        built.set_selection(Selection.load(order.selection))
+        built.set_selection(Selection.restore(order.selection))
     if order.is_whole and isinstance(built, OptionalMiddlewareSource):
         built.disable_middleware()
     return built

@@ -36,7 +36,7 @@ class Selection(NamedTuple):
         return {**self._asdict(), "alias": dict(self.alias), "overrides": overrides}
 
     @classmethod
-    def load(cls, dumped: Mapping[str, Any]) -> Selection:
+    def restore(cls, dumped: Mapping[str, Any]) -> Selection:
         """Return a dumped selection."""
         if not dumped.get("overrides"):
             return cls(**dumped)

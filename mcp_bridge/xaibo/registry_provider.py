@@ -17,7 +17,7 @@ from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.tools import WireTool, to_wire
 from mcp_bridge.xaibo.results import to_provider_fields
 from mcp_bridge.xaibo.source.running_call import RUNNING
-from mcp_bridge.xaibo.tool_models import build_tool, get_models
+from mcp_bridge.xaibo.tool_models import build_xaibo_tool, get_models
 
 
 class RegistryToolProvider:
@@ -32,7 +32,7 @@ class RegistryToolProvider:
 
     async def list_tools(self) -> list[Any]:
         """Return the registered tools, as xaibo's own models if xaibo is imported."""
-        return [build_tool(wire) for wire in map(_to_wire, self._caller.list())]
+        return [build_xaibo_tool(wire) for wire in map(_to_wire, self._caller.list())]
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
         """Run a tool. Errors are results."""

@@ -24,7 +24,7 @@ def get_models() -> Any:
     return models
 
 
-def build_tool(wire: WireTool) -> Any:
+def build_xaibo_tool(wire: WireTool) -> Any:
     """Return a tool as Xaibo describes it."""
     schema, models = wire.input_schema, get_models()
     required = schema.get("required", ())

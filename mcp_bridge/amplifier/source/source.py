@@ -154,10 +154,10 @@ class AmplifierSource:
         """Give the agent these tools of the source, some of which may run in workers."""
         if self.agent is not None:
             self._tools = [entry for entry in tools if entry.handler != self.agent.run]
-            self.agent.tools = self._select(self._tools)
+            self.agent.tools = self._select_entries(self._tools)
             self.agent.published_name = self._selection.choose_name(self.agent.name)
 
-    def _select(self, tools: Iterable[ToolEntry]) -> list[ToolEntry]:
+    def _select_entries(self, tools: Iterable[ToolEntry]) -> list[ToolEntry]:
         return list(self._selection.select_tools(tools, self.name))
 
     def hide(self, secrets: Iterable[str]) -> None:
@@ -267,7 +267,7 @@ class AmplifierSource:
                 problems.append(f"the agent of the plan is not published: {problem}")
             else:
                 problems += [*self._missing, *find_unknown_names(self._plan, session.get_tools())]
-                tools = [*tools, self.agent.build_entry(tools, self._select(tools))]
+                tools = [*tools, self.agent.build_entry(tools, self._select_entries(tools))]
         elif self._plan.agents:
             problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
         resources = self._status.entries if self._status is not None else ()
@@ -290,7 +290,7 @@ class AmplifierSource:
         entries = self._build_entries(session, problems, {})
         for problem in problems:
             logger.warning("the agent '%s': %s", agent.name, problem)
-        return self._select(isolated.get(entry.name, entry) for entry in entries)
+        return self._select_entries(isolated.get(entry.name, entry) for entry in entries)
 
     def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
         """Whether this is a worker, where the hooks of an agent would not apply to its calls."""

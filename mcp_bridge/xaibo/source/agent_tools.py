@@ -20,7 +20,7 @@ from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import unwrap_provider
 from mcp_bridge.xaibo.source.running_call import RUNNING
-from mcp_bridge.xaibo.tool_models import build_tool
+from mcp_bridge.xaibo.tool_models import build_xaibo_tool
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
@@ -65,7 +65,7 @@ class AgentProvider:
             if selected.input_schema is entry.input_schema and selected.description == entry.description:
                 listed.append(tools[entry.name])
             else:
-                listed.append(build_tool(to_wire(replace(selected, name=entry.name).to_tool_definition())))
+                listed.append(build_xaibo_tool(to_wire(replace(selected, name=entry.name).to_tool_definition())))
         return listed
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:

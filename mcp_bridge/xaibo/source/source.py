@@ -141,9 +141,9 @@ class XaiboSource:
             self._problems.append(problem + agent_config.describe_failure(config))
 
     def _wrap_provider(self, module_id: str, provider: Any) -> Any:
-        return AgentProvider(module_id, provider, self._select)
+        return AgentProvider(module_id, provider, self._select_published)
 
-    def _select(self, entry: ToolEntry) -> ToolEntry | None:
+    def _select_published(self, entry: ToolEntry) -> ToolEntry | None:
         """Return a tool of a provider as it is published, or None if it is not selected."""
         return next(iter(self._selection.select_tools([entry], self.name)), None)
 
