@@ -44,6 +44,7 @@ def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[
         desk=desk,
         audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
         file=settings.path.name if settings.path.is_file() else "",
+        truncates=approvals.truncate,
     )
 
 

@@ -16,6 +16,7 @@ from mcp_bridge.app import entry_checks
 from mcp_bridge.app.status import STATUS_URI, BridgeStatus
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import (
+    AgentSource,
     ConnectingSource,
     CredentialSource,
     DerivedSource,
@@ -55,10 +56,7 @@ _INFO = ("name", "version", "title", "instructions")
 
 
 class AttachedSource(NamedTuple):
-    """A source, and the selection of its tools that is published, with their names.
-
-    `timeouts` are the time limits of tools that have their own, in seconds, by their original names.
-    """
+    """A source, and the selection of its tools. `timeouts` are limits in seconds by the tools' original names."""
 
     source: ToolSource
     selection: Selection = Selection()
@@ -115,6 +113,8 @@ class Bridge:
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._pending)
         for attached in self._sources:
+            if isinstance(attached.source, AgentSource):
+                attached.source.set_selection(attached.selection)
             if isinstance(attached.source, NotifyingSource):
                 attached.source.set_update_listener(self.registry.resource_updated)
             if isinstance(attached.source, SubscribingSource):

@@ -296,7 +296,7 @@ def _attach_source(
     if isinstance(built, PinningSource) and settings.path.is_file():
         built.pin_definitions(settings.path, store, open_lock())
     if source.isolation is not None and source.isolation.mode == "process":
-        built = _isolate(built, source, settings, listener, watch=watch)
+        built = _isolate(built, source, settings, listener, selection, watch=watch)
     timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}
     return AttachedSource(source=built, selection=selection, timeouts=timeouts)
 
@@ -324,7 +324,13 @@ def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
 
 
 def _isolate(
-    built: ToolSource, source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool
+    built: ToolSource,
+    source: SourceSettings,
+    settings: Settings,
+    listener: UpdateListener,
+    selection: Selection,
+    *,
+    watch: bool,
 ) -> ToolSource:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge.isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
@@ -358,6 +364,7 @@ def _isolate(
         roots=settings.uses_roots,
         watch=watch,
         is_whole=not options.tools,
+        selection=selection.dump(),
     )
     return IsolatedSource(built, order, isolation, listener)
 

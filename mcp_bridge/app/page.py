@@ -23,6 +23,7 @@ def build_page(
     *,
     origins: Iterable[str] = (),
     operators: Iterable[str] = (),
+    is_shared: bool = False,
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None,
 ) -> WebPage:
     """Build the page of a bridge that has served no call yet; see `PageSubject` for the arguments."""
@@ -49,6 +50,7 @@ def build_page(
             settings=settings,
             origins=frozenset(origin.lower().rstrip("/") for origin in origins),
             operators=frozenset(operators),
+            is_shared=is_shared,
             audit_trail=trail.path if trail is not None else None,
             build_entry=build_entry,
         )

@@ -30,12 +30,18 @@ def add_policies(middleware: Sequence[Middleware], settings: Settings, redactor:
     return [*first, *middleware, *(policy for policy in policies if policy.stage > Stage.ADMIT)]
 
 
-def find_unmatched_patterns(settings: Settings, tools: Collection[str]) -> list[str]:
-    """Describe the patterns in policies, limits and tasks that match none of these tools, perhaps by mistake."""
+def find_unmatched_patterns(settings: Settings, tools: Collection[str], originals: Collection[str] = ()) -> list[str]:
+    """Describe the patterns in policies, limits and tasks that match none of these tools, perhaps by mistake.
+
+    `originals` are the original names of tools, which policies match too.
+    """
     return [
         f"{place}: no tool matches the pattern '{pattern}'"
         for place, pattern in _list_patterns(settings)
-        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in tools)
+        if not any(
+            fnmatchcase(name, pattern.removeprefix("!"))
+            for name in (*tools, *(originals if place.startswith("policy") else ()))
+        )
     ]
 
 

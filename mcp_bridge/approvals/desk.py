@@ -15,12 +15,13 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 import anyio
 
 from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
+from mcp_bridge.approvals.shown_call import show_arguments, show_prompt
 from mcp_bridge.contracts.errors import QuestionExpired
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secret_names import find_secret_values
 
-MAX_TEXT = 8_000
-"""The maximum number of characters of a message or of arguments that are shown, before the number of the rest."""
+_MAX_JSON = 1_000
+"""The maximum number of characters of arguments that are shown as JSON; longer ones are shown as a list."""
 MAX_DECISIONS = 200
 """How many of the latest decisions are kept for pages."""
 
@@ -248,12 +249,15 @@ class QuestionDesk:
 
     def _make_question(self, tool: str, arguments: Any, message: str, principal: str | None) -> OpenQuestion:
         redactor, own = self._redactor, Redactor(find_secret_values(arguments))
-        shown = json.dumps(own.redact_value(redactor.redact_value(arguments)), ensure_ascii=False, default=repr)
+        redacted = own.redact_value(redactor.redact_value(arguments))
+        shown = json.dumps(redacted, ensure_ascii=False, default=repr)
+        if len(shown) > _MAX_JSON:
+            shown = f"\n{show_arguments(redacted).text}"
         return OpenQuestion(
             number=next(self._numbers),
             tool=redactor.redact_text(tool),
-            message=_truncate(redactor.redact_text(own.redact_text(message))),
-            arguments=_truncate(redactor.redact_text(shown)),
+            message=show_prompt(redactor.redact_text(own.redact_text(message))).text,
+            arguments=redactor.redact_text(shown),
             principal=principal,
         )
 
@@ -296,7 +300,3 @@ class QuestionDesk:
     def _wake(question: OpenQuestion) -> None:
         settled, question.settled = question.settled, anyio.Event()
         settled.set()
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} … and {len(text) - MAX_TEXT} more characters"

@@ -19,6 +19,7 @@ from mcp_bridge.approvals.decisions import USERS, ApprovalDecision, ApprovalSubj
 from mcp_bridge.approvals.desk import DeskAnswer, OpenQuestion, QuestionDesk
 from mcp_bridge.approvals.options import DEFAULT_OPTIONS, is_grant, parse_option_scope
 from mcp_bridge.approvals.policy import ApprovalPolicy
+from mcp_bridge.approvals.shown_call import MAX_SHOWN, ShownText, show_arguments, show_prompt
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.decision import PolicyDecision
 from mcp_bridge.contracts.errors import (
@@ -41,7 +42,8 @@ logger = logging.getLogger("mcp_bridge.approvals")
 class ApprovalQuestion:
     """One question about one call. `options` is None if its author declares none; `timeout` is in seconds.
 
-    `about` is what else the user approves, such as the result of the call.
+    `about` is what else the user approves, such as the result of the call. `details` are shown instead of the
+    arguments.
     """
 
     tool: str
@@ -51,7 +53,16 @@ class ApprovalQuestion:
     timeout: float | None = None
     default: Literal["allow", "deny"] = "deny"
     about: Any = None
+    details: Any = None
     kind: str = "tool"
+
+    def show(self) -> ShownText:
+        """Return what the user reads: the prompt, and the arguments of a call that has not run yet."""
+        prompt = show_prompt(self.prompt)
+        if not self.details and (self.about is not None or not self.arguments):
+            return prompt
+        arguments = show_arguments(self.details or self.arguments)
+        return ShownText(f"{prompt.text}\n{arguments.text}", prompt.is_whole and arguments.is_whole)
 
 
 class ApprovalGate:
@@ -69,9 +80,19 @@ class ApprovalGate:
         """
         subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
-        known = await self._find_remembered(subject, options, ctx.since)
+        known = await self._find_remembered(subject, options, ctx.since) or self._reject_long(case)
         decision = known or await self._ask(case, options, ctx)
         return await self._record_decision(subject, decision, ctx)
+
+    def _reject_long(self, case: ApprovalQuestion) -> ApprovalDecision | None:
+        """Return a denial for a call that no question can show whole, unless the settings allow that."""
+        if self.policy.truncates or case.show().is_whole:
+            return None
+        reason = (
+            f"The user cannot be asked: a question shows at most {MAX_SHOWN:,} characters of a call, and this one has "
+            "more. Send less in one call. The operator can set approvals.truncate: true."
+        )
+        return ApprovalDecision(scope="deny", how="default", reason=reason)
 
     async def find_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
         """Return the remembered decision of a question, without asking the user."""
@@ -83,7 +104,7 @@ class ApprovalGate:
         """Return the user's late answer to a question that timed out, None if the client's next request has none."""
         subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
-        decision = await _read_decision(case, ctx.wait_for_late_answer(case.prompt, Literal[options]))
+        decision = await _read_decision(case, ctx.wait_for_late_answer(case.show().text, Literal[options]))
         return await self._record_decision(subject, decision, ctx) if decision is not None else None
 
     async def _record_decision(
@@ -127,7 +148,7 @@ class ApprovalGate:
             reason = f"No user answered within {case.timeout:g} seconds. Retry the call to ask again."
             decision = ApprovalDecision(scope=_get_default(case), how="timeout", reason=reason)
         if decision.how in {"default", "timeout"} and decision.is_allowed:
-            late = ctx.wait_for_late_answer(case.prompt, Literal[options])
+            late = ctx.wait_for_late_answer(case.show().text, Literal[options])
             decision = await _read_decision(case, late) or decision
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
 
@@ -211,7 +232,7 @@ async def _ask_client(case: ApprovalQuestion, options: tuple[Any, ...], ctx: Cal
     from mcp_bridge.contracts.question import ApprovalForm
 
     async def put_form() -> Any:
-        return (await ctx.put({"": ApprovalForm(case.prompt, Literal[options])}))[""]
+        return (await ctx.put({"": ApprovalForm(case.show().text, Literal[options])}))[""]
 
     decision = await _read_decision(case, put_form())
     assert decision is not None
@@ -223,7 +244,7 @@ def _ask_desk(
 ) -> AbstractContextManager[OpenQuestion]:
     scopes = [scope for scope in dict.fromkeys(map(parse_option_scope, options)) if scope != "deny"]
     return desk.ask_approval(
-        case.tool, case.arguments, case.prompt, scopes, principal=ctx.principal, is_beside=is_beside
+        case.tool, case.details or case.arguments, case.prompt, scopes, principal=ctx.principal, is_beside=is_beside
     )
 
 

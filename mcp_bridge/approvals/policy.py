@@ -21,6 +21,7 @@ class ApprovalPolicy:
     """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
 
     `options` are the choices of a user if a hook defines none. `file` is the name of the settings file.
+    With `truncates`, users may approve a call although the question cannot show it whole.
     """
 
     options: Sequence[str] = ("Allow", "Deny")
@@ -28,6 +29,7 @@ class ApprovalPolicy:
     desk: QuestionDesk | None = None
     audit: AuditLog | None = None
     file: str = ""
+    truncates: bool = False
 
     def describe_alternatives(self) -> str:
         """Describe how a user can be asked if the client cannot ask."""

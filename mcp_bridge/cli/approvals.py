@@ -161,7 +161,7 @@ class ApprovalTerminal:
         self._shown = first.number, self._clock()
         report(f"[{first.number}] {first.bridge} requests approval for tool '{first.tool}'")
         report(*(f"  | {line}" for line in first.prompt.split("\n")))
-        report(f"  arguments: {first.arguments}", f"  {_list_choices(first)}")
+        report(*f"  arguments: {first.arguments}".replace("\n", "\n  | ").split("\n"), f"  {_list_choices(first)}")
 
 
 def _list_choices(request: TerminalQuestion) -> str:

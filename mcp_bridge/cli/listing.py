@@ -143,7 +143,10 @@ def validate_target(options: ValidateOptions) -> None:
     bridge = target.bridge
     ok, names = not any(bridge.problems.values()), bridge.registry.list_names()
     known = (*names, *bridge.identity.listing.built_in)
-    unmatched = find_unmatched_patterns(target.settings, known) if target.settings is not None else []
+    originals = [entry.name_in_source for entry in bridge.registry.list()]
+    unmatched: Sequence[str] = []
+    if target.settings is not None:
+        unmatched = find_unmatched_patterns(target.settings, known, originals)
     notes = [*format_problems(bridge.notes), *unmatched]
     if options.as_json:
         write_json({"ok": ok, "tools": names, "problems": bridge.problems, "notes": notes, "errors": []})

@@ -151,6 +151,7 @@ def _build_page(target: BridgeTarget, host: str) -> WebPage:
         target.settings,
         origins=http.allowed_origins,
         operators=http.page.operators if http.page is not None else (),
+        is_shared=bool(http.tokens or http.jwt is not None),
         build_entry=make_entry_builder(target) if is_loopback(host) else None,
     )
 

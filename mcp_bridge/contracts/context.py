@@ -234,12 +234,14 @@ class CallContext(CallServices):
         """
         return await self._get_caller().dispatch(self.create_call(name, arguments), self)
 
-    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
-        """Call a tool that is not published, such as one of an agent, through the same pipeline.
+    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
+        """Call the tool of an agent through the same pipeline, with the handler of this entry.
 
-        Policies see it under the entry's name. Raises RuntimeError if this call runs outside a registry.
+        Policies see the entry as they see a published one; hooks see the name `known_as`, if there is one. Raises
+        RuntimeError if this call runs outside a registry.
         """
-        return await self._get_caller().dispatch_entry(entry, self.create_call(entry.name, arguments), self)
+        call = self.create_call(entry.name, arguments, known_as)
+        return await self._get_caller().dispatch_entry(entry, call, self)
 
     async def fetch_resource(self, uri: str) -> ToolResult:
         """Read a resource through the same pipeline; errors are in the result, whose content is its contents.
@@ -260,10 +262,11 @@ class CallContext(CallServices):
         """Return the values behind `get_state`; called once, when the call first uses them."""
         return SessionState()
 
-    def create_call(self, name: str, arguments: Any = None) -> ToolCall:
+    def create_call(self, name: str, arguments: Any = None, known_as: str = "") -> ToolCall:
         """Return a nested call. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
         self._ids += 1
-        return ToolCall(id=f"{self._call_id}.{self._ids}", name=name, arguments={} if arguments is None else arguments)
+        given = {} if arguments is None else arguments
+        return ToolCall(id=f"{self._call_id}.{self._ids}", name=name, arguments=given, known_as=known_as)
 
     def create_nested(self, call_id: str = "") -> CallContext:
         """Return the context of a nested call with this id."""

@@ -2,8 +2,8 @@
 
 A source needs `name` and `run`. Everything else that the core uses is declared in the optional protocols below:
 `GoverningSource`, `ApprovalSource`, `SecretSource`, `CredentialSource`, `NotifyingSource`, `SubscribingSource`,
-`PinningSource`, `ConnectingSource`, `ReportingSource`, `WorkingDirSource` and `FileListingSource`. A middleware that
-adds texts to results is an `InjectingMiddleware`.
+`PinningSource`, `ConnectingSource`, `ReportingSource`, `WorkingDirSource`, `AgentSource` and `FileListingSource`. A
+middleware that adds texts to results is an `InjectingMiddleware`.
 """
 
 from __future__ import annotations
@@ -168,12 +168,30 @@ class GoverningSource(Protocol):
     middleware: Sequence[Middleware]
 
 
+class ToolSelection(Protocol):
+    """Which tools of a source are published, and how: a `mcp_bridge.registry.selection.Selection`."""
+
+    def select_tools(self, entries: Iterable[ToolEntry], owner: str) -> Iterable[ToolEntry]:
+        """Yield the selected entries as they are published, with their names, overrides and owner."""
+
+    def choose_name(self, name: str) -> str:
+        """Return the published name of a tool."""
+
+
 @runtime_checkable
 class AgentSource(Protocol):
-    """A source whose agent calls its tools."""
+    """A source whose agents call its tools."""
+
+    def set_selection(self, selection: ToolSelection) -> None:
+        """Give agents only the tools that this selects, and call these as published; called before `run`."""
+
+
+@runtime_checkable
+class SplitAgentSource(AgentSource, Protocol):
+    """A source whose agents run in the bridge's process while some of its tools run in workers."""
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
-        """Call these tools of the source from now on, some of which may run in workers."""
+        """Call these tools of the source from now on, under their original names."""
 
 
 @runtime_checkable

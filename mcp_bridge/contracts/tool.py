@@ -45,7 +45,8 @@ class ToolEntry:
 
     `handler` takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
     also receives the context of the call, by that parameter's name. It may be async. `owner` is the name of the source
-    that published the entry; the registry sets it. `affinity` names the argument and the output field with the id of
+    that published the entry; the registry sets it. `original_name` is the name in that source if the entry is published
+    under another one. `affinity` names the argument and the output field with the id of
     state that the handler keeps in its process for later calls; isolated calls with the same id run in that process.
     If not `is_listed`, the tool is in no list, and can be called by its name. `tasks` says how its calls become tasks,
     unless the settings do.
@@ -63,9 +64,15 @@ class ToolEntry:
     icons: list[dict[str, Any]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
     owner: str = ""
+    original_name: str = ""
     affinity: str = ""
     is_listed: bool = True
     tasks: ToolTasks | None = None
+
+    @property
+    def name_in_source(self) -> str:
+        """The name by which the source, its modules and its agents know the tool."""
+        return self.original_name or self.name
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
         """Return this entry as a definition. Schemas are shared with the entry, tags are copied.
@@ -105,7 +112,8 @@ class ToolCall:
 
     Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
     URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments. `root` is the path
-    of `arguments` in what the caller sent: `$.input` if the caller wraps them.
+    of `arguments` in what the caller sent: `$.input` if the caller wraps them. `known_as` is the name that hooks see,
+    if it is not the published one: agents of Amplifier know the tools of their source by the names of the modules.
     """
 
     id: str
@@ -113,6 +121,7 @@ class ToolCall:
     arguments: Any = None
     kind: Kind = "tool"
     root: str = "$"
+    known_as: str = ""
 
 
 class EncodedOutput(NamedTuple):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcp_bridge.approvals.shown_call import MAX_SHOWN, show_arguments
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ApprovalDeclined, Denied, MissingCapability, SourceError
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.wire.values import as_text
 
 Json = dict[str, Any]
-MAX_SHOWN = 500
-"""The maximum length of one argument in a question. All are shown, so that none can hide behind another."""
 
 
 def is_a(thing: object, package: str, *names: str) -> bool:
@@ -67,8 +65,13 @@ def list_validation_errors(error: Any) -> list[str]:
 
 
 def find_published_name(ctx: CallContext, handler: Any, name: str) -> str:
-    """Return the name under which the tool with this handler is published, or `name`."""
-    return next((entry.name for entry in ctx.tools() if entry.handler == handler), name)
+    """Return the name under which the tool with this handler is published, or `name`.
+
+    If the settings change arguments, another handler is around it, and only a tool that is alone with `name` is found.
+    """
+    tools = ctx.tools()
+    named = [entry.name for entry in tools if entry.name_in_source == name]
+    return next((entry.name for entry in tools if entry.handler == handler), named[0] if len(named) == 1 else name)
 
 
 async def require_approval(ctx: CallContext, name: str, arguments: Any) -> None:
@@ -76,9 +79,14 @@ async def require_approval(ctx: CallContext, name: str, arguments: Any) -> None:
 
     Raises ApprovalDeclined if the user does not agree, Denied if the client cannot ask.
     """
-    shown = as_text({key: _truncate(value) for key, value in dict(arguments or {}).items()})
+    shown = show_arguments(dict(arguments or {}))
+    if not shown.is_whole:
+        raise Denied(
+            f"The tool '{name}' runs only if the user agrees, and a question shows at most {MAX_SHOWN:,} characters of "
+            "its arguments. It was not run. Send less in one call."
+        )
     try:
-        answer = await ctx.ask(f"The tool '{name}' runs only if you agree. Run it with {shown}?")
+        answer = await ctx.ask(f"The tool '{name}' runs only if you agree. Run it with these arguments?\n{shown.text}")
     except MissingCapability as error:
         raise Denied(
             f"The tool '{name}' runs only if the user agrees, and this client cannot ask the user. It was not run. "
@@ -86,8 +94,3 @@ async def require_approval(ctx: CallContext, name: str, arguments: Any) -> None:
         ) from error
     if not answer.accepted:
         raise ApprovalDeclined(f"The user did not agree to run '{name}'. It was not run.")
-
-
-def _truncate(value: Any) -> Any:
-    text = as_text(value)
-    return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} … and {len(text) - MAX_SHOWN} more characters"

@@ -28,7 +28,7 @@ from mcp_bridge.isolation.codec import (
     encode_result,
     get_time_left,
 )
-from mcp_bridge.isolation.nested_runs import CheckName, NestedRuns, reject_name
+from mcp_bridge.isolation.nested_runs import NestedRuns, PublishTool, reject_tool
 from mcp_bridge.isolation.order import IsolationOptions, make_size_error
 from mcp_bridge.isolation.process import WorkerProcess
 from mcp_bridge.wire.outcomes import to_error_result
@@ -46,7 +46,7 @@ class WorkerCall:
     """What is called, and with which arguments.
 
     `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
-    for the entry in messages. `check_name` decides under which names the worker may run tools inside the call. `source`
+    for the entry in messages. `publish_tool` decides which tools the worker may run inside the call. `source`
     is the name of the entry's source, `affinity` the entry's own.
     """
 
@@ -55,7 +55,7 @@ class WorkerCall:
     part: str
     arguments: Any
     what: str
-    check_name: CheckName = reject_name
+    publish_tool: PublishTool = reject_tool
     source: str = ""
     affinity: str = ""
 
@@ -100,7 +100,7 @@ async def _serve_until_result(
 
     Most calls send nothing but a result, and so do not need the task groups.
     """
-    runs = NestedRuns(ctx, request.check_name)
+    runs = NestedRuns(ctx, request.publish_tool)
     requests = _WorkerRequests(worker, runs, isolation, request.source)
     received: Json | None = message
     async with runs, anyio.create_task_group() as tasks:

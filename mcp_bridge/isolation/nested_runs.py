@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
@@ -22,13 +23,13 @@ from mcp_bridge.isolation.codec import Json, decode_error, decode_result, encode
 
 MAX_RUNS = 100
 """Runs that a call in a worker can have at once."""
-CheckName = Callable[[CallContext, str], str]
-"""Returns the name under which policies see a tool of the worker. Raises CallError for a name that it may not use."""
+PublishTool = Callable[[CallContext, ToolEntry], ToolEntry]
+"""Returns a tool that the worker describes as it is published. Raises CallError for one that it may not call."""
 
 
-def reject_name(ctx: CallContext, name: str) -> str:
+def reject_tool(ctx: CallContext, entry: ToolEntry) -> ToolEntry:
     """Reject every tool: the default."""
-    raise Denied(f"Tool '{name}' cannot be called here.")
+    raise Denied(f"Tool '{entry.name}' cannot be called here.")
 
 
 class NestedRuns:
@@ -36,9 +37,9 @@ class NestedRuns:
 
     tasks: TaskGroup
 
-    def __init__(self, ctx: CallContext, check_name: CheckName) -> None:
+    def __init__(self, ctx: CallContext, publish_tool: PublishTool) -> None:
         self._ctx = ctx
-        self._check_name = check_name
+        self._publish_tool = publish_tool
         self._numbers = count(1)
         self._runs: dict[int, _NestedRun] = {}
 
@@ -46,10 +47,10 @@ class NestedRuns:
         """Start a call to a tool of the worker. Raises Overloaded, and KeyError or TypeError for an invalid message."""
         if len(self._runs) >= MAX_RUNS:
             raise Overloaded(f"A call can run at most {MAX_RUNS} tools at once.")
-        number, name = next(self._numbers), self._check_name(self._ctx, str(message["name"]))
+        number, schema = next(self._numbers), message["schema"]
+        described = ToolEntry(str(message["name"]), "", run_in_worker, schema if isinstance(schema, dict) else {})
+        entry = self._publish_tool(self._ctx, described)
         run = self._runs[number] = _NestedRun(number)
-        schema = message["schema"]
-        entry = ToolEntry(name, "", run.run_in_worker, schema if isinstance(schema, dict) else {})
         self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
         return await self._wait_for_reply(number)
 
@@ -94,6 +95,7 @@ class _NestedRun:
         self.ctx: CallContext | None = None
 
     async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
+        _RUN.set(self)
         try:
             reply = {"result": encode_result(await ctx.invoke_entry(entry, arguments))}
         except (CallError, RuntimeError) as error:
@@ -105,11 +107,18 @@ class _NestedRun:
         for stream in (self._send, self.replies, self.outcomes, self._reported):
             stream.close()
 
-    async def run_in_worker(self, data: Any, ctx: CallContext) -> Any:
-        """The handler of the tool, as the pipeline calls it."""
+    async def order_run(self, data: Any, ctx: CallContext) -> Any:
         self.ctx = ctx
         await self._send.send({"run": self._number, "arguments": data, "context": encode_context(ctx)})
         outcome = await self._reported.receive()
         if "error" in outcome:
             raise decode_error(outcome["error"], str(outcome.get("notes", "")))
         return decode_result(outcome["result"])
+
+
+_RUN: ContextVar[_NestedRun] = ContextVar("nested_run")
+
+
+async def run_in_worker(data: Any, ctx: CallContext) -> Any:
+    """Run the tool in the worker that has announced the call: the handler of these tools, for every call."""
+    return await _RUN.get().order_run(data, ctx)

@@ -64,7 +64,7 @@ class WorkerOrder:
     """The source that a worker runs: its `type`, its raw `options`, and the `directory` of relative paths.
 
     `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`. `is_whole`: no part of the source runs in
-    the bridge's process.
+    the bridge's process. `selection` is what `Selection.dump` returns: the agents of the source get only these tools.
     """
 
     type: str
@@ -75,6 +75,7 @@ class WorkerOrder:
     roots: bool = False
     watch: bool = False
     is_whole: bool = False
+    selection: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_size_error() -> ResultTooLarge:

@@ -20,15 +20,18 @@ from mcp_bridge.contracts.extension import (
     NotifyingSource,
     Publish,
     SecretSource,
+    SplitAgentSource,
+    ToolSelection,
     ToolSource,
 )
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.conversation import WorkerCall
 from mcp_bridge.isolation.offer_codec import EntryKind, decode_offer
 from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
 from mcp_bridge.isolation.pool import WorkerPool
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime import sandbox
 
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -62,8 +65,10 @@ class IsolatedSource:
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
+        self._selection = Selection.restore(order.selection)
         self._tool_handlers: dict[tuple[str, bool], Callable[..., Any]] = {}
-        self._affinities: dict[str, str] = {}
+        self._tools: dict[str, ToolEntry] = {}
+        self._nested: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
         if self._isolation.tools and isinstance(self._inner, SecretSource):
@@ -79,6 +84,11 @@ class IsolatedSource:
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
         if self._isolation.tools and isinstance(self._inner, NotifyingSource):
             self._inner.set_update_listener(updated)
+
+    def set_selection(self, selection: ToolSelection) -> None:
+        """Pass the selection to the agents in the bridge's process. Those in workers get that of the order."""
+        if isinstance(self._inner, AgentSource):
+            self._inner.set_selection(selection)
 
     async def run(self, publish: Publish) -> None:
         """Publish what the workers offer until cancelled. Raises SourceError if no worker can be started."""
@@ -105,14 +115,14 @@ class IsolatedSource:
     def _split_offer(self, offer: Offer) -> Offer:
         """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
         patterns = self._isolation.tools
-        self._affinities = {entry.name: entry.affinity for entry in offer.tools}
+        self._tools = {entry.name: entry for entry in offer.tools}
         tools = [
             replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
             if any(fnmatchcase(entry.name, pattern) for pattern in patterns)
             else entry
             for entry in offer.tools
         ]
-        if isinstance(self._inner, AgentSource):
+        if isinstance(self._inner, SplitAgentSource):
             self._inner.use_tools(tools)
         problems = [  # a typing error must not make a tool run in the bridge's process
             f"isolation: no tool matches '{pattern}'"
@@ -139,7 +149,7 @@ class IsolatedSource:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             logger.error("source %r has made an invalid offer: %s", self.name, error)
             return
-        self._affinities = {entry.name: entry.affinity for entry in self._offer.tools}
+        self._tools = {entry.name: entry for entry in self._offer.tools}
         self._current = offer
         self._pool.current = offer if self._order.watch else None
         if self._publish is not None:
@@ -158,15 +168,15 @@ class IsolatedSource:
             return result.output if isinstance(result, ToolResult) else ()
 
         def make_request(data: Any) -> WorkerCall:
-            what, check = _KIND_NAMES[kind], self._check_name
-            affinity = self._affinities.get(name, "") if kind == "tools" else ""
+            what = _KIND_NAMES[kind]
+            affinity = self._tools[name].affinity if kind == "tools" and name in self._tools else ""
             return WorkerCall(
                 kind=kind,
                 name=name,
                 part=part,
                 arguments=data,
                 what=what,
-                check_name=check,
+                publish_tool=self._publish_tool,
                 source=self.name,
                 affinity=affinity,
             )
@@ -176,18 +186,25 @@ class IsolatedSource:
         handler = call if context else call_without_context
         return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
 
-    def _check_name(self, ctx: CallContext, name: str) -> str:
-        """Return the name under which the tool `name` of this source is published, or `name`.
+    def _publish_tool(self, ctx: CallContext, described: ToolEntry) -> ToolEntry:
+        """Return a tool that an agent in a worker calls as it is published, with the handler of `described`.
 
-        Raises Denied for the name of another source's tool: users could be asked to approve something else.
+        What the source has offered counts, not what the worker describes, except for the tools of a subagent's own
+        modules, which are in no offer. Raises Denied for a tool that is not selected, and for the name of another
+        source's tool: users could be asked to approve something else.
         """
-        handlers = [self._tool_handlers.get((name, context)) for context in (True, False)]
-        published = ctx.tools()
-        if found := next((one for one in published if one.handler in handlers), None):
-            return found.name
-        if any(one.name == name and one.owner != self.name for one in published):
-            raise Denied(f"Tool '{name}' cannot be called here, because another source has a tool of this name.")
-        return name
+        offered = self._tools.get(described.name)
+        known, selected = self._nested.get(described.name, (None, None))
+        if offered is None or known is not offered:
+            entry = described if offered is None else replace(offered, handler=described.handler)
+            selected = next(iter(self._selection.select_tools([entry], self.name)), None)
+            if offered is not None:  # the cache of results compares entries by identity
+                self._nested[described.name] = offered, selected
+        if selected is None:
+            raise Denied(f"Tool '{described.name}' cannot be called here, because the settings leave it out.")
+        if any(one.name == selected.name and one.owner != self.name for one in ctx.tools()):
+            raise Denied(f"Tool '{selected.name}' cannot be called here: another source has a tool of this name.")
+        return selected
 
 
 def _unwrap_group(error: Exception) -> Exception:

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
-from mcp_bridge.contracts.extension import CredentialSource, OptionalMiddlewareSource, WorkingDirSource
+from mcp_bridge.contracts.extension import AgentSource, CredentialSource, OptionalMiddlewareSource, WorkingDirSource
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.encoding.exact_json import dump_json
@@ -31,6 +31,7 @@ from mcp_bridge.isolation.worker_context import WorkerContext
 from mcp_bridge.isolation.worker_link import WorkerLink
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.plugins import load_source_type
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime import uncaught_errors
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.event_loop import is_being_cancelled, make_loop_factory
@@ -177,6 +178,8 @@ def _build_source(order: WorkerOrder) -> Any:
     built = options.build(order.name, Path(order.directory), watch=order.watch)
     if isinstance(built, WorkingDirSource):
         built.work_in(Path(order.working_dir), roots=order.roots)
+    if isinstance(built, AgentSource):
+        built.set_selection(Selection.restore(order.selection))
     if order.is_whole and isinstance(built, OptionalMiddlewareSource):
         built.disable_middleware()
     return built

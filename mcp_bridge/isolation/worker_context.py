@@ -122,10 +122,11 @@ class WorkerContext(CallContext):
         """Return the values of the session, which the bridge stores."""
         return WorkerState(self._ask_bridge)
 
-    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
+    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
         """Call a tool of this process under the pipeline of the bridge, which may run it any number of times."""
         given = to_plain({} if arguments is None else arguments)
-        reply = await self._ask_bridge("begin", name=entry.name, schema=to_plain(entry.input_schema), arguments=given)
+        described = {"name": entry.name_in_source, "schema": to_plain(entry.input_schema)}
+        reply = await self._ask_bridge("begin", **described, arguments=given)
         while "run" in (answer := reply["answer"]):
             outcome = await self._run_entry(PreparedEntry(entry), answer)
             reply = await self._ask_bridge("continue", run=answer["run"], **outcome)

@@ -22,6 +22,8 @@ from mcp_bridge.middleware.services import PolicyServices
 class AllowOptions(SelectionOptions):
     """Allow the calls that match. If there is any `allow`, calls that match none of them are denied."""
 
+    permits = True
+
     def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
         return AllowPolicy([self])

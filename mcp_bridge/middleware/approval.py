@@ -15,10 +15,6 @@ from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.middleware.selection import ToolSelectionOptions, is_built_in
 from mcp_bridge.middleware.services import PolicyServices
 from mcp_bridge.settings.values import Duration
-from mcp_bridge.wire.values import Unreadable, as_text
-
-MAX_SHOWN = 2000
-"""The maximum number of characters of the arguments that a question shows."""
 
 
 class ApprovalOptions(ToolSelectionOptions):
@@ -88,22 +84,10 @@ class ApprovalLayer:
         return Forecast("asks", f"without an answer, the default is: {self._options.default}")
 
     def _build_question(self, call: ToolCall) -> ApprovalQuestion:
-        prompt = self._options.question.replace("{tool}", call.name)
-        if call.arguments:
-            prompt = f"{prompt}\n{_render_arguments(call.arguments)}"
         return ApprovalQuestion(
             tool=call.name,
             arguments=call.arguments,
-            prompt=prompt,
+            prompt=self._options.question.replace("{tool}", call.name),
             timeout=self._options.timeout,
             default=self._options.default,
         )
-
-
-def _render_arguments(arguments: Any) -> str:
-    try:
-        text = as_text(arguments)
-    except Unreadable as error:  # a caller in process can pass anything
-        return f"Arguments: not readable ({error})"
-    more = len(text) - MAX_SHOWN
-    return f"Arguments: {text}" if more <= 0 else f"Arguments: {text[:MAX_SHOWN]} … and {more} more characters"

@@ -28,6 +28,8 @@ ENTRY = 500
 class CacheOptions(ToolSelectionOptions):
     """Return the earlier result of an identical call to a tool that declares `readOnlyHint: true`."""
 
+    permits = True
+
     ttl: Duration = Field(default=60.0, description="How long a result is kept.")
     size: Size = Field(
         default=32 * 1024 * 1024,

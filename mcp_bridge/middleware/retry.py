@@ -22,6 +22,8 @@ logger = logging.getLogger("mcp_bridge.policies")
 class RetryOptions(ToolSelectionOptions):
     """Repeat failed calls to tools that declare `idempotentHint: true` or `readOnlyHint: true`, with growing waits."""
 
+    permits = True
+
     attempts: Whole = Field(default=3, ge=2, le=100, description="The maximum number of attempts.")
     errors: Patterns = Field(
         default=("timeout", "tool_unavailable", "tool_crashed", "ConnectionError", "TimeoutError"),

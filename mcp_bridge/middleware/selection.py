@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
@@ -48,9 +48,10 @@ class ToolSelectionOptions(SettingsModel):
 
     tools: Patterns = Field(
         default=(),
-        description="Patterns (`*`, `?`) of the published names of tools. A pattern that begins with `!` excludes "
-        "tools. Default: all tools.",
+        description="Patterns (`*`, `?`) of the names of tools: the published ones, and for policies that restrict "
+        "calls also those in their sources. A pattern that begins with `!` excludes tools. Default: all tools.",
     )
+    sources: Patterns = Field(default=(), description="Patterns of the names of the sources that the tools are from.")
     tags: Patterns = Field(default=(), description="Patterns of tags, of which a tool needs at least one.")
     annotations: dict[Annotation, bool] = Field(
         default={},
@@ -63,10 +64,16 @@ class ToolSelectionOptions(SettingsModel):
         "principal, such as over stdio, is empty. Default: all callers.",
     )
 
+    permits: ClassVar[bool] = False
+    """Whether the policy permits what it selects. A source chooses the original names of its tools, so these never
+    select a tool for such a policy, and never exclude one from a policy that restricts."""
+
     def applies_to_tool(self, tool: ToolEntry) -> bool:
         """Whether calls to this tool match, for at least some principals."""
+        published, names = (tool.name,), (tool.name, tool.name_in_source)
         return (
-            includes(self.tools, (tool.name,))
+            (includes(self.tools, published, names) if self.permits else includes(self.tools, names, published))
+            and includes(self.sources, (tool.owner,))
             and includes(self.tags, tool.tags)
             and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
         )
@@ -112,7 +119,7 @@ class SelectionOptions(ToolSelectionOptions):
     @property
     def selects_tools(self) -> bool:
         """Whether keys for tools are given."""
-        return bool(self.tools or self.tags or self.annotations)
+        return bool(self.tools or self.sources or self.tags or self.annotations)
 
     @property
     def selects_everything(self) -> bool:
@@ -120,14 +127,15 @@ class SelectionOptions(ToolSelectionOptions):
         return not (self.selects_tools or self.resources or self.prompts)
 
 
-def includes(patterns: Sequence[str], names: Iterable[str]) -> bool:
+def includes(patterns: Sequence[str], names: Iterable[str], excludable: Iterable[str] | None = None) -> bool:
     """Whether one of the names matches a pattern, and none matches a pattern that begins with `!`.
 
-    Without patterns that include something, everything is included.
+    Without patterns that include something, everything is included. `excludable` are the names that the patterns with
+    `!` are compared with, if they differ from `names`.
     """
     names = tuple(names)
     excluding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-    if any(fnmatchcase(name, pattern) for name in names for pattern in excluding):
+    if any(fnmatchcase(name, pattern) for name in excludable or names for pattern in excluding):
         return False
     including = [pattern for pattern in patterns if not pattern.startswith("!")]
     return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)

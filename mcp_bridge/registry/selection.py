@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
@@ -30,6 +30,24 @@ class Selection(NamedTuple):
     alias: Mapping[str, str] = MappingProxyType({})
     overrides: Mapping[str, ToolOverride] = MappingProxyType({})
 
+    def dump(self) -> dict[str, Any]:
+        """Return the selection as JSON, for a worker process."""
+        overrides = {name: {**asdict(one), "hidden": sorted(one.hidden)} for name, one in self.overrides.items()}
+        return {**self._asdict(), "alias": dict(self.alias), "overrides": overrides}
+
+    @classmethod
+    def restore(cls, dumped: Mapping[str, Any]) -> Selection:
+        """Return a dumped selection."""
+        if not dumped.get("overrides"):
+            return cls(**dumped)
+        from mcp_bridge.registry.overrides import ToolOverride
+
+        overrides = {
+            name: ToolOverride(**{**one, "hidden": frozenset(one["hidden"])})
+            for name, one in dumped["overrides"].items()
+        }
+        return cls(**{**dumped, "overrides": overrides})
+
     def select_tools(
         self, entries: Iterable[ToolEntry], owner: str, problems: list[str] | None = None
     ) -> Iterator[ToolEntry]:
@@ -46,7 +64,7 @@ class Selection(NamedTuple):
                     if problems is not None:
                         problems.append(f"overrides: tool '{given.name}' is not published: {error}")
                     continue
-                yield replace(entry, name=self.choose_name(entry.name), owner=owner)
+                yield replace(entry, name=self.choose_name(entry.name), owner=owner, original_name=entry.name)
 
     def choose_name(self, name: str) -> str:
         """Return the published name of a tool."""

@@ -54,8 +54,8 @@ class PageSettings(SettingsModel):
 
     operators: tuple[PrincipalName, ...] = Field(
         default=(),
-        description="The principals that see and do everything, as users with the token of `token_env` do. Other "
-        "principals see only their own calls and questions.",
+        description="The principals that see and do everything. Other principals see only their own calls and "
+        "questions. Without `http.tokens` and `http.jwt`, every user with the token of `token_env` is an operator.",
     )
 
 

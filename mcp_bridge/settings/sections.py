@@ -257,6 +257,11 @@ class ApprovalSettings(SettingsModel):
         default=None,
         description="How long a question waits until a user runs `mcp-bridge approvals`. By default, it does not wait.",
     )
+    truncate: bool = Field(
+        default=False,
+        description="Let users approve calls of which a question can show only a part. By default, a call with more "
+        "than 10,000 characters of arguments is denied.",
+    )
     audit: str | None = Field(
         default=None,
         min_length=1,

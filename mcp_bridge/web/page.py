@@ -84,7 +84,7 @@ class WebPage:
 
     async def _serve_api(self, serve: Callable[[HttpRequest, Viewer], Awaitable[None]], request: HttpRequest) -> None:
         check_origin(request, self._subject.origins)
-        await serve(request, identify_viewer(request, self._subject.operators))
+        await serve(request, identify_viewer(request, self._subject.operators, is_shared=self._subject.is_shared))
 
     async def _serve_state(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")

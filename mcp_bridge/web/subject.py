@@ -30,7 +30,8 @@ class PageSubject:
         desk: Where users on the page are asked.
         redactor: Redacts everything that pages receive.
         origins: Origins of other sites that may use the API.
-        operators: The principals that see everything, besides callers without a principal.
+        operators: The principals that see everything.
+        is_shared: Whether callers have principals. If they have none, they all see everything.
         audit_trail: The file of the audit trail; None if the server has none.
         build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
             cannot be installed.
@@ -47,5 +48,6 @@ class PageSubject:
     settings: Settings | None = None
     origins: Set[str] = frozenset()
     operators: Set[str] = frozenset()
+    is_shared: bool = False
     audit_trail: Path | None = None
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None

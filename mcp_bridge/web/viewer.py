@@ -37,12 +37,15 @@ class Viewer(NamedTuple):
         return self.is_operator or (principal is not None and principal == self.principal)
 
 
-def identify_viewer(request: HttpRequest, operators: Set[str]) -> Viewer:
-    """Return the caller: an operator if it has no principal, or one that the settings name."""
+def identify_viewer(request: HttpRequest, operators: Set[str], *, is_shared: bool = False) -> Viewer:
+    """Return the caller: an operator if the settings name its principal, or if it has none and no other caller has.
+
+    `is_shared` is whether callers have principals. Then a token without one is one of several, and not the operator's.
+    """
     principal = request.read_principal()
     return Viewer(
         principal=principal,
-        is_operator=principal is None or principal in operators,
+        is_operator=principal in operators if principal is not None else not is_shared,
         is_authenticated=request.caller is not None,
     )
 

@@ -16,8 +16,8 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge.approvals import connection
 from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
-from mcp_bridge.approvals.desk import MAX_TEXT
 from mcp_bridge.approvals.server import MAX_CONNECTIONS, MAX_UNREAD, ApprovalServer
+from mcp_bridge.approvals.shown_call import MAX_SHOWN
 from mcp_bridge.authoring import tool
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.memory import MemoryStore
@@ -281,19 +281,21 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
 
 async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> None:
     desk, results = ApprovalServer(folder, redactor=Redactor(["hunter22"])), []
-    house = house_with(desk=desk, hooks=False)
+    house = house_with(desk=desk, hooks=False, truncates=True)
     house.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
 
     async def says() -> None:
         async with visited(house, "legacy") as client:
-            results.append(await client.call_tool("say", {"text": "hunter22 " + "\U0001f600" * 2 * MAX_TEXT}))
+            results.append(await client.call_tool("say", {"text": "hunter22 " + "\U0001f600" * 2 * MAX_SHOWN}))
 
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(says)
         asked = await person.question()
         assert asked.prompt.startswith("Say [secret] ")
-        assert asked.arguments.startswith('{"text": "[secret] ')
-        assert all(" more characters" in text and len(text) < MAX_TEXT + 50 for text in (asked.prompt, asked.arguments))
+        assert asked.prompt.endswith(" more characters")
+        assert asked.arguments.startswith('\n- text (length 20,009): "[secret] ')
+        assert asked.arguments.endswith("(not everything is shown)")
+        assert all(len(text) < MAX_SHOWN + 50 for text in (asked.prompt, asked.arguments))
         await person.visits.answer_question(1, "deny")
     assert results[0].is_error
 
@@ -364,7 +366,7 @@ async def test_who_reads_nothing_loses_the_place_and_holds_up_nobody(folder: Pat
                 await anyio.sleep(0.01)
             for _ in range(20 * MAX_UNREAD):
                 with anyio.move_on_after(0):
-                    with desk.ask_approval("add", {"n": "x" * MAX_TEXT}, "Sure?", ["once"]) as question:
+                    with desk.ask_approval("add", {"n": "x" * MAX_SHOWN}, "Sure?", ["once"]) as question:
                         await desk.wait_for_answer(question)
             while desk._approvers:  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)

@@ -117,7 +117,7 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
     person = Someone(choice)
     async with connect(bridge_in(tmp_path), mode=mode, elicitation_callback=person) as client:
         result = await run(client)
-    assert person.prompts == ['Execute: ls? (risk: high)\n{"command": "ls"}']
+    assert person.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
     if choice == ONCE:
         assert texts(result) == ["ran ls"]
     else:

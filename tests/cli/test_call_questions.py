@@ -74,7 +74,7 @@ def gated(tmp_path: Path) -> Path:
 def test_a_call_that_the_user_at_the_terminal_approves_runs(answers: list[str], gated: Path) -> None:
     ended = call_at_terminal(gated, "shout", answers=answers)
     assert (ended.code, ended.out) == (0, "HUSH\n")
-    assert r"Shout at\x1b[31m this hour?" in ended.shown
+    assert r"Shout at\u001b[31m this hour?" in ended.shown
     assert "  1 = Allow once\r\n  2 = Allow always (same arguments)\r\n  3 = Deny" in ended.shown
 
 

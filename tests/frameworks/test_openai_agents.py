@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from mcp_bridge import CallContext
-from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.errors import Denied, SourceError
 from mcp_bridge.frameworks import openai_agents
 from mcp_bridge.frameworks.common import require_approval
 from mcp_bridge.frameworks.discovery import convert_tool
@@ -169,10 +169,11 @@ async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
             asked.append(message)
             return SimpleNamespace(accepted=True)
 
-    await require_approval(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /"})
-    assert "rm -rf /" in asked[0]
-    assert "and 4500 more characters" in asked[0]
-    assert len(asked[0]) < 1000
+    await require_approval(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /\u200b"})
+    assert asked[0].split("\n")[1] == '- command (length 9): "rm -rf /\\u200b"'
+    with pytest.raises(Denied, match=r"at most 10,000 characters"):
+        await require_approval(Shown(), "run", {"comment": "x" * 50_000, "command": "rm -rf /"})
+    assert len(asked) == 1
 
 
 async def test_a_policy_says_which_calls_need_approval_and_never_overlooks_defaults() -> None:

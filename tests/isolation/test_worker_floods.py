@@ -149,7 +149,7 @@ async def test_a_call_has_a_limited_number_of_tools_that_its_worker_has_begun_to
             result: ToolResult = await entry.handler(arguments, self)  # the worker never reports the outcome
             return result
 
-    ctx, request = RunningContext(), replace(REQUEST, check_name=lambda ctx, name: name)
+    ctx, request = RunningContext(), replace(REQUEST, publish_tool=lambda ctx, entry: entry)
     begin = {"say": "ask", "id": 1, "ask": 1, "what": "begin", "within": None, "name": "t", "schema": {}}
     flood = {"raw": json.dumps({**begin, "arguments": {}}) + "\n", "times": 2 * MAX_REQUESTS}
     result = await call_flooding(ctx, [flood, "answer"], request)

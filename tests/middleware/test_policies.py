@@ -94,6 +94,6 @@ async def test_the_user_decides_in_both_eras(tmp_path: Path, kind: str, mode: st
     policy = {"approval": {"tools": "note"}}
     async with connect_under(tmp_path, kind, policy, options=options, approvals={"remember": False}) as client:
         ok, text = await call_note(client)
-    assert asked == ['Allow the tool \'note\' to run?\nArguments: {"text":"hello"}']
+    assert asked == ["Allow the tool 'note' to run?\n- text (length 5): \"hello\""]
     assert (ok, count_runs(tmp_path)) == (bool(runs), runs)
     assert text == "the note: hello" if runs else text.startswith("Tool 'note' was not approved. The user declined it.")

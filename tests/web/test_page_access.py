@@ -148,6 +148,19 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
         assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
 
 
+async def test_a_token_without_a_principal_is_no_operators_beside_named_tokens() -> None:
+    async with (
+        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}, is_shared=True) as served,
+        served.read("token-of-alice") as alice,
+        served.read() as unnamed,
+    ):
+        await alice.call_tool("echo")
+        state = await unnamed.read_state()
+        assert (state["calls"], state["settings"], state["sources"]) == ([], None, [])
+        assert not state["can"]["quarantine"]
+        assert (await unnamed.post("installs/cursor")).status_code == 403
+
+
 async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool())

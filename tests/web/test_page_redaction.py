@@ -44,7 +44,6 @@ async def test_arguments_and_questions_are_hidden_although_only_results_are_reda
             call = await page.wait_for("call", lambda call: call["state"] == "ok")
         text = (await page.http.get("/page/state")).text
     assert question["arguments"] == call["arguments"] == {"to": MARK, "password": "[secret]"}
-    assert question["message"].endswith(f'Arguments: {{"to":"{MARK}","password":"[secret]"}}')
     assert call["result"] == results[0]["structuredContent"] == {"sent": MARK}
     assert [layer["name"] for layer in call["layers"]][1:3] == ["recheck redact", "redact"]
     assert "approval" in [layer["name"] for layer in call["layers"]]

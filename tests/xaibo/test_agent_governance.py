@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,6 +16,7 @@ from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.pipeline.pipeline import ToolLimits
+from mcp_bridge.registry.overrides import ToolOverride
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.testing import connect
 from mcp_bridge.xaibo.source import XaiboSource
@@ -64,6 +66,14 @@ class Runs(TextMessageHandlerProtocol):
         result = await self.tools.execute_tool(call["name"], call.get("arguments", {}))
         assert isinstance(result, ToolResult)
         await self.response.respond_text(str(result.result if result.success else f"failed: {result.error}"))
+
+
+class Lists(Runs):
+    async def handle_text(self, text):
+        if text != "list":
+            return await super().handle_text(text)
+        tools = {tool.name: [tool.description, [*tool.parameters]] for tool in await self.tools.list_tools()}
+        await self.response.respond_text(json.dumps(tools))
 
 
 class RunsLater(Runs):
@@ -179,6 +189,19 @@ async def test_an_allowed_tool_runs_once_and_is_governed_once(tmp_path: Path, ex
     async with connect(governed.bridge) as client:
         assert await told(client, "helper", message=ADD) == "5"
     assert [data["tool_name"] for data in received] == ["helper", "mytools-add"]
+
+
+@pytest.mark.parametrize("exchange", ["", COLLECTED, DOUBLED], ids=["direct", "collected", "passed on"])
+async def test_an_agent_gets_the_tools_as_the_settings_change_them(tmp_path: Path, exchange: str) -> None:
+    override = ToolOverride(description="Adds one.", fixed={"b": 1})
+    selection = Selection(exclude=["mytools-wait"], overrides={"mytools-add": override})
+    governed = Governed(tmp_path, kind="Lists", exchange=exchange, selection=selection)
+    async with connect(governed.bridge) as client:
+        listed = json.loads(await told(client, "helper", message="list"))
+        assert listed["mytools-add"] == ["Adds one.", ["a"]]
+        assert "mytools-wait" not in listed
+        assert await told(client, "helper", message='{"name": "mytools-add", "arguments": {"a": 2}}') == "3"
+        assert (await told(client, "helper", message='{"name": "mytools-wait"}')).startswith("failed: ")
 
 
 async def test_a_different_call_that_a_provider_makes_of_another_is_governed_too(tmp_path: Path) -> None:

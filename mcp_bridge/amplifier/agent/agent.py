@@ -91,14 +91,16 @@ class Agent:
     the principal that began it can use it. Executions of one conversation run one after another (see `TurnQueue`).
 
     Attributes:
-        tools: The tools that the agent has, which run in the session of the conversation.
+        tools: The tools that the agent has, as they are published. They run in the session of the conversation.
+        name: The name of the tool that runs the agent, in its source.
+        published_name: The name under which clients and policies see it.
     """
 
     def __init__(self, sessions: ModuleSessions, options: AgentOptions, approvals: ApprovalGate) -> None:
         self._sessions = sessions
         self._options = options
         self._approvals = approvals
-        self._name = options.name
+        self.name = self.published_name = options.name
         self.tools: Sequence[ToolEntry] = ()
         self._turns: WeakKeyDictionary[ModuleSession, TurnQueue] = WeakKeyDictionary()
 
@@ -113,12 +115,13 @@ class Agent:
             return "no provider is mounted. Add one to `providers`, and check that its API key is set"
         return ""
 
-    def build_entry(self, tools: Sequence[ToolEntry]) -> ToolEntry:
-        """Return the tool that runs an agent with these tools, under a name that none of them has."""
-        name, names = self._options.name, sorted(entry.name for entry in tools)
-        while name in names:
+    def build_entry(self, tools: Sequence[ToolEntry], selected: Sequence[ToolEntry]) -> ToolEntry:
+        """Return the tool that runs an agent with the selected tools, under a name that no mounted tool has."""
+        name, taken = self._options.name, {entry.name for entry in tools}
+        while name in taken:
             name += "_agent"
-        self._name = name
+        self.name = name
+        names = sorted(entry.name_in_source for entry in selected)
         listed = ", ".join(names)
         purpose = self._options.description or "Give a task to an agent, which works on it by itself and reports back."
         description = purpose if self._options.description or not names else f"{purpose} Its tools: {listed}."
@@ -130,7 +133,7 @@ class Agent:
         agent_ctx = AgentContext(ctx, handle)
         if data.get("session") and not await self._has_conversation(agent_ctx):
             raise ToolError(_ENDED, code="session_not_found")
-        call = ToolCall(id=ctx.request_id, name=self._find_name(ctx), arguments=data)
+        call = ToolCall(id=ctx.request_id, name=self.published_name, arguments=data)
         try:
             async with self._sessions.lease(agent_ctx) as session:
                 if self.find_problem(session):
@@ -170,11 +173,6 @@ class Agent:
             with bind_value(AGENT_CALL, ctx), bind_value(AGENT_RUN, execution), BoundCall(call, ctx):
                 return await execution.run(as_text(task), provider), execution.hooks
 
-    def _find_name(self, ctx: CallContext) -> str:
-        """Return the published name, which may have a prefix. In a worker, only the bridge knows the prefix."""
-        published = ctx.tools() if ctx.caller is not None else ()
-        return next((entry.name for entry in published if entry.handler == self.run), self._name)
-
     async def _has_conversation(self, ctx: CallContext) -> bool:
         """Whether the conversation exists here, or its context has stored it."""
         if self._sessions.has_session(ctx):
@@ -200,7 +198,7 @@ class _AgentExecution(AgentRun):
         self._text = ""
         outer: AgentHooks | None = self.outer.hooks if isinstance(self.outer, _AgentExecution) else None
         self.hooks: AgentHooks = AgentHooks(session.coordinator, self._report_text, approvals, outer)
-        self._tools = {entry.name: AgentTool(entry, ctx, self._report_tool) for entry in entries}
+        self._tools = {entry.name_in_source: AgentTool(entry, ctx, self._report_tool) for entry in entries}
 
     async def run(self, task: str, provider: str | None) -> str:
         """Return the response. Raises ToolError for an unknown provider, and if the orchestrator raises."""

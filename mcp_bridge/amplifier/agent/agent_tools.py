@@ -71,10 +71,12 @@ class AgentContext(NestedContext):
         with self._outer.release_holds() if _ASKS_MODEL.get() else super().release_holds():
             yield
 
-    async def invoke_entry(self, entry: contracts.ToolEntry, arguments: Any = None) -> contracts.ToolResult:
+    async def invoke_entry(
+        self, entry: contracts.ToolEntry, arguments: Any = None, known_as: str = ""
+    ) -> contracts.ToolResult:
         """Call a tool of the agent. In a worker, the call passes through the pipeline of the bridge first."""
         if self.caller is not None:
-            return await super().invoke_entry(entry, arguments)
+            return await super().invoke_entry(entry, arguments, known_as)
         return await self._outer.invoke_entry(replace(entry, handler=self._bind_handler(entry.handler)), arguments)
 
     def _bind_handler(self, handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,12 +95,15 @@ class AgentContext(NestedContext):
 
 
 class AgentTool:
-    """A tool of the session, in the form of the Tool contract."""
+    """A tool of the session as it is published, in the form of the Tool contract.
+
+    It keeps the name that its module gives it, which other modules, instructions and hooks of the plan use.
+    """
 
     def __init__(
         self, entry: contracts.ToolEntry, ctx: CallContext, on_start: Callable[[str], Awaitable[object]]
     ) -> None:
-        self.name = entry.name
+        self.name = entry.name_in_source
         self.description = entry.description
         self.input_schema = entry.input_schema
         self._entry = entry
@@ -111,7 +116,7 @@ class AgentTool:
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Run the tool through the pipeline. Never raises: what stops the call is in the result."""
         await self._on_start(self.name)
-        result = await self._ctx.invoke_entry(self._entry, input)
+        result = await self._ctx.invoke_entry(self._entry, input, known_as=self.name)
         output = result.output if result.content is None else render_content(result.content)
         if not result.is_error:
             return ToolResult(output=output)

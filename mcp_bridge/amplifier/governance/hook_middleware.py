@@ -93,7 +93,8 @@ class _HookedCall:
         given = self._call.arguments
         wrapped = given if isinstance(given, Mapping) else {INPUT: given}  # as clients send it
         arguments = dict(wrapped) if given is not None else {}
-        return {"tool_name": self._call.name, "tool_input": arguments, "tool_call_id": self._call.id}
+        name = self._call.known_as or self._call.name
+        return {"tool_name": name, "tool_input": arguments, "tool_call_id": self._call.id}
 
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
         """Return the decision of hooks. Their messages to the user go to the client's log."""

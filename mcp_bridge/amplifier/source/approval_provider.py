@@ -8,7 +8,6 @@ ApprovalProvider through it, and awaits `request_approval` in its hook. Orchestr
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from typing import Any, Literal
 
@@ -25,7 +24,6 @@ from mcp_bridge.runtime.third_party import is_own_cancellation
 logger = logging.getLogger("mcp_bridge.approvals")
 
 REGISTER_CAPABILITY = "approval.register_provider"
-MAX_DETAILS = 2000  # characters of a request's details that a question shows
 _TIMEOUT_SHARE = 0.9  # share of a request's timeout for its question, which thus ends before the module times out
 _REASONS = {
     "default": "This call needs a user's approval.",
@@ -55,7 +53,8 @@ class BridgeApprovalProvider:
             tool=call.name if call is not None else str(request.tool_name),
             arguments=call.arguments if call is not None else details,
             about=details,
-            prompt=_format_prompt(request, details),
+            details=details,
+            prompt=_format_prompt(request),
             timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
             kind=call.kind if call is not None else "tool",
         )
@@ -168,9 +167,6 @@ def _give_provider(receiver: Any, provider: BridgeApprovalProvider) -> None:
         logger.error("a module that asks for approvals receives its provider in a coroutine, which is not awaited")
 
 
-def _format_prompt(request: ApprovalRequest, details: Any) -> str:
-    text = json.dumps(details, ensure_ascii=False, default=repr) if details else ""
-    if len(text) > MAX_DETAILS:
-        text = f"{text[:MAX_DETAILS]} … and {len(text) - MAX_DETAILS} more characters"
+def _format_prompt(request: ApprovalRequest) -> str:
     risk = f" (risk: {request.risk_level})" if request.risk_level else ""
-    return "\n".join(filter(None, [f"{request.action}?{risk}", text]))
+    return f"{request.action}?{risk}"

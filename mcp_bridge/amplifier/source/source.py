@@ -41,9 +41,10 @@ from mcp_bridge.amplifier.source.tool_handler import ToolHandler
 from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolError
-from mcp_bridge.contracts.extension import Middleware, Publish
+from mcp_bridge.contracts.extension import Middleware, Publish, ToolSelection
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
@@ -109,6 +110,8 @@ class AmplifierSource:
         self._changed = anyio.Event()
         self._call_soon: CallSoon | None = None
         self._handlers: dict[str, ToolHandler] = {}
+        self._selection: ToolSelection = Selection()
+        self._tools: Sequence[ToolEntry] = ()
         self.sessions = ModuleSessions(plan, self._create_session, limits or SessionLimits())
         self.asking = ApprovalGate()
         self.middleware: tuple[Middleware, ...] = (
@@ -143,10 +146,19 @@ class AmplifierSource:
         self.middleware = ()
         return True
 
+    def set_selection(self, selection: ToolSelection) -> None:
+        """Give agents only the tools that this selects, with their overrides, and call these as published."""
+        self._selection = selection
+
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
         """Give the agent these tools of the source, some of which may run in workers."""
         if self.agent is not None:
-            self.agent.tools = [entry for entry in tools if entry.handler != self.agent.run]
+            self._tools = [entry for entry in tools if entry.handler != self.agent.run]
+            self.agent.tools = self._select_entries(self._tools)
+            self.agent.published_name = self._selection.choose_name(self.agent.name)
+
+    def _select_entries(self, tools: Iterable[ToolEntry]) -> list[ToolEntry]:
+        return list(self._selection.select_tools(tools, self.name))
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these texts in the events log, and in the plan that session:start contains."""
@@ -255,7 +267,7 @@ class AmplifierSource:
                 problems.append(f"the agent of the plan is not published: {problem}")
             else:
                 problems += [*self._missing, *find_unknown_names(self._plan, session.get_tools())]
-                tools = [*tools, self.agent.build_entry(tools)]
+                tools = [*tools, self.agent.build_entry(tools, self._select_entries(tools))]
         elif self._plan.agents:
             problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
         resources = self._status.entries if self._status is not None else ()
@@ -270,8 +282,7 @@ class AmplifierSource:
         if self._loses_hooks(session, agent):
             problem = "has hooks for calls, which a worker process cannot run (isolation)"
             raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
-        known = {entry.name: entry for entry in self.agent.tools} if self.agent is not None else {}
-        isolated = {name: entry for name, entry in known.items() if not _runs_here(entry)}
+        isolated = {entry.name: entry for entry in self._tools if not _runs_here(entry)}
         if isolated and agent.plan.get_section("tools"):
             problem = "has tools of its own, which cannot run in worker processes (isolation.tools)"
             raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
@@ -279,7 +290,7 @@ class AmplifierSource:
         entries = self._build_entries(session, problems, {})
         for problem in problems:
             logger.warning("the agent '%s': %s", agent.name, problem)
-        return [isolated.get(entry.name, entry) for entry in entries]
+        return self._select_entries(isolated.get(entry.name, entry) for entry in entries)
 
     def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
         """Whether this is a worker, where the hooks of an agent would not apply to its calls."""

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import anyio
 
-from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.extension import Publish, ToolSelection
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.runtime.python_import import add_to_path
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
@@ -60,11 +60,16 @@ class XaiboSource:
         self._published = offer
         self._refresh = refresh
         self._directory = (directory or Path.cwd()).resolve()
+        self._selection: ToolSelection = Selection()
         self._providers: list[ProviderTools] = []
         self._agents: list[ToolEntry] = []
         self._problems: list[str] = []
         self._refresh_event = anyio.Event()
         self._soon: CallSoon | None = None
+
+    def set_selection(self, selection: ToolSelection) -> None:
+        """Give agents only the tools that this selects, with their overrides, and call these as published."""
+        self._selection = selection
 
     async def run(self, publish: Publish) -> None:
         """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
@@ -136,13 +141,11 @@ class XaiboSource:
             self._problems.append(problem + agent_config.describe_failure(config))
 
     def _wrap_provider(self, module_id: str, provider: Any) -> Any:
-        return AgentProvider(module_id, provider, self._find_published_name)
+        return AgentProvider(module_id, provider, self._select_published)
 
-    def _find_published_name(self, ctx: CallContext, module_id: str, name: str) -> str:
-        """Return the name under which this tool of a provider is published, or `name`."""
-        entries = (entry for provider in self._providers if provider.label == module_id for entry in provider.entries)
-        handler = next((entry.handler for entry in entries if entry.name == name), None)
-        return name if handler is None else next((tool.name for tool in ctx.tools() if tool.handler == handler), name)
+    def _select_published(self, entry: ToolEntry) -> ToolEntry | None:
+        """Return a tool of a provider as it is published, or None if it is not selected."""
+        return next(iter(self._selection.select_tools([entry], self.name)), None)
 
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
         if isinstance(provider, AgentProvider):  # its calls are published, and so governed already

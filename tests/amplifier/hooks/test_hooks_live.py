@@ -69,7 +69,7 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
     with live(way, tmp_path, settings=settings, guest=PERSON) as one:
         asked = one.ask("tools/call", params).result(PATIENCE)["result"]
-    assert asked["inputRequests"]["q1"]["params"]["message"] == "of_file?"
+    assert asked["inputRequests"]["q1"]["params"]["message"] == 'of_file?\n- word (length 5): "asked"'
     answered = {"q1": {"action": "accept", "content": {"value": choice}}}
     params |= {"inputResponses": answered, "requestState": asked["requestState"]}
     with live(way, tmp_path, settings=settings, guest=PERSON) as other:
@@ -82,7 +82,7 @@ def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: P
     with live(STDIO, tmp_path, settings=settings_in(tmp_path, "core"), guest=PERSON) as server:
         waiting = server.call("of_worker", word="asked")
         asked = eventually(lambda: [each for each in server.heard if each.get("method") == "elicitation/create"])
-        assert asked[0]["params"]["message"] == "of_worker?"
+        assert asked[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'
         answer = {"action": "accept", "content": {"value": "Allow once"}}
         server.send({"jsonrpc": "2.0", "id": asked[0]["id"], "result": answer})
         assert waiting.result(PATIENCE)["result"]["structuredContent"] == {"word": "asked"}

@@ -102,8 +102,8 @@ class Someone:
 
     @property
     def prompts(self) -> list[str]:
-        """What was asked."""
-        return [str(params.message) for params in self.asked]
+        """What was asked, without the arguments."""
+        return [str(params.message).partition("\n- ")[0] for params in self.asked]
 
 
 @contextlib.asynccontextmanager

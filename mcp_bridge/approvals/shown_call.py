@@ -1,0 +1,108 @@
+"""What a question about a call shows: every argument with its length, and nothing that cannot be seen.
+
+The caller of a tool chooses the names, the order and the lengths of arguments, so none of these may hide another
+argument: the shortest values come first, and only the longest are truncated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+MAX_SHOWN = 10_000
+"""The maximum number of characters of a prompt, or of the arguments, that a question shows."""
+_MAX_NODES = 2_000
+_MIN_VALUE = 40
+_CUT = " … truncated"
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Characters that Unicode counts as letters, marks or symbols, but that have no shape (Default_Ignorable, U+2800)."""
+
+
+class ShownText(NamedTuple):
+    """A text for the user who decides. `is_whole` is whether nothing is left out."""
+
+    text: str
+    is_whole: bool
+
+
+def escape_invisible(text: str) -> str:
+    """Write characters that cannot be seen, or that change the direction of text, as JSON escapes."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if _is_visible(char) else json.dumps(char)[1:-1] for char in text)
+
+
+def _is_visible(char: str) -> bool:
+    return char == "\n" or (char.isprintable() and _BLANK.fullmatch(char) is None)
+
+
+def show_prompt(prompt: str) -> ShownText:
+    """Return a question with what cannot be seen escaped."""
+    is_whole = len(prompt) <= MAX_SHOWN
+    text = prompt if is_whole else f"{prompt[:MAX_SHOWN]} … and {len(prompt) - MAX_SHOWN:,} more characters"
+    return ShownText(escape_invisible(text), is_whole)
+
+
+def show_arguments(arguments: Any) -> ShownText:
+    """Return a line for each value in the arguments, shortest first: its path, its length and the value as JSON."""
+    values, is_whole = _flatten_arguments(arguments)
+    values.sort(key=lambda value: len(value.text))
+    room = MAX_SHOWN
+    lines: list[str] = []
+    for index, value in enumerate(values):
+        head = f"- {value.path} (length {value.length:,}): "
+        share = max(room // (len(values) - index), len(head) + _MIN_VALUE)
+        line = head + value.text
+        if len(line) > share:
+            line = head + value.text[: max(share - len(head) - len(_CUT), 0)] + _CUT
+        if len(line) > room:
+            break
+        is_whole = is_whole and not line.endswith(_CUT)
+        lines.append(line)
+        room -= len(line) + 1
+    is_whole = is_whole and len(lines) == len(values)
+    return ShownText("\n".join(lines if is_whole else [*lines, "- … (not everything is shown)"]), is_whole)
+
+
+class _Value(NamedTuple):
+    path: str
+    length: int
+    text: str
+
+
+def _flatten_arguments(arguments: Any) -> tuple[list[_Value], bool]:
+    """Return the values in the arguments that are no containers, and empty containers; and whether these are all."""
+    values: list[_Value] = []
+    waiting: list[tuple[str, Any]] = [("", arguments)]
+    for _ in range(_MAX_NODES):
+        if not waiting:
+            break
+        path, value = waiting.pop()
+        if isinstance(value, Mapping) and value:
+            items = [(_extend_path(path, key), inner) for key, inner in value.items()]
+            waiting += reversed(items)
+        elif isinstance(value, list | tuple) and value:
+            waiting += reversed([(f"{path}[{index}]", inner) for index, inner in enumerate(value)])
+        else:
+            values.append(_describe_value(path or "value", value))
+    return values, not waiting
+
+
+def _describe_value(path: str, value: Any) -> _Value:
+    """Return a value as JSON. Only its beginning is converted, because no more is ever shown."""
+    if isinstance(value, str):
+        text = json.dumps(value[: MAX_SHOWN + 1], ensure_ascii=False)
+        return _Value(path, len(value), escape_invisible(text))
+    text = json.dumps(value, ensure_ascii=False, default=lambda other: repr(other)[: MAX_SHOWN + 1])
+    return _Value(path, len(text), escape_invisible(text))
+
+
+def _extend_path(path: str, key: Any) -> str:
+    """Return the path of a key. Keys that could be read as something else are quoted."""
+    name = str(key)
+    if _PLAIN_KEY.fullmatch(name) is None:
+        name = escape_invisible(json.dumps(name, ensure_ascii=False))
+    return f"{path}.{name}" if path else name
