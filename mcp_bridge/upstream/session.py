@@ -19,10 +19,12 @@ from mcp_bridge.contracts.jsonrpc import (
     UNSUPPORTED_VERSION,
     RpcError,
 )
+from mcp_bridge.contracts.tasks import TASKS
 from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, Message, MessageStream
 from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.trust.screening import screen_error
+from mcp_bridge.upstream.followed_task import follow_task
 from mcp_bridge.upstream.messages import NOT_RECEIVED
 from mcp_bridge.upstream.relayed_call import RelayedCall
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
@@ -46,7 +48,9 @@ _HANDSHAKE_CAPABILITIES: Mapping[str, Any] = {
 LOG_MESSAGE = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 RESOURCES = "resourceSubscriptions"
-_RELAYED_CAPABILITIES = ("elicitation", "sampling", "roots")
+_RELAYED_CAPABILITIES = ("elicitation", "sampling", "roots", "extensions")
+_EXTENSIONS: Mapping[str, Any] = {TASKS: {}}
+"""The extensions that the bridge supports itself, whatever its clients do."""
 
 
 class UpstreamChannel(Protocol):
@@ -196,7 +200,7 @@ class UpstreamSession:
     ) -> Mapping[str, Any]:
         """Send a request that belongs to no call of a client. Raises RpcError."""
         if self.is_stateless:
-            params = {**params, "_meta": self._build_envelope({})}
+            params = {**params, "_meta": self._build_envelope({"extensions": _EXTENSIONS})}
         try:
             result: Mapping[str, Any] = await self.connection.request(method, params, timeout=timeout)
         except RpcError as error:
@@ -214,7 +218,8 @@ class UpstreamSession:
         call = RelayedCall(ctx, self._tasks, self.channel.stream, self.name)
         meta = {key: value for key, value in ctx.meta.items() if key not in _OWN_KEYS} if ctx.meta else {}
         if self.is_stateless:
-            meta |= self._build_envelope(ctx.capabilities)
+            extensions = {"extensions": _EXTENSIONS} if method == "tools/call" else {}
+            meta |= self._build_envelope({**ctx.capabilities, **extensions})
             if level := ctx.meta.get(LOG_LEVEL, None if has_feature(ctx.protocol_version, STATELESS) else "debug"):
                 meta[LOG_LEVEL] = level  # clients of the handshake era get what they want of these
         if meta:
@@ -225,6 +230,8 @@ class UpstreamSession:
             result: Mapping[str, Any] = await self.connection.request(
                 method, params, stream=call, on_progress=on_progress
             )
+            if result.get("resultType") == "task":
+                result = await follow_task(self, call, result)
         except RpcError as error:
             raise self._read_error(error) from error
         finally:

@@ -120,9 +120,11 @@ class ClientSessions:
                 key = (session, ctx.principal, era) if session else ("", None, era)
                 result = await self._forward_further(key, method, params, ctx)
         except RpcError as error:
-            choice.check_result(era, method, params, error)
+            if choice.check_result(era, method, params, error):
+                return await self.forward(method, params, ctx)
             raise
-        choice.check_result(era, method, params, result)
+        if choice.check_result(era, method, params, result):
+            return await self.forward(method, params, ctx)
         return result
 
     async def _forward_further(

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolUnavailable
-from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY, RpcError
+from mcp_bridge.contracts.tasks import TASKS
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.upstream.session import Era
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
@@ -78,17 +79,26 @@ class EraChoice:
 
     def check_result(
         self, era: Era, method: str, params: Mapping[str, Any], result: Mapping[str, Any] | RpcError
-    ) -> None:
-        """Note a tool that cannot ask in this era. Raises ToolUnavailable, because it may have begun its work."""
+    ) -> bool:
+        """Note a tool that this era does not suit. Returns whether the server has rejected the call before it began.
+
+        Raises ToolUnavailable if the tool may have begun its work.
+        """
         if not self._has_other or method != "tools/call" or params["name"] in self._asking:
-            return
+            return False
         if isinstance(result, RpcError):
-            text = str(result)
+            text, required = str(result), result.data if result.code == MISSING_CAPABILITY else None
+        elif result.get("isError"):
+            text, required = str(result.get("content")), result.get("_meta")
         else:
-            text = str(result.get("content")) if result.get("isError") else ""
+            return False
+        if era == "handshake" and TASKS in str(required):
+            self._asking[params["name"]] = "stateless"
+            return True
         if _WRONG_ERA[era].search(text):
             self._asking[params["name"]] = _OTHER[era]
             raise ToolUnavailable(
                 f"Tool '{params['name']}' asks the user in a way that this version of MCP does not have. "
                 "Further calls use another version. Retry the call."
             )
+        return False
