@@ -126,4 +126,4 @@ def _read_error(error: Any) -> RpcError:
     code = fields.get("code")
     if not isinstance(code, int) or code == NOT_RECEIVED:
         code = INTERNAL_ERROR
-    return RpcError(code, str(fields.get("message") or "The task has failed."))
+    return RpcError(code, str(fields.get("message") or "The task has failed."), fields.get("data"))

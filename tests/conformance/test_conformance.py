@@ -110,3 +110,5 @@ def test_every_scenario_passes_through_a_gateway_too(node: Toolchain, revision: 
     assert verdict.problems == [], verdict.output
     assert len(verdict.passed) == REQUIRED[revision]
     assert verdict.beyond == {name: [] for name in BEYOND[revision]}, verdict.output
+    expected = TASK_SCENARIOS if revision == "2026-07-28" else set()
+    assert verdict.tasks == {name: [] for name in expected}, verdict.output

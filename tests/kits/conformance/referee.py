@@ -33,6 +33,20 @@ INSTANCES = "2026-07-28"
 SUITE_TIMEOUT = 240.0
 """Seconds. A run took 5."""
 
+GATEWAY_TASKS = {
+    "poll": 0.2,
+    "tools": {
+        "slow_compute": {"after": 0},
+        "failing_job": {"mode": "required", "after": 0},
+        "protocol_error_job": {"after": 0},
+        "confirm_delete": {"after": 0},
+        "multi_input": {"after": 0},
+        "test_tool_with_task": {"mode": "required", "after": 1.5},
+        "*": {"mode": "forbidden"},
+    },
+}
+"""The settings of the gateway's own tasks, in which it runs those of the fixture server."""
+
 RESULT = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 """How the suite names the folder of a scenario's results: with the time."""
 
@@ -172,7 +186,8 @@ def through_gateway(folder: Path) -> Iterator[str]:
     """The fixture server as the only upstream of a gateway, at the gateway's URL."""
     with everything(folder) as url:
         settings = folder / "gateway.yaml"
-        settings.write_text(json.dumps({"sources": [{"type": "mcp", "name": "upstream", "prefix": "", "url": url}]}))
+        source = {"type": "mcp", "name": "upstream", "prefix": "", "url": url}
+        settings.write_text(json.dumps({"sources": [source], "tasks": GATEWAY_TASKS}))
         with serving(settings, folder) as gateway:
             yield gateway
 
