@@ -97,9 +97,13 @@ class FormSchema:
         return {**self.schema, "properties": {**properties, **changed}}
 
     def select_content(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The response without unknown properties, and without the nulls that clients send for empty fields."""
+        """The response without unknown properties, and without the nulls that clients send for empty fields.
+
+        What is left out has its default (client/elicitation): clients need not fill in the form before they accept it.
+        """
         required, properties = self.schema.get("required", ()), self.schema["properties"]
-        items = (content or {}).items()
+        defaults = {key: field["default"] for key, field in properties.items() if "default" in field}
+        items = {**defaults, **(content or {})}.items()
         return {key: value for key, value in items if key in properties and (value is not None or key in required)}
 
     def list_problems(self, content: Any) -> list[str]:

@@ -313,10 +313,21 @@ class UpstreamSession:
 
     async def _send_probe(self) -> None:
         try:
-            self._discovered = await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
+            self._discovered = await self._discover()
         except RpcError as error:
             self._discovered = error
         self._probed.set()
+
+    async def _discover(self) -> Any:
+        """Send server/discover, again with a version that the server names instead. Raises RpcError."""
+        try:
+            return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
+        except RpcError as error:
+            named = _list_supported(error, STATELESS_VERSIONS)
+            if error.code != UNSUPPORTED_VERSION or not named:
+                raise
+            self._set_version(named[-1])
+        return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
 
     def _adopt_probe(self) -> bool:
         if not isinstance(self._discovered, Mapping):
