@@ -64,19 +64,24 @@ async def use_everything(client: Client) -> None:
             await client.get_prompt(prompt.name)
 
 
-async def main() -> None:
+async def serve_suite(settings: Path) -> None:
     """Serve the suite's server to a client of the version that the suite asks for."""
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION") or "2026-07-28"
     mode: Any = revision if revision >= "2026-07-28" else "legacy"
+    warnings.simplefilter("ignore")
+    bridge = build_from_settings(load(settings, {}))
+    async with connect(bridge, mode=mode, cache=None, elicitation_callback=accept_form) as client:
+        await use_everything(client)
+
+
+def main() -> None:
+    """Write the settings of the gateway, and run it."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "gateway.yaml")
         source = {"type": "mcp", "name": "upstream", "prefix": "", "url": sys.argv[1]}
         settings.write_text(json.dumps({"sources": [source]}))
-        warnings.simplefilter("ignore")
-        bridge = build_from_settings(load(settings, {}))
-        async with connect(bridge, mode=mode, cache=None, elicitation_callback=accept_form) as client:
-            await use_everything(client)
+        anyio.run(serve_suite, settings)
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    main()
