@@ -223,7 +223,7 @@ class UpstreamSession:
             if level := ctx.meta.get(LOG_LEVEL, None if has_feature(ctx.protocol_version, STATELESS) else "debug"):
                 meta[LOG_LEVEL] = level  # clients of the handshake era get what they want of these
         if meta:
-            params["_meta"] = meta
+            params = {**params, "_meta": meta}
         self._calls.append(call)
         try:
             on_progress = call.report_progress if call.wants_progress else None

@@ -24,8 +24,8 @@ from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 
-START = 20.0
-"""Seconds until the bridge is connected to the suite's server."""
+START = 5.0
+"""Seconds until the suite's server has listed its tools. Some scenarios have none."""
 VALUES = {"string": "text", "number": 1.5, "integer": 2, "boolean": True, "array": [], "object": {}}
 """A value of each type, for required arguments."""
 
