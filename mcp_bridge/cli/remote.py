@@ -138,11 +138,11 @@ async def call_remote_tool(
     async def forward_log(params: Any) -> None:
         await ctx.log(params.level, params.data, params.logger)
 
-    async def ask_user(params: dict[str, Any]) -> dict[str, Any]:
+    async def answer_elicitation(params: dict[str, Any]) -> dict[str, Any]:
         question = screen_question(read_question("elicitation/create", params), address.url or address.argv[0])
         return render_answer((await ctx.put({"": question}))[""])
 
-    asking = build_elicitation_options(ask_user) if ctx.capabilities else {}
+    asking = build_elicitation_options(answer_elicitation) if ctx.capabilities else {}
     return await use_server(address, send_call, logging_callback=forward_log, log_level="info", **asking)
 
 

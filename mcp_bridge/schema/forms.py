@@ -97,10 +97,7 @@ class FormSchema:
         return {**self.schema, "properties": {**properties, **changed}}
 
     def select_content(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The response without unknown properties, and without the nulls that clients send for empty fields.
-
-        What is left out has its default (client/elicitation): clients need not fill in the form before they accept it.
-        """
+        """The response with defaults, without unknown properties and the nulls that clients send for empty fields."""
         required, properties = self.schema.get("required", ()), self.schema["properties"]
         defaults = {key: field["default"] for key, field in properties.items() if "default" in field}
         items = {**defaults, **(content or {})}.items()

@@ -6,8 +6,8 @@ too, the call becomes one of them, with its own handle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import anyio
 
@@ -21,23 +21,18 @@ CANCEL_TIMEOUT = 2.0
 """Seconds that the cancellation of a task may take."""
 
 
-class TaskSender(Protocol):
-    """Sends requests to the server of the task."""
-
-    async def send_request(
-        self, method: str, params: Mapping[str, Any], *, timeout: float | None = None
-    ) -> Mapping[str, Any]:
-        """Send a request. Raises RpcError."""
+SendRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Sends a request to the server of the task. Raises RpcError."""
 
 
-async def follow_task(sender: TaskSender, call: RelayedCall, task: Mapping[str, Any]) -> Mapping[str, Any]:
+async def follow_task(send: SendRequest, call: RelayedCall, task: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the result of a task. Cancelling the call cancels the task. Raises RpcError."""
     task_id = task.get("taskId")
     if not isinstance(task_id, str):
         raise RpcError(INTERNAL_ERROR, "the server returned a task without a taskId")
-    follower = TaskFollower(sender, call, task_id)
+    follower = TaskFollower(send, call, task_id)
     try:
-        return await follower.follow(task)
+        return await follower.follow_to_end(task)
     except anyio.get_cancelled_exc_class():
         with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_TIMEOUT):
             await follower.cancel_task()
@@ -47,15 +42,15 @@ async def follow_task(sender: TaskSender, call: RelayedCall, task: Mapping[str, 
 class TaskFollower:
     """Requests the state of one task until it has ended, and answers its questions."""
 
-    def __init__(self, sender: TaskSender, call: RelayedCall, task_id: str) -> None:
-        self._sender = sender
+    def __init__(self, send: SendRequest, call: RelayedCall, task_id: str) -> None:
+        self._send = send
         self._call = call
         self._task_id = task_id
         self._answered: set[str] = set()
         self._message: Any = None
         self._count = 0
 
-    async def follow(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def follow_to_end(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until the task has ended, and return its result. Raises RpcError."""
         while True:
             self._report_message(task.get("statusMessage"))
@@ -70,12 +65,12 @@ class TaskFollower:
                 await self._answer_requests(task.get("inputRequests"))
             if status != "completed":  # the first state of a task has no result yet
                 await anyio.sleep(_read_interval(task))
-            task = await self._send("tasks/get")
+            task = await self._request("tasks/get")
 
     async def cancel_task(self) -> None:
         """Cancel the task on the server, as far as it can be reached."""
         try:
-            await self._send("tasks/cancel")
+            await self._request("tasks/cancel")
         except RpcError:
             return
 
@@ -96,12 +91,12 @@ class TaskFollower:
             await self.cancel_task()
             raise errors.exceptions[0] from None
         if answers:
-            await self._send("tasks/update", inputResponses=answers)
+            await self._request("tasks/update", inputResponses=answers)
             self._answered |= answers.keys()
 
-    async def _send(self, method: str, **params: Any) -> Mapping[str, Any]:
+    async def _request(self, method: str, **params: Any) -> Mapping[str, Any]:
         try:
-            return await self._sender.send_request(method, {"taskId": self._task_id, **params})
+            return await self._send(method, {"taskId": self._task_id, **params})
         except RpcError as error:
             if error.code != NOT_RECEIVED:
                 raise

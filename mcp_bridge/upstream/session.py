@@ -231,7 +231,7 @@ class UpstreamSession:
                 method, params, stream=call, on_progress=on_progress
             )
             if result.get("resultType") == "task":
-                result = await follow_task(self, call, result)
+                result = await follow_task(self.send_request, call, result)
         except RpcError as error:
             raise self._read_error(error) from error
         finally:
@@ -313,12 +313,12 @@ class UpstreamSession:
 
     async def _send_probe(self) -> None:
         try:
-            self._discovered = await self._discover()
+            self._discovered = await self._request_discovery()
         except RpcError as error:
             self._discovered = error
         self._probed.set()
 
-    async def _discover(self) -> Any:
+    async def _request_discovery(self) -> Any:
         """Send server/discover, again with a version that the server names instead. Raises RpcError."""
         try:
             return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})

@@ -70,7 +70,9 @@ async def test_a_cancelled_call_cancels_its_task() -> None:
     server = RecordingServer()
     async with own_tasks() as owner, anyio.create_task_group() as tasks:
         call = RelayedCall(CallContext(), owner, NoStream(), "server")
-        tasks.start_soon(follow_task, server, call, {"taskId": "t", "status": "working", "pollIntervalMs": 1})
+        tasks.start_soon(
+            follow_task, server.send_request, call, {"taskId": "t", "status": "working", "pollIntervalMs": 1}
+        )
         await server.polled.wait()
         tasks.cancel_scope.cancel()
     assert server.methods[-1] == "tasks/cancel"

@@ -185,6 +185,7 @@ class ClientSessions:
                     )
         except MissingEra:
             added.lacks_era = True
+            self._first.choice.note_missing_era()
         finally:
             self._forget(key, added)
             added.settled.set()

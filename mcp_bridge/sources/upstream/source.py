@@ -197,8 +197,7 @@ class UpstreamSource:
 
     async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
         """Send completion/complete. Raises RpcError and ToolUnavailable."""
-        session = self._session or await self._wait_for_session()
-        return await session.send_request("completion/complete", params)
+        return await (await self.require_session()).send_request("completion/complete", params)
 
     async def require_session(self) -> UpstreamSession:
         """Return the session. Raises ToolUnavailable."""
@@ -220,8 +219,9 @@ class UpstreamSource:
             self._declare_headers(session, self._reader.offer)
             changed: frozenset[str] = frozenset()
             if era == self.choice.first_era:  # the definitions of one tool differ between the eras
-                reader, builder = OfferReader(), EntryBuilder(self)
-                offer = await reader.read_offer(session, builder, self._start_timeout, wanted=("tools",))
+                offer = await OfferReader().read_offer(
+                    session, EntryBuilder(self), self._start_timeout, wanted=["tools"]
+                )
                 changed = self.guard.find_changed(offer.tools, self._reader.offer.tools)
             limit.deadline = math.inf
             on_ready(changed)
@@ -232,7 +232,6 @@ class UpstreamSource:
             self.name, self._address, listener, link, serve_calls, self._start_timeout, has_one_client=has_one_client
         )
         if lacks_era:
-            self.choice.note_missing_era()
             raise MissingEra
         return reason
 
