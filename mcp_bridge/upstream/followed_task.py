@@ -65,12 +65,12 @@ class TaskFollower:
                 await self._answer_requests(task.get("inputRequests"))
             if status != "completed":  # the first state of a task has no result yet
                 await anyio.sleep(_read_interval(task))
-            task = await self._request("tasks/get")
+            task = await self._send_task_request("tasks/get")
 
     async def cancel_task(self) -> None:
         """Cancel the task on the server, as far as it can be reached."""
         try:
-            await self._request("tasks/cancel")
+            await self._send_task_request("tasks/cancel")
         except RpcError:
             return
 
@@ -91,10 +91,10 @@ class TaskFollower:
             await self.cancel_task()
             raise errors.exceptions[0] from None
         if answers:
-            await self._request("tasks/update", inputResponses=answers)
+            await self._send_task_request("tasks/update", inputResponses=answers)
             self._answered |= answers.keys()
 
-    async def _request(self, method: str, **params: Any) -> Mapping[str, Any]:
+    async def _send_task_request(self, method: str, **params: Any) -> Mapping[str, Any]:
         try:
             return await self._send(method, {"taskId": self._task_id, **params})
         except RpcError as error:

@@ -219,9 +219,8 @@ class UpstreamSource:
             self._declare_headers(session, self._reader.offer)
             changed: frozenset[str] = frozenset()
             if era == self.choice.first_era:  # the definitions of one tool differ between the eras
-                offer = await OfferReader().read_offer(
-                    session, EntryBuilder(self), self._start_timeout, wanted=["tools"]
-                )
+                reader = OfferReader()
+                offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, wanted=["tools"])
                 changed = self.guard.find_changed(offer.tools, self._reader.offer.tools)
             limit.deadline = math.inf
             on_ready(changed)
@@ -236,10 +235,7 @@ class UpstreamSource:
         return reason
 
     async def _wait_for_session(self) -> UpstreamSession:
-        """Return the session, as soon as the next attempt to connect succeeds.
-
-        After several failures, only the first call waits, which also causes the attempt; further ones fail at once.
-        """
+        """Return the session, as soon as the next attempt to connect succeeds, which the call causes."""
         settled = self._settled
         self._wanted.set()
         if self._should_wait():
