@@ -97,10 +97,9 @@ class FormSchema:
         return {**self.schema, "properties": {**properties, **changed}}
 
     def select_content(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The response with defaults, without unknown properties and the nulls that clients send for empty fields."""
+        """The response without unknown properties, and without the nulls that clients send for empty fields."""
         required, properties = self.schema.get("required", ()), self.schema["properties"]
-        defaults = {key: field["default"] for key, field in properties.items() if "default" in field}
-        items = {**defaults, **(content or {})}.items()
+        items = (content or {}).items()
         return {key: value for key, value in items if key in properties and (value is not None or key in required)}
 
     def list_problems(self, content: Any) -> list[str]:

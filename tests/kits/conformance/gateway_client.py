@@ -31,8 +31,10 @@ VALUES = {"string": "text", "number": 1.5, "integer": 2, "boolean": True, "array
 
 
 async def accept_form(context: Any, params: Any) -> ElicitResult:
-    """Accept a form without filling it in."""
-    return ElicitResult(action="accept", content={})
+    """Accept a form with its defaults, as hosts show it."""
+    fields = params.requested_schema["properties"]
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    return ElicitResult(action="accept", content=defaults)
 
 
 def build_arguments(tool: Tool, tools: Sequence[Tool]) -> dict[str, Any]:
