@@ -119,7 +119,7 @@ def call_tool(options: CallOptions) -> None:
 def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
     from mcp_bridge.cli.remote import call_remote_tool, format_block
 
-    with contextlib.closing(TerminalContext()) as ctx:
+    with contextlib.closing(TerminalContext(_open_prompt(sys.stdin.fileno()))) as ctx:
         row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
     if as_json:
         print(format_json(row, indent=2))

@@ -118,7 +118,13 @@ async def _list_pages(list_page: Callable[..., Awaitable[Any]], kind: str) -> li
 async def call_remote_tool(
     address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, ctx: CallContext
 ) -> dict[str, Any]:
-    """Call a tool of another server, and return its result as `call --json` prints it. Raises BridgeError."""
+    """Call a tool of another server, and return its result as `call --json` prints it. Raises BridgeError.
+
+    The server can ask the user of `ctx`, if there is one.
+    """
+    from mcp_bridge.transports.remote import build_elicitation_options
+    from mcp_bridge.trust.screening import screen_question
+    from mcp_bridge.wire.questions import read_question, render_answer
 
     async def send_call(client: Any) -> dict[str, Any]:
         tools = {tool.name: tool for tool in await _list_pages(client.list_tools, "tools")}
@@ -132,7 +138,12 @@ async def call_remote_tool(
     async def forward_log(params: Any) -> None:
         await ctx.log(params.level, params.data, params.logger)
 
-    return await use_server(address, send_call, logging_callback=forward_log, log_level="info")
+    async def answer_elicitation(params: dict[str, Any]) -> dict[str, Any]:
+        question = screen_question(read_question("elicitation/create", params), address.url or address.argv[0])
+        return render_answer((await ctx.put({"": question}))[""])
+
+    asking = build_elicitation_options(answer_elicitation) if ctx.capabilities else {}
+    return await use_server(address, send_call, logging_callback=forward_log, log_level="info", **asking)
 
 
 def _describe_result(result: Any) -> dict[str, Any]:

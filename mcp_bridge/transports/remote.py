@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, PARSE_ERROR, ElicitResult, ErrorData
 
 from mcp_bridge.contracts.errors import BridgeError
 
@@ -80,3 +80,16 @@ def _list_causes(error: BaseException) -> Iterator[BaseException]:
             yield from _list_causes(each)
     else:
         yield error
+
+
+def build_elicitation_options(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the options of a client whose user answers elicitations. `ask` may raise ValueError for an invalid one."""
+
+    async def elicit(context: Any, params: Any) -> Any:
+        try:
+            answer = await ask(params.model_dump(mode="json", by_alias=True, exclude_none=True))
+        except ValueError as error:
+            return ErrorData(code=INVALID_PARAMS, message=str(error))
+        return ElicitResult.model_validate(answer)
+
+    return {"elicitation_callback": elicit}

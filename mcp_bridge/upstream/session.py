@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import anyio
 
@@ -15,13 +15,16 @@ from mcp_bridge.contracts.jsonrpc import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
     RpcError,
 )
+from mcp_bridge.contracts.tasks import TASKS
 from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, Message, MessageStream
 from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.trust.screening import screen_error
+from mcp_bridge.upstream.followed_task import follow_task
 from mcp_bridge.upstream.messages import NOT_RECEIVED
 from mcp_bridge.upstream.relayed_call import RelayedCall
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
@@ -29,6 +32,8 @@ from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STA
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
+Era = Literal["handshake", "stateless"]
+"""The protocol versions up to 2025-11-25, and those from 2026-07-28."""
 PROBE_TIMEOUT = 3.0
 """Seconds that a server may take to answer server/discover, before it is taken for one of the handshake era."""
 MAX_PAGES, MAX_ENTRIES, MAX_LIST_SIZE = 1_000, 20_000, 32 * 1024 * 1024
@@ -43,7 +48,9 @@ _HANDSHAKE_CAPABILITIES: Mapping[str, Any] = {
 LOG_MESSAGE = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 RESOURCES = "resourceSubscriptions"
-_RELAYED_CAPABILITIES = ("elicitation", "sampling", "roots")
+_RELAYED_CAPABILITIES = ("elicitation", "sampling", "roots", "extensions")
+_EXTENSIONS: Mapping[str, Any] = {TASKS: {}}
+"""The extensions that the bridge supports itself, whatever its clients do."""
 
 
 class UpstreamChannel(Protocol):
@@ -87,10 +94,12 @@ class UpstreamSession:
         listener: SessionListener,
         *,
         has_one_client: bool = False,
+        on_rejection: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.name = name
         self.channel = channel
         self._has_one_client = has_one_client
+        self._on_rejection = on_rejection
         self._tasks = tasks
         self._listener = listener
         self._calls: list[RelayedCall] = []
@@ -109,25 +118,46 @@ class UpstreamSession:
         return self.version in STATELESS_VERSIONS
 
     @property
+    def era(self) -> Era:
+        return "stateless" if self.is_stateless else "handshake"
+
+    @property
     def can_subscribe(self) -> bool:
         """Whether the server accepts subscriptions to resources."""
         resources = self.capabilities.get("resources")
         return isinstance(resources, Mapping) and bool(resources.get("subscribe"))
 
-    async def negotiate(self, *, probe: bool) -> None:
-        """Agree upon a version: with `probe` by server/discover, else or if the server does not know it by initialize.
+    async def negotiate(self, eras: Sequence[Era]) -> None:
+        """Agree upon a version of one of these eras, in the order of preference. Raises RpcError.
 
-        Raises RpcError.
+        A server that does not speak an era rejects its first request, and may name the versions that it speaks.
         """
-        if probe and await self._probe_version():
+        problem = RpcError(INTERNAL_ERROR, f"the server does not speak version {STATELESS} of the protocol")
+        for era in eras:
+            try:
+                if era == "handshake":
+                    await self._initialize()
+                    return
+                if await self._probe_version():
+                    return
+            except RpcError as error:
+                if error.code in (CONNECTION_CLOSED, NOT_RECEIVED):
+                    raise
+                problem = error
+        if self._adopt_probe():  # a slow server has answered the first request, and takes no other era
             return
-        params = {"protocolVersion": HANDSHAKE, "capabilities": _HANDSHAKE_CAPABILITIES, "clientInfo": _CLIENT}
+        raise problem
+
+    async def _initialize(self) -> None:
+        """Agree upon a version by initialize. Raises RpcError."""
+        version = max(_list_supported(self._discovered, HANDSHAKE_VERSIONS), default=HANDSHAKE)
         try:
-            result = await self.connection.request("initialize", params)
-        except RpcError:
-            if probe and self._adopt_probe():  # a slow server has answered the first request, and takes no other era
-                return
-            raise
+            result = await self._send_initialize(version)
+        except RpcError as error:
+            named = [name for name in _list_supported(error, HANDSHAKE_VERSIONS) if name != version]
+            if not named:
+                raise
+            result = await self._send_initialize(max(named))
         version = result.get("protocolVersion")
         if version not in HANDSHAKE_VERSIONS:
             raise RpcError(INTERNAL_ERROR, f"the server speaks version {version!r} of the protocol, which is unknown")
@@ -138,6 +168,10 @@ class UpstreamSession:
         if "logging" in self.capabilities:
             with contextlib.suppress(RpcError):  # clients choose from these; a server without levels works, too
                 await self.connection.request("logging/setLevel", {"level": "debug"}, timeout=PROBE_TIMEOUT)
+
+    async def _send_initialize(self, version: str) -> Any:
+        params = {"protocolVersion": version, "capabilities": _HANDSHAKE_CAPABILITIES, "clientInfo": _CLIENT}
+        return await self.connection.request("initialize", params)
 
     async def list_all_pages(self, method: str, key: str) -> list[Mapping[str, Any]]:
         """Return the entries of all pages of a list. Raises RpcError, also for an invalid list."""
@@ -166,11 +200,11 @@ class UpstreamSession:
     ) -> Mapping[str, Any]:
         """Send a request that belongs to no call of a client. Raises RpcError."""
         if self.is_stateless:
-            params = {**params, "_meta": self._build_envelope({})}
+            params = {**params, "_meta": self._build_envelope({"extensions": _EXTENSIONS})}
         try:
             result: Mapping[str, Any] = await self.connection.request(method, params, timeout=timeout)
         except RpcError as error:
-            raise screen_error(error) from error
+            raise self._read_error(error) from error
         return result
 
     async def relay(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
@@ -184,19 +218,22 @@ class UpstreamSession:
         call = RelayedCall(ctx, self._tasks, self.channel.stream, self.name)
         meta = {key: value for key, value in ctx.meta.items() if key not in _OWN_KEYS} if ctx.meta else {}
         if self.is_stateless:
-            meta |= self._build_envelope(ctx.capabilities)
+            extensions = {"extensions": _EXTENSIONS} if method == "tools/call" else {}
+            meta |= self._build_envelope({**ctx.capabilities, **extensions})
             if level := ctx.meta.get(LOG_LEVEL, None if has_feature(ctx.protocol_version, STATELESS) else "debug"):
                 meta[LOG_LEVEL] = level  # clients of the handshake era get what they want of these
         if meta:
-            params["_meta"] = meta
+            params = {**params, "_meta": meta}
         self._calls.append(call)
         try:
             on_progress = call.report_progress if call.wants_progress else None
             result: Mapping[str, Any] = await self.connection.request(
                 method, params, stream=call, on_progress=on_progress
             )
+            if result.get("resultType") == "task":
+                result = await follow_task(self.send_request, call, result)
         except RpcError as error:
-            raise screen_error(error) from error
+            raise self._read_error(error) from error
         finally:
             self._calls.remove(call)
         await call.flush()
@@ -249,6 +286,18 @@ class UpstreamSession:
             return True
         return self.connection.receive(message, call)
 
+    def _read_error(self, error: RpcError) -> RpcError:
+        """Return an error response for clients. If the server no longer speaks the version, end the session.
+
+        Such a request can be sent again in the session that follows.
+        """
+        known = (*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS)
+        if error.code == UNSUPPORTED_VERSION and any(name != self.version for name in _list_supported(error, known)):
+            reason = f"the server no longer speaks version {self.version} of the protocol"
+            self._on_rejection(reason)
+            return RpcError(NOT_RECEIVED, reason)
+        return screen_error(error)
+
     async def _probe_version(self) -> bool:
         """Return whether the server speaks a stateless version. One that is slow may still answer later."""
         self._set_version(STATELESS_VERSIONS[-1])
@@ -264,17 +313,28 @@ class UpstreamSession:
 
     async def _send_probe(self) -> None:
         try:
-            self._discovered = await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
+            self._discovered = await self._request_discovery()
         except RpcError as error:
             self._discovered = error
         self._probed.set()
 
+    async def _request_discovery(self) -> Any:
+        """Send server/discover, again with a version that the server names instead. Raises RpcError."""
+        try:
+            return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
+        except RpcError as error:
+            named = _list_supported(error, STATELESS_VERSIONS)
+            if error.code != UNSUPPORTED_VERSION or not named:
+                raise
+            self._set_version(named[-1])
+        return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
+
     def _adopt_probe(self) -> bool:
-        result = self._discovered
-        supported = result.get("supportedVersions") if isinstance(result, Mapping) else None
-        common = [version for version in STATELESS_VERSIONS if version in (supported or ())]
+        if not isinstance(self._discovered, Mapping):
+            return False
+        common = _list_supported(self._discovered, STATELESS_VERSIONS)
         if common:
-            self._adopt(common[-1], result)
+            self._adopt(common[-1], self._discovered)
         return bool(common)
 
     def _set_version(self, version: str) -> None:
@@ -305,6 +365,15 @@ class UpstreamSession:
         owners = {(call.ctx.session, call.ctx.client, call.ctx.principal) for call in self._calls}
         last = self._calls[-1]
         return last if len(owners) == 1 and (last.ctx.session or last.ctx.client is None) else None
+
+
+def _list_supported(response: Any, known: Sequence[str]) -> list[str]:
+    """Return the known versions that a server names in server/discover, or in an error for an unsupported version."""
+    if isinstance(response, RpcError):
+        supported = response.data.get("supported") if isinstance(response.data, Mapping) else None
+    else:
+        supported = response.get("supportedVersions") if isinstance(response, Mapping) else None
+    return [version for version in known if isinstance(supported, list) and version in supported]
 
 
 def _measure_entry(entry: Any) -> int | None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kits.conformance.front import Front
 from tests.kits.conformance.referee import (
+    CLIENTS,
     HERE,
     Toolchain,
     Verdict,
@@ -16,6 +17,7 @@ from tests.kits.conformance.referee import (
     examine,
     instances,
     judge,
+    judge_client,
     requirements,
     serving,
     several,
@@ -110,3 +112,15 @@ def test_every_scenario_passes_through_a_gateway_too(node: Toolchain, revision: 
     assert verdict.problems == [], verdict.output
     assert len(verdict.passed) == REQUIRED[revision]
     assert verdict.beyond == {name: [] for name in BEYOND[revision]}, verdict.output
+    expected = TASK_SCENARIOS if revision == "2026-07-28" else set()
+    assert verdict.tasks == {name: [] for name in expected}, verdict.output
+
+
+@pytest.mark.parametrize("revision", sorted(REQUIRED))
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_scenario_of_clients_passes_but_those_of_signing_in(
+    node: Toolchain, client: str, revision: str, tmp_path: Path
+) -> None:
+    verdict = judge_client(node, client, revision, tmp_path)
+    assert len(verdict) == {"2025-11-25": 4, "2026-07-28": 7 - len(CLIENTS[client])}[revision]
+    assert not any(verdict.values()), verdict

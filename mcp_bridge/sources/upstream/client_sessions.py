@@ -1,4 +1,4 @@
-"""Sessions: each client gets its own connection to a server, so no client sees what another has stored there."""
+"""Further connections to a server: those of single clients, which share nothing, and the one of the other era."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge.sources.upstream.connection import ConnectionLink
 from mcp_bridge.sources.upstream.entries import Forwarder
+from mcp_bridge.sources.upstream.eras import EraChoice
 from mcp_bridge.upstream.messages import NOT_RECEIVED
-from mcp_bridge.upstream.session import UpstreamSession
+from mcp_bridge.upstream.session import Era, UpstreamSession
 
-Key = tuple[str, str | None]
+Key = tuple[str, str | None, Era]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +34,25 @@ class ClientLimits:
 class FirstConnection(Forwarder, Protocol):
     """The connection that determines what is published. It serves clients without a session, too."""
 
+    choice: EraChoice
+
     async def require_session(self) -> UpstreamSession:
         """Return the session. Raises ToolUnavailable."""
 
     def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
         """Check a call, because the server may have a changed definition. Raises ToolUnavailable."""
 
-    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[frozenset[str]], None]) -> str:
-        """Serve another connection, for one client, until it ends. Return why it did.
+    async def serve_further(
+        self, link: ConnectionLink, era: Era, on_ready: Callable[[frozenset[str]], None], *, has_one_client: bool
+    ) -> str:
+        """Serve another connection until it ends. Return why it did.
 
         `on_ready` gets the names of the tools whose definitions differ from the published ones.
         """
+
+
+class MissingEra(Exception):
+    """The server does not speak the era of a further connection."""
 
 
 class ClientUpstream:
@@ -53,6 +62,7 @@ class ClientUpstream:
         self.link = ConnectionLink(on_end)
         self.settled = anyio.Event()
         self.is_ready = False
+        self.lacks_era = False
         self.changed_tools: frozenset[str] = frozenset()
         self.owner = owner
         self.calls = 0
@@ -70,16 +80,18 @@ class ClientUpstream:
 
 
 class ClientSessions:
-    """The connections of clients to one server, by the client's session. Calls without a session use the first one.
+    """The further connections to one server, by the client's session, if `limits` are given, and by era.
 
-    A connection ends when its client disconnects, or as `limits` says (see `choose_session_to_end`). One that has ended
+    Calls without a session, or without `limits`, use the first connection or the shared one of the other era. A
+    connection ends when its client disconnects, or as `limits` says (see `choose_session_to_end`). One that has ended
     is replaced by the next call.
     """
 
-    def __init__(self, first: FirstConnection, limits: ClientLimits) -> None:
+    def __init__(self, first: FirstConnection, limits: ClientLimits | None) -> None:
         self.name = first.name
         self._first = first
-        self._limits = limits
+        self._is_shared = limits is None
+        self._limits = limits = limits or ClientLimits()
         self._connections: dict[Key, ClientUpstream] = {}
         self._tasks: TaskGroup | None = None
         self._slots = anyio.Semaphore(limits.limit)
@@ -95,22 +107,43 @@ class ClientSessions:
             self._tasks = None
 
     async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
-        """Send the request of a call to the client's own connection. Raises RpcError and CallError."""
-        if not ctx.session:
-            return await self._first.forward(method, params, ctx)
+        """Send the request of a call to the connection for this client and era. Raises RpcError and CallError."""
+        choice, session = self._first.choice, "" if self._is_shared else ctx.session
+        era = choice.choose_era(method, params, ctx)
+        if era != choice.first_era:
+            await self._first.require_session()  # now it is certain which eras the server speaks
+            era = choice.choose_era(method, params, ctx)
         try:
-            return await self._forward_once(method, params, ctx)
+            if not session and era == choice.first_era:
+                result = await self._first.forward(method, params, ctx)
+            else:
+                key = (session, ctx.principal, era) if session else ("", None, era)
+                result = await self._forward_further(key, method, params, ctx)
+        except RpcError as error:
+            if choice.check_result(era, method, params, error):
+                return await self.forward(method, params, ctx)
+            raise
+        if choice.check_result(era, method, params, result):
+            return await self.forward(method, params, ctx)
+        return result
+
+    async def _forward_further(
+        self, key: Key, method: str, params: dict[str, Any], ctx: CallContext
+    ) -> Mapping[str, Any]:
+        try:
+            return await self._forward_once(key, method, params, ctx)
+        except MissingEra:
+            return await self.forward(method, params, ctx)
         except RpcError as error:
             if error.code != NOT_RECEIVED:
                 raise
-        return await self._forward_once(method, params, ctx)  # the server has not begun the call
+        return await self._forward_once(key, method, params, ctx)  # the server has not begun the call
 
     async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
         """Send completion/complete to the first connection. Raises RpcError and ToolUnavailable."""
         return await self._first.request_completion(params)
 
-    async def _forward_once(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
-        key = ctx.session, ctx.principal
+    async def _forward_once(self, key: Key, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
         if key not in self._connections:
             await self._first.require_session()  # it knows whether the server can be reached
         found = self._connections.get(key) or self._add(key, ctx)
@@ -118,6 +151,8 @@ class ClientSessions:
         try:
             await found.settled.wait()
             session = found.link.session
+            if found.lacks_era:
+                raise MissingEra
             if session is None or not found.is_ready:
                 problem = f"The server '{self.name}' is not available: {found.link.reason}. Retry later."
                 raise ToolUnavailable(problem)
@@ -131,20 +166,26 @@ class ClientSessions:
     def _add(self, key: Key, ctx: CallContext) -> ClientUpstream:
         if self._tasks is None:
             raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
-        owner, kind = get_owner(ctx), f"connections to the server '{self.name}'"
+        owner, kind = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"
         ended = choose_session_to_end(self._connections.items(), self._limits.limit, owner, kind)
         if ended is not None:
             self._end(ended, "another client needs its connection")
         added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added), owner)
         self._tasks.start_soon(self._run_connection, key, added)
-        end_with_client(ctx, self._connections, key, lambda key: self._end(key, "the client has disconnected"))
+        if key[0]:
+            end_with_client(ctx, self._connections, key, lambda key: self._end(key, "the client has disconnected"))
         return added
 
     async def _run_connection(self, key: Key, added: ClientUpstream) -> None:
         try:
             async with self._slots:  # a connection that is ending still has its process
                 if not added.link.ended.is_set():
-                    added.link.reason = await self._first.serve_client(added.link, added.handle_ready)
+                    added.link.reason = await self._first.serve_further(
+                        added.link, key[2], added.handle_ready, has_one_client=bool(key[0])
+                    )
+        except MissingEra:
+            added.lacks_era = True
+            self._first.choice.note_missing_era()
         finally:
             self._forget(key, added)
             added.settled.set()

@@ -97,7 +97,9 @@ async def serve_connection(
             if isinstance(address, CredentialAddress):
                 address = await address.build_address()
             async with own_tasks() as tasks, address.open_channel(link.handle_message, link.end) as channel:
-                link.session = UpstreamSession(name, channel, tasks, listener, has_one_client=has_one_client)
+                link.session = UpstreamSession(
+                    name, channel, tasks, listener, has_one_client=has_one_client, on_rejection=link.end
+                )
                 try:
                     await serve(link.session, link, limit)
                 except Exception as error:  # whatever a server has sent, only its own source may suffer

@@ -20,6 +20,7 @@ from mcp_bridge.sources.upstream.credentials import (
     Values,
     resolve_later,
 )
+from mcp_bridge.sources.upstream.eras import EraChoice
 from mcp_bridge.sources.upstream.source import UpstreamSource
 from mcp_bridge.trust.guard import DefinitionGuard
 
@@ -49,6 +50,12 @@ class UpstreamOptions(SettingsModel):
     url: str | None = Field(default=None, min_length=1, description="The URL of a server over HTTP.")
     transport: Literal["http", "sse"] = Field(
         default="http", description="The transport of `url`: Streamable HTTP, or the older one with `sse`."
+    )
+    protocol: Literal["auto", "handshake", "stateless"] = Field(
+        default="auto",
+        description="The protocol versions to use with a server that speaks several: `handshake`, those up to "
+        "2025-11-25, or `stateless`, 2026-07-28. `auto`: at a `url` those of each client, so that every tool can ask "
+        "the user as if its client were connected directly; with a `command` `handshake`, in which most tools ask.",
     )
     headers: dict[str, str] = Field(
         default={},
@@ -106,6 +113,7 @@ class UpstreamOptions(SettingsModel):
             start_timeout=self.start_timeout,
             guard=guard,
             clients=limits if self.sessions == "client" else None,
+            choice=EraChoice(self.protocol, follows_clients=self.url is not None),
             entry=hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest(),
         )
 

@@ -15,16 +15,17 @@ import anyio
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import DefinitionFile, Publish, StartTurns
-from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
+from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.source_status import SourceState, SourceStatus
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.schema.headers import DeclaredHeader, list_headers
-from mcp_bridge.sources.upstream.client_sessions import ClientLimits, ClientSessions
+from mcp_bridge.sources.upstream.client_sessions import ClientLimits, ClientSessions, MissingEra
 from mcp_bridge.sources.upstream.connection import ConnectionLink, NoListener, hold_turn, serve_connection
 from mcp_bridge.sources.upstream.credentials import CredentialAddress, UpstreamAddress
 from mcp_bridge.sources.upstream.entries import EntryBuilder
+from mcp_bridge.sources.upstream.eras import EraChoice
 from mcp_bridge.sources.upstream.listing import OfferReader
 from mcp_bridge.sources.upstream.resource_follower import ResourceFollower
 from mcp_bridge.sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
@@ -32,7 +33,7 @@ from mcp_bridge.trust.fingerprints import DefinitionKey, is_page
 from mcp_bridge.trust.guard import DefinitionGuard
 from mcp_bridge.trust.screening import shorten_text
 from mcp_bridge.upstream.messages import NOT_RECEIVED
-from mcp_bridge.upstream.session import UpstreamSession
+from mcp_bridge.upstream.session import Era, UpstreamSession
 from mcp_bridge.upstream.stream_retries import StreamRetries
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
@@ -89,8 +90,10 @@ class UpstreamSource:
         guard: DefinitionGuard | None = None,
         clients: ClientLimits | None = None,
         entry: str = "",
+        choice: EraChoice | None = None,
     ) -> None:
         self.name = name
+        self.choice = choice or EraChoice()
         self.guard = guard or DefinitionGuard(name)
         self.status = SourceStatus(state=SourceState.STARTING, since=time.time(), reason="it is still starting")
         self._address = address
@@ -99,14 +102,13 @@ class UpstreamSource:
         self._stored: StoredCatalogue | None = None
         self._stores = True
         self._session: UpstreamSession | None = None
-        self._probes = True
         self._failures = 0
         self._has_connected = False
         self._is_awaited = False
         self._settled = anyio.Event()
         self._wanted = anyio.Event()
         self._changed = anyio.Event()
-        self._clients = ClientSessions(self, clients) if clients is not None else None
+        self._further = ClientSessions(self, clients)
         self._reader = OfferReader()
         self._follower = ResourceFollower()
         self._published: Offer | None = None
@@ -168,8 +170,7 @@ class UpstreamSource:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._publish_late, self._settled)
             tasks.start_soon(self.guard.follow_lock, self._publish_again)
-            if self._clients is not None:
-                tasks.start_soon(self._clients.run)
+            tasks.start_soon(self._further.run)
             while True:
                 retrying = AsyncRetrying(
                     retry=retry_if_exception_type(SourceError),
@@ -204,33 +205,45 @@ class UpstreamSource:
 
     async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
         """Send completion/complete. Raises RpcError and ToolUnavailable."""
-        session = self._session or await self._wait_for_session()
-        return await session.send_request("completion/complete", params)
+        return await (await self.require_session()).send_request("completion/complete", params)
 
     async def require_session(self) -> UpstreamSession:
         """Return the session. Raises ToolUnavailable."""
         return self._session or await self._wait_for_session()
 
-    async def serve_client(self, link: ConnectionLink, on_ready: Callable[[frozenset[str]], None]) -> str:
-        """Serve another connection, for one client, until it ends. Return why it did."""
+    async def serve_further(
+        self, link: ConnectionLink, era: Era, on_ready: Callable[[frozenset[str]], None], *, has_one_client: bool
+    ) -> str:
+        """Serve another connection until it ends. Return why it did. Raises MissingEra."""
+        lacks_era = False
 
         async def serve_calls(session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
-            await session.negotiate(probe=self._probes)
+            nonlocal lacks_era
+            try:
+                await session.negotiate([era])
+            except RpcError as error:
+                lacks_era = era != self.choice.first_era and error.code not in (NOT_RECEIVED, CONNECTION_CLOSED)
+                raise
             self._declare_headers(session, self._reader.offer)
-            own = await OfferReader().read_offer(session, EntryBuilder(self), self._start_timeout, wanted=("tools",))
+            changed: frozenset[str] = frozenset()
+            if era == self.choice.first_era:  # the definitions of one tool differ between the eras
+                reader = OfferReader()
+                offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, wanted=["tools"])
+                changed = self.guard.find_changed(offer.tools, self._reader.offer.tools)
             limit.deadline = math.inf
-            on_ready(self.guard.find_changed(own.tools, self._reader.offer.tools))
+            on_ready(changed)
             await link.ended.wait()
 
-        return await serve_connection(
-            self.name, self._address, NoListener(), link, serve_calls, self._start_timeout, has_one_client=True
+        listener = NoListener() if has_one_client else self
+        reason = await serve_connection(
+            self.name, self._address, listener, link, serve_calls, self._start_timeout, has_one_client=has_one_client
         )
+        if lacks_era:
+            raise MissingEra
+        return reason
 
     async def _wait_for_session(self) -> UpstreamSession:
-        """Return the session, as soon as the next attempt to connect succeeds.
-
-        After several failures, only the first call waits, which also causes the attempt; further ones fail at once.
-        """
+        """Return the session, as soon as the next attempt to connect succeeds, which the call causes."""
         settled = self._settled
         self._wanted.set()
         if self._should_wait():
@@ -308,12 +321,12 @@ class UpstreamSource:
 
     async def _serve_session(self, session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
         try:
-            await session.negotiate(probe=self._probes)
+            await session.negotiate(self.choice.eras)
         except RpcError as error:
-            if error.code != NOT_RECEIVED:  # some servers end at a request that they do not know
-                self._probes = not self._probes
+            if error.code != NOT_RECEIVED:
+                self.choice.prefer_other_era()
             raise
-        self._probes = session.is_stateless
+        self.choice.adopt_era(session.era)
         await self._read_offer(session)
         limit.deadline = math.inf
         self._session, link.began, self._has_connected = session, anyio.current_time(), True
@@ -382,7 +395,7 @@ class UpstreamSource:
             with anyio.move_on_after(STORED_PATIENCE):  # a shared store may be unavailable
                 catalogue = await self._stored.read_catalogue()
         if catalogue is not None:
-            builder = EntryBuilder(self._clients or self, completes=catalogue.completes)
+            builder = EntryBuilder(self._further, completes=catalogue.completes)
             self._follower.update_offer(self._reader.restore_catalogue(catalogue, builder))
 
     async def _store_catalogue(self) -> None:
@@ -390,9 +403,10 @@ class UpstreamSource:
             await self._stored.write_catalogue(self._reader.build_catalogue())
 
     async def _read_offer(self, session: UpstreamSession) -> None:
-        builder = EntryBuilder(self._clients or self, completes="completions" in session.capabilities)
+        builder = EntryBuilder(self._further, completes="completions" in session.capabilities)
         offer = await self._reader.read_offer(session, builder, self._start_timeout)
         self._follower.update_offer(offer)
+        self.choice.read_tools(offer.tools)
         self._declare_headers(session, offer)
 
     def _declare_headers(self, session: UpstreamSession, offer: Offer) -> None:

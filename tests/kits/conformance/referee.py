@@ -24,6 +24,7 @@ from ruamel.yaml import YAML
 from tests.kits.conformance.front import Front
 from tests.kits.node.served import running
 from tests.kits.node.toolchain import Toolchain, ToolchainUnavailable, run, toolchain
+from tests.kits.paths import ROOT
 
 HERE = Path(__file__).resolve().parent
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -32,6 +33,32 @@ INSTANCES = "2026-07-28"
 
 SUITE_TIMEOUT = 240.0
 """Seconds. A run took 5."""
+
+GATEWAY_TASKS = {
+    "poll": 0.2,
+    "tools": {
+        "slow_compute": {"after": 0},
+        "failing_job": {"mode": "required", "after": 0},
+        "protocol_error_job": {"after": 0},
+        "confirm_delete": {"after": 0},
+        "multi_input": {"after": 0},
+        "test_tool_with_task": {"mode": "required", "after": 1.5},
+        "*": {"mode": "forbidden"},
+    },
+}
+"""The settings of the gateway's own tasks, in which it runs those of the fixture server."""
+
+SIGN_IN = "auth/"
+"""Scenarios of signing in, which is a command of its own (`mcp-bridge login`) that the clients here do not run."""
+
+CALLS_ONE_TOOL = "`call` calls a tool that its user names, and nothing else."
+CLIENTS: Mapping[str, Mapping[str, str]] = {
+    "gateway_client": {},
+    "call_client": dict.fromkeys(
+        ("sep-2322-client-request-state", "http-standard-headers", "http-invalid-tool-headers"), CALLS_ONE_TOOL
+    ),
+}
+"""The clients of this folder, with the scenarios that they cannot pass, and why."""
 
 RESULT = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 """How the suite names the folder of a scenario's results: with the time."""
@@ -145,6 +172,28 @@ def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
     return Verdict(requirements=requirements(node, revision), scenarios=scenarios, output=output)
 
 
+def list_client_scenarios(node: Toolchain, revision: str, client: str) -> list[str]:
+    """List what a revision requires of clients, except what this one cannot pass."""
+    content = YAML(typ="safe").load(node.conformance / "requirements" / f"{revision}.yaml")
+    return [name for name in content["client"] if not name.startswith(SIGN_IN) and name not in CLIENTS[client]]
+
+
+def judge_client(node: Toolchain, client: str, revision: str, folder: Path) -> dict[str, list[str]]:
+    """Run the scenarios of clients. Return what each complains about, except checks that were skipped."""
+    found = {}
+    for scenario in list_client_scenarios(node, revision, client):
+        results = folder / client / revision / scenario
+        command = f"{sys.executable} -m tests.kits.conformance.{client}"
+        options = ["client", "--command", command, "--scenario", scenario, "--spec-version", revision]
+        environment = {**node.environment(folder), "PYTHONPATH": str(ROOT)}
+        script = node.conformance / "dist/index.js"
+        done = run([node.node, script, *options, "--output-dir", results], environment, SUITE_TIMEOUT, folder)
+        checks = [json.loads(file.read_bytes()) for file in results.glob("*/checks.json")]
+        problems = complaints(scenario, checks[0]) if checks else [f"{done.stdout}{done.stderr}"]
+        found[scenario] = [line for line in problems if not line.startswith(f"{scenario}: SKIPPED")]
+    return found
+
+
 def everything(folder: Path, *options: str) -> contextlib.AbstractContextManager[str]:
     """The fixture server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
     return running((sys.executable, str(HERE / "everything"), *options), folder)
@@ -172,7 +221,8 @@ def through_gateway(folder: Path) -> Iterator[str]:
     """The fixture server as the only upstream of a gateway, at the gateway's URL."""
     with everything(folder) as url:
         settings = folder / "gateway.yaml"
-        settings.write_text(json.dumps({"sources": [{"type": "mcp", "name": "upstream", "prefix": "", "url": url}]}))
+        source = {"type": "mcp", "name": "upstream", "prefix": "", "url": url}
+        settings.write_text(json.dumps({"sources": [source], "tasks": GATEWAY_TASKS}))
         with serving(settings, folder) as gateway:
             yield gateway
 
@@ -199,7 +249,19 @@ def main() -> int:
     for revision in REVISIONS:
         with tempfile.TemporaryDirectory() as folder, through_gateway(Path(folder)) as url:
             verdicts.append(report(f"{revision}, through a gateway", judge(node, url, revision, Path(folder))))
-    return int(any(verdict.problems for verdict in verdicts))
+    failures = sum(report_client(node, client, revision) for client in CLIENTS for revision in REVISIONS)
+    return int(failures > 0 or any(verdict.problems for verdict in verdicts))
+
+
+def report_client(node: Toolchain, client: str, revision: str) -> int:
+    """Run a client and print what it came to. Return how many scenarios failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = judge_client(node, client, revision, Path(folder))
+    failures = sum(map(bool, verdict.values()))
+    print(f"{revision}, {client}: {len(verdict) - failures} of {len(verdict)} scenarios passed", flush=True)
+    for problem in itertools.chain(*verdict.values()):
+        print(f"  {problem}", flush=True)
+    return failures
 
 
 def report(title: str, verdict: Verdict) -> Verdict:

@@ -1,0 +1,78 @@
+"""Tools of upstreams that create tasks can be called by every client, through a gateway that has no tasks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp_types import ElicitResult
+
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.runtime.tasks import own_tasks
+from mcp_bridge.server.task_run import NoStream
+from mcp_bridge.testing import connect
+from mcp_bridge.upstream.followed_task import follow_task
+from mcp_bridge.upstream.relayed_call import RelayedCall
+from tests.kits.conformance.referee import everything
+from tests.kits.upstream.everything_kit import ERAS
+from tests.kits.upstream.upstream_kit import build_source, wait_for_state
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with tasks."""
+    with everything(tmp_path_factory.mktemp("tasks")) as url:
+        yield url
+
+
+async def confirm(context: Any, params: Any) -> ElicitResult:
+    """Confirm whatever the server asks."""
+    return ElicitResult(action="accept", content={"confirm": True})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_without_tasks_calls_tools_that_create_them(address: str, mode: Any, tmp_path: Path) -> None:
+    source = build_source({"url": address}, tmp_path)
+    bridge = Bridge(None, [AttachedSource(source=source)])
+    async with connect(bridge, cache=None, mode=mode, elicitation_callback=confirm) as client:
+        await wait_for_state(source, "ready")
+        computed = await client.call_tool("slow_compute", {"seconds": 0.3, "label": "x"})
+        confirmed = await client.call_tool("confirm_delete", {"filename": "old.txt"})
+        failed = await client.call_tool("failing_job", {})
+    assert not computed.is_error
+    assert "deleted old.txt" in str(confirmed.content)
+    assert failed.is_error
+    assert "task" not in str(failed.content)
+
+
+class RecordingServer:
+    """A server whose task never ends."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+        self.polled = anyio.Event()
+
+    async def send_request(
+        self, method: str, params: Mapping[str, Any], *, timeout: float | None = None
+    ) -> Mapping[str, Any]:
+        self.methods.append(method)
+        self.polled.set()
+        return {"taskId": params["taskId"], "status": "working", "pollIntervalMs": 1}
+
+
+async def test_a_cancelled_call_cancels_its_task() -> None:
+    server = RecordingServer()
+    async with own_tasks() as owner, anyio.create_task_group() as tasks:
+        call = RelayedCall(CallContext(), owner, NoStream(), "server")
+        tasks.start_soon(
+            follow_task, server.send_request, call, {"taskId": "t", "status": "working", "pollIntervalMs": 1}
+        )
+        await server.polled.wait()
+        tasks.cancel_scope.cancel()
+    assert server.methods[-1] == "tasks/cancel"
