@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from mcp_bridge.contracts.similar_names import find_similar_name
 
 MODULE_SECTIONS = ("providers", "tools", "hooks")  # sections that are lists of modules
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
@@ -174,8 +175,8 @@ def _read_agent_names(
         return ()
     for index, name in enumerate(value):
         if name not in known:
-            match = difflib.get_close_matches(str(name)[:100], map(str, known), n=1)
-            hint = f"did you mean '{match[0]}'?" if match else f"the plan has: {', '.join(map(str, known))}"
+            match = find_similar_name(name, known)
+            hint = f"did you mean '{match}'?" if match is not None else f"the plan has: {', '.join(map(str, known))}"
             problems.append(PlanProblem(place=(*place, index), problem=f"no agent '{name}', {hint}", found=name))
     return tuple(name for name in value if name in known)
 
@@ -273,11 +274,11 @@ def _read_module(value: Any, kind: str, place: KeyPath, problems: list[PlanProbl
 
 def _check_spelling(place: KeyPath, given: Mapping[str, Any], known: Sequence[str]) -> list[PlanProblem]:
     """Report keys that are close to a known one. Other keys may belong to a module."""
-    near = {key: difflib.get_close_matches(str(key)[:100], known, n=1, cutoff=0.8) for key in given if key not in known}
+    similar = {key: find_similar_name(key, known, cutoff=0.8) for key in given if key not in known}
     return [
-        PlanProblem(place=(*place, key), problem=f"unknown key '{key}', did you mean '{match[0]}'?", found=given[key])
-        for key, match in near.items()
-        if match
+        PlanProblem(place=(*place, key), problem=f"unknown key '{key}', did you mean '{match}'?", found=given[key])
+        for key, match in similar.items()
+        if match is not None
     ]
 
 

@@ -23,7 +23,18 @@ from mcp_bridge.schema.inference import Signature
 
 
 @overload
-def prompt(name: F, /) -> F: ...
+def prompt(
+    function: F,
+    /,
+    *,
+    name: str = "",
+    description: str = "",
+    title: str | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    completions: Mapping[str, Completions] | None = None,
+    registry: ToolRegistry | None = None,
+) -> F: ...
 @overload
 def prompt(
     name: str = "",
@@ -36,9 +47,11 @@ def prompt(
     registry: ToolRegistry | None = None,
 ) -> Decorator: ...
 def prompt(
-    name: str | Callable[..., Any] = "",
+    function: str | Callable[..., Any] = "",
+    /,
     description: str = "",
     *,
+    name: str = "",
     title: str | None = None,
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
@@ -56,11 +69,14 @@ def prompt(
     already exists in `registry`, and TypeError if the arguments cannot be inferred from the signature.
     """
 
-    def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
+    if isinstance(function, str) and function and name:
+        raise TypeError(f"a prompt has one name, and was given two, {function!r} and {name!r}")
+
+    def decorate(function: Callable[..., Any], known_as: str) -> Callable[..., Any]:
         signature = infer_visible_signature(function, text=True)
         arguments = signature.input_schema["properties"]
         entry = PromptEntry(
-            given or get_function_name(function),
+            known_as or get_function_name(function),
             make_typed_handler(function, signature),
             description or signature.description,
             _make_arguments(function, signature),
@@ -73,9 +89,9 @@ def prompt(
             registry.prompts.add(entry)
         return attach_entry(function, "prompt_entry", entry)
 
-    if callable(name):
-        return decorate(name)
-    return functools.partial(decorate, given=name)
+    if callable(function):
+        return decorate(function, name)
+    return functools.partial(decorate, known_as=function or name)
 
 
 def _make_arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:

@@ -18,7 +18,7 @@ from mcp_bridge.authoring.functions import (
     read_declared_tasks,
 )
 from mcp_bridge.contracts.hints import ToolHints, add_hints
-from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.contracts.tool import Tags, ToolEntry, list_tags
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name, read_annotation, read_signature
 from mcp_bridge.schema.headers import check_headers
@@ -33,14 +33,33 @@ Convert = Callable[[Any], Any]
 
 
 @overload
-def tool(name: F, /) -> F: ...
+def tool(
+    function: F,
+    /,
+    *,
+    name: str = "",
+    description: str = "",
+    input_schema: dict[str, Any] | None = None,
+    output_schema: dict[str, Any] | None = None,
+    tags: Tags | None = None,
+    registry: ToolRegistry | None = None,
+    title: str | None = None,
+    annotations: dict[str, Any] | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    tasks: ToolTasks | TaskMode | None = None,
+) -> F: ...
 @overload
 def tool(
     name: str = "",
     description: str = "",
     input_schema: dict[str, Any] | None = None,
     output_schema: dict[str, Any] | None = None,
-    tags: list[str] | None = None,
+    tags: Tags | None = None,
     registry: ToolRegistry | None = None,
     *,
     title: str | None = None,
@@ -54,13 +73,15 @@ def tool(
     tasks: ToolTasks | TaskMode | None = None,
 ) -> Decorator: ...
 def tool(
-    name: str | Callable[..., Any] = "",
+    function: str | Callable[..., Any] = "",
+    /,
     description: str = "",
     input_schema: dict[str, Any] | None = None,
     output_schema: dict[str, Any] | None = None,
-    tags: list[str] | None = None,
+    tags: Tags | None = None,
     registry: ToolRegistry | None = None,
     *,
+    name: str = "",
     title: str | None = None,
     annotations: dict[str, Any] | None = None,
     icons: list[dict[str, Any]] | None = None,
@@ -72,6 +93,9 @@ def tool(
     tasks: ToolTasks | TaskMode | None = None,
 ) -> Any:
     """Turn a function into a tool, and register it in `registry` if given.
+
+    It is a decorator, with or without arguments, whose first one may be the name; `tool(function, name="plus")` makes a
+    tool of a function that is defined elsewhere.
 
     Name, description, schemas and parameter descriptions come from the signature and the docstring, and the function is
     called with keywords, unless `input_schema` is given; then, as always with `mcp_bridge.tool_use.tool`, the function
@@ -86,23 +110,25 @@ def tool(
     invalid or `tags` is text.
     """
 
+    if isinstance(function, str) and function and name:
+        raise TypeError(f"a tool has one name, and was given two, {function!r} and {name!r}")
     hints = ToolHints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
     declared = read_declared_tasks(tasks)
     if isinstance(tags, str):
         raise TypeError(f"tags are text, {tags!r}. Pass a list of texts")
 
-    def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
-        entry = _build_tool_entry(function, given, description, input_schema, output_schema)
-        entry.tags, entry.title = list(tags or ()), title
+    def decorate(function: Callable[..., Any], known_as: str) -> Callable[..., Any]:
+        entry = _build_tool_entry(function, known_as, description, input_schema, output_schema)
+        entry.tags, entry.title = list_tags(tags), title
         entry.annotations, entry.icons, entry.meta = add_hints(annotations, hints), list(icons or ()), dict(meta or {})
         entry.tasks = declared
         if registry is not None:
             registry.register(entry)
         return attach_entry(function, "tool_entry", entry)
 
-    if callable(name):
-        return decorate(name)
-    return functools.partial(decorate, given=name)
+    if callable(function):
+        return decorate(function, name)
+    return functools.partial(decorate, known_as=function or name)
 
 
 def _build_tool_entry(

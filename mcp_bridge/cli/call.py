@@ -99,7 +99,7 @@ def call_tool(options: CallOptions) -> None:
     if address is not None:
         raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
     path = Path(target) if target is not None else None
-    with reserve_stdio() as pipes:  # stdout is only for the result
+    with reserve_stdio(keeps_terminal=True) as pipes:  # stdout is only for the result
         bridge, prompt = load_target(path).bridge, _open_prompt(pipes.source)
         exceptions: dict[str, BaseException] = {}
         bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})

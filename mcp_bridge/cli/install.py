@@ -241,10 +241,14 @@ def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
 
     path, name, value = plan.file.path, plan.entry.name, plan.value
     server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
-    result = check_start(server, task.machine, secrets=plan.entry.secrets)
+    result, rejections = check_start(server, task.machine, secrets=plan.entry.secrets)
     if not all(each.ok for each in result.results if not each.check.startswith("source ")):
         _report_failed_start(task, result)
-    return [f"WARNING: {each.check}: {each.detail}" for each in result.results if not each.ok]
+    warnings = [f"WARNING: {each.check}: {each.detail}" for each in result.results if not each.ok]
+    for finding in rejections:
+        label = "note" if finding.ok else "WARNING"
+        warnings.append(f"{label}: {finding.check}: {finding.detail}. {finding.advice}")
+    return warnings
 
 
 def _report_failed_start(task: Installation, result: ServerReport) -> NoReturn:

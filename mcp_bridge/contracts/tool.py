@@ -14,6 +14,14 @@ X_MCP_HEADER = "x-mcp-header"
 """The keyword in an argument's schema that names the header which HTTP clients copy it into, see `Header`."""
 
 
+Tags = list[str] | tuple[str, ...] | Set[str]
+
+
+def list_tags(tags: Tags | None) -> list[str]:
+    """Return tags as a list; those of a set are sorted."""
+    return sorted(tags, key=str) if isinstance(tags, Set) else list(tags or ())
+
+
 @dataclass
 class ToolDefinition:
     """A tool without its handler: the tool_use API's fields and MCP's presentation fields."""

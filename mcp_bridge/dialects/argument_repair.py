@@ -1,7 +1,7 @@
-"""Parses arguments that arrive as JSON in a string where the schema wants an object, a list, a number or a boolean.
+"""Repairs arguments that do not fit, as some models and some clients write them.
 
-Some models and some clients write them this way. Only arguments that do not fit are parsed, and in them only strings
-that do not fit as they are and whose content has an accepted type.
+JSON in a string is parsed where the schema wants an object, a list, a number or a boolean: only strings that do not fit
+as they are, and whose content has an accepted type. Null and empty texts are left out where the argument is optional.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ _NOT_JSON: Final = object()
 class ArgumentRepair:
     """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, parse_strings: bool = True, omit_empty: bool = False) -> None:
         self._schema = schema
+        self._parse_strings = parse_strings
+        self._omit_empty = omit_empty
 
     @cached_property
     def _validator(self) -> Validator:
@@ -51,14 +53,14 @@ class ArgumentRepair:
         return _SchemaReader(self._schema).get_place([self._schema])
 
     def repair(self, arguments: Any) -> Any:
-        """The same object if the arguments fit, else a copy with JSON in strings parsed. Never raises.
+        """The same object if the arguments fit, else a repaired copy. Never raises.
 
         The result may still not fit: the validator decides that.
         """
         if self._validator.is_valid(arguments):
             return arguments
         try:
-            return _ArgumentWalk().repair(self._root, arguments, 0)
+            return _ArgumentWalk(self._parse_strings, self._omit_empty).repair(self._root, arguments, 0)
         except RecursionError:  # alternatives that lead to alternatives some hundred times
             return arguments
 
@@ -66,21 +68,25 @@ class ArgumentRepair:
 class _ArgumentWalk:
     """Compares the arguments of one call with the schema."""
 
-    def __init__(self) -> None:
+    def __init__(self, parse_strings: bool, omit_empty: bool) -> None:
+        self._parse_strings = parse_strings
+        self._omit_empty = omit_empty
         self._left = MAX_STEPS
         self._sizes: dict[int, int] = {}
 
     def repair(self, place: _Place, value: Any, depth: int) -> Any:
-        """The value with strings in it parsed, or the same object if no string is."""
+        """The repaired value, or the same object if nothing in it is repaired."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_DEPTH or place.is_open:
             return value
         if isinstance(value, str):
-            return self._repair_text(place, value, depth)
+            return self._repair_text(place, value, depth) if self._parse_strings else value
         if not isinstance(value, dict | list):
             return value
         value = self._choose_alternative(place, value, depth)
         if isinstance(value, dict):
+            if self._omit_empty:
+                value = _omit_empty(place, value)
             items = {name: self.repair(place.get_property(name), item, depth + 1) for name, item in value.items()}
             return _keep_if_equal(value, items)
         return _keep_if_equal(
@@ -118,6 +124,13 @@ class _ArgumentWalk:
             items = value.values() if isinstance(value, dict) else value
             self._sizes[id(value)] = 1 + sum(self._count_values(item, depth + 1) for item in items)
         return self._sizes[id(value)]
+
+
+def _omit_empty(place: _Place, value: dict[str, Any]) -> dict[str, Any]:
+    """The object without the optional properties that are null or "" and may not be, or the same object."""
+    empty = {name for name, item in value.items() if item is None or item == ""}
+    omitted = {name for name in empty & place.optional_names if not place.get_property(name).accepts(value[name])}
+    return {name: item for name, item in value.items() if name not in omitted} if omitted else value
 
 
 def _keep_if_equal(value: Any, copy: Any) -> Any:
@@ -252,6 +265,12 @@ class _Place:
         """The properties that the schemas name; all others share one place."""
         properties = [schema.get("properties") for schema in self._schemas]
         return frozenset(name for names in properties if isinstance(names, Mapping) for name in names)
+
+    @cached_property
+    def optional_names(self) -> frozenset[str]:
+        """The properties that the schemas name, and do not require."""
+        required = [schema.get("required") for schema in self._schemas]
+        return self._names.difference(*(names for names in required if isinstance(names, list)))
 
     def get_property(self, name: str) -> _Place:
         key = name if name in self._names else None

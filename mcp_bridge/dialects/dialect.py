@@ -16,6 +16,8 @@ class SchemaDialect(NamedTuple):
     """Objects without `properties` get `properties: {}`."""
     parse_strings: bool = False
     """Arguments that arrive as JSON in a string are parsed."""
+    omit_empty: bool = False
+    """Optional arguments that arrive as null or as an empty text, and do not accept it, are left out."""
     show_injections: bool = False
     """Tools to whose results policies may add texts have no output schema, and results with such texts no structured
     content."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_bridge.dialects.schema_algebra import NOTHING, Budget, CannotRewrite, merge_alternatives, merge_schemas
 from mcp_bridge.schema.keywords import walk_schemas
+from mcp_bridge.schema.merging import NOTHING, Budget, CannotRewrite, merge_alternatives, merge_schemas
 from mcp_bridge.schema.references import resolve_pointer
 
 logger = logging.getLogger("mcp_bridge.dialects")

@@ -13,7 +13,7 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.argument_repair import ArgumentRepair
 from mcp_bridge.dialects.dialect import SchemaDialect
 from mcp_bridge.dialects.flattening import flatten_root
-from mcp_bridge.dialects.inlining import inline_references
+from mcp_bridge.schema.inlining import inline_references
 from mcp_bridge.schema.keywords import map_subschemas
 from mcp_bridge.wire.protocol_versions import HANDSHAKE
 from mcp_bridge.wire.tools import WireTool, to_wire
@@ -47,7 +47,11 @@ def rewrite_tool(tool: WireTool, dialect: SchemaDialect, *, may_have_injections:
             description = f"{description}\n\n{CONDITIONS_NOTE}" if description else CONDITIONS_NOTE
     if dialect.write_properties:
         schema = _write_properties(schema)
-    repair = ArgumentRepair(tool.definition.input_schema).repair if dialect.parse_strings else None
+    repair = None
+    if dialect.parse_strings or dialect.omit_empty:
+        repair = ArgumentRepair(
+            tool.definition.input_schema, parse_strings=dialect.parse_strings, omit_empty=dialect.omit_empty
+        ).repair
     return replace(
         tool, input_schema=schema, output_schema=output, description=description, repair=repair, _listings={}
     )

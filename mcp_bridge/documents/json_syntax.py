@@ -158,12 +158,11 @@ def _load_json(bare: str, text: str) -> Any:
     """Parse strict JSON. Raises ConfigError, which names comments if only these are wrong."""
     hint = "Check the commas, double quotes and brackets there and in the line before."
     line: int | None = None
+    _check_depth(bare)
     try:
         return json.loads(bare, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         problem, line = f"not valid JSON: {error.msg}, column {error.colno}", error.lineno
-    except RecursionError:
-        problem, hint = TOO_DEEP, "Flatten it."
     except _ConstantError as error:
         found = (match for match in _TOKEN.finditer(text) if match.group() == str(error))
         line = next((get_line_number(text, match.start()) for match in found), None)
@@ -174,6 +173,15 @@ def _load_json(bare: str, text: str) -> Any:
     if bare == text and _is_valid_with_comments(text):
         problem, hint = "comments or trailing commas, which are not allowed in this file", "Remove them."
     raise ConfigError(problem, line=line, hint=hint)
+
+
+def _check_depth(text: str) -> None:
+    """Raise ConfigError for text that is nested too deep. How deep Python reads JSON differs between its versions."""
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        depth += (match[0] in "{[") - (match[0] in "}]")
+        if depth > MAX_DEPTH:
+            raise ConfigError(TOO_DEEP, line=get_line_number(text, match.start()), hint="Flatten it.")
 
 
 def _is_valid_with_comments(text: str) -> bool:
@@ -226,8 +234,6 @@ def _build_tree(text: str, depth: int | None) -> Node:
             elif node.kind != "scalar":
                 commas, comments = [], []
                 stack.append((node, commas, comments))
-            if len(stack) > MAX_DEPTH + 1:
-                raise ConfigError(TOO_DEEP, line=get_line_number(text, start), hint="Flatten it.")
     return top.members[0].value
 
 

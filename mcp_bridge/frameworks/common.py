@@ -8,6 +8,7 @@ from mcp_bridge.approvals.shown_call import MAX_SHOWN, show_arguments
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ApprovalDeclined, Denied, MissingCapability, SourceError
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.schema.inlining import inline_definitions
 
 Json = dict[str, Any]
 
@@ -40,7 +41,7 @@ def get_description(thing: Any) -> str:
 
 
 def to_json_schema(model: Any) -> Json:
-    """Return the JSON Schema of a pydantic model (version 1 or 2), or a schema as it is.
+    """Return the JSON Schema of a pydantic model (version 1 or 2), or a schema, with inlined definitions.
 
     Title and description of the model are left out, because the tool has its own. Raises SourceError for anything else.
     """
@@ -52,7 +53,7 @@ def to_json_schema(model: Any) -> Json:
         schema = dict(model.schema())
     else:
         raise SourceError(f"its arguments are described by {model!r}, which is neither a model nor a JSON Schema")
-    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+    return inline_definitions({key: value for key, value in schema.items() if key not in ("title", "description")})
 
 
 def make_failure(text: str, code: str | None = None) -> ToolResult:

@@ -27,6 +27,7 @@ from mcp_bridge.frameworks.content_blocks import from_data, from_url
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.runtime.third_party import resolve_awaitable
+from mcp_bridge.schema.inlining import inline_definitions
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "pydantic_ai"
@@ -99,8 +100,8 @@ def _build_entry(definition: Any, toolset: Any) -> ToolEntry:
         definition.name,
         definition.description or "",
         _ToolsetCaller(toolset, definition.name).call,
-        dict(definition.parameters_json_schema),
-        dict(output) if output.get("type") == "object" and not _is_media(output) else {},
+        inline_definitions(dict(definition.parameters_json_schema)),
+        inline_definitions(dict(output)) if output.get("type") == "object" and not _is_media(output) else {},
         annotations=dict(annotations) if isinstance(annotations, dict) else {},
     )
 

@@ -15,6 +15,7 @@ from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.callables import find_context_parameter
+from mcp_bridge.schema.keywords import MAX_DEPTH, MAX_SCHEMAS
 from mcp_bridge.wire.values import MAX_ITEMS, check_item_count, to_result
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class PreparedEntry:
 
     For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result` turns what the
     handler returns into a result. `composed` and `may_ask` hold what each pipeline has computed for
-    the entry: its composed layers, and whether one of them may ask the user.
+    the entry: its composed layers, and whether one of them may ask the user. With `copies_schemas`, changes within the
+    schemas of a tool can be noticed, too (`has_same_schemas`).
     """
 
     def __init__(
@@ -46,12 +48,35 @@ class PreparedEntry:
         *,
         input_schema: Mapping[str, Any] | None = None,
         read_result: Callable[[Any, ToolCall], ToolResult] = lambda value, _: to_result(value),
+        copies_schemas: bool = False,
     ) -> None:
         self.entry = entry
+        self._handler = entry.handler
+        self._schemas = (entry.input_schema, entry.output_schema) if isinstance(entry, ToolEntry) else ({}, {})
+        self._copies: tuple[Any, ...] | None = None
+        if copies_schemas:
+            budget = iter(range(MAX_SCHEMAS))
+            self._copies = tuple(_copy_json(schema, budget) for schema in self._schemas)
         self.input_schema = input_schema
         self.read_result = read_result
         self.composed: dict[object, CallNext] = {}
         self.may_ask: dict[object, bool] = {}
+
+    def is_of(self, entry: ToolEntry) -> bool:
+        """Whether this is what has been prepared of the entry, and the entry still has that handler and schemas.
+
+        The schemas are compared by identity, because this is part of every call.
+        """
+        return (
+            self.entry is entry
+            and self._handler is entry.handler
+            and self._schemas[0] is entry.input_schema
+            and self._schemas[1] is entry.output_schema
+        )
+
+    def has_same_schemas(self) -> bool:
+        """Whether nothing within the schemas has changed; False without copies."""
+        return self._copies == self._schemas
 
     @cached_property
     def name(self) -> str:
@@ -61,11 +86,11 @@ class PreparedEntry:
     @cached_property
     def output_schema(self) -> Any:
         """The schema of results; empty when the entry declares none."""
-        return self.entry.output_schema if isinstance(self.entry, ToolEntry) else {}
+        return self._schemas[1]
 
     @cached_property
     def input(self) -> Validator:
-        schema = self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {}
+        schema = self._schemas[0] if isinstance(self.entry, ToolEntry) else self.input_schema or {}
         return _build_validator(schema)
 
     @cached_property
@@ -75,12 +100,12 @@ class PreparedEntry:
     @cached_property
     def context(self) -> str | None:
         """The name of the handler's parameter for the call context, if it has one."""
-        return find_context_parameter(self.entry.handler)
+        return find_context_parameter(self._handler)
 
     @cached_property
     def handler(self) -> Callable[[Any, CallContext], Any]:
         """The entry's handler, called with the arguments and the context, whichever of these it takes."""
-        handler, context = self.entry.handler, self.context
+        handler, context = self._handler, self.context
         if context is None:
             return lambda arguments, ctx: handler(arguments)
         first = next(iter(inspect.signature(handler).parameters.values()))
@@ -91,7 +116,7 @@ class PreparedEntry:
     @cached_property
     def is_async(self) -> bool:
         """Whether the handler is a coroutine function, and so needs no thread."""
-        return is_async(self.entry.handler)
+        return is_async(self._handler)
 
     async def run(self, arguments: Any, ctx: CallContext, threads: ThreadPool) -> Any:
         """Run the handler and return what it returns; an iterator's items become a list.
@@ -131,6 +156,15 @@ class PreparedEntry:
             return check_item_count(items)
         except ValueError as error:
             raise InvalidOutput([f"$: {error}"], tool=self.name, output=None) from error
+
+
+def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
+    """Copy the objects and lists in a value, until they are too deep or too many: it may contain itself."""
+    if isinstance(value, dict | list) and depth < MAX_DEPTH and next(budget, None) is not None:
+        if isinstance(value, list):
+            return [_copy_json(item, budget, depth + 1) for item in value]
+        return {key: _copy_json(item, budget, depth + 1) for key, item in value.items()}
+    return value
 
 
 def _build_validator(schema: Any) -> Validator:

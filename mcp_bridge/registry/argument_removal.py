@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
-from mcp_bridge.dialects.schema_algebra import merge_schemas, select_constraints
 from mcp_bridge.schema.keywords import DEFINITIONS, walk_schemas
+from mcp_bridge.schema.merging import merge_schemas, select_constraints
 from mcp_bridge.schema.references import REFERRING, extend_path, resolve_pointer
 from mcp_bridge.schema.validator import validate
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar, Unpack, overload
 
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.hints import ToolHints
+from mcp_bridge.contracts.tool import Tags
 from mcp_bridge.registry.plugins import load_object
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,7 +23,22 @@ class ToolDecorator(Protocol):
     """`mcp_bridge.tool` for one registry."""
 
     @overload
-    def __call__(self, name: F, /) -> F: ...
+    def __call__(
+        self,
+        function: F,
+        /,
+        *,
+        name: str = "",
+        description: str = "",
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        tags: Tags | None = None,
+        title: str | None = None,
+        annotations: dict[str, Any] | None = None,
+        icons: list[dict[str, Any]] | None = None,
+        meta: dict[str, Any] | None = None,
+        **hints: Unpack[ToolHints],
+    ) -> F: ...
     @overload
     def __call__(
         self,
@@ -30,7 +46,7 @@ class ToolDecorator(Protocol):
         description: str = "",
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
-        tags: list[str] | None = None,
+        tags: Tags | None = None,
         *,
         title: str | None = None,
         annotations: dict[str, Any] | None = None,
@@ -63,7 +79,18 @@ class PromptDecorator(Protocol):
     """`mcp_bridge.prompt` for one registry."""
 
     @overload
-    def __call__(self, name: F, /) -> F: ...
+    def __call__(
+        self,
+        function: F,
+        /,
+        *,
+        name: str = "",
+        description: str = "",
+        title: str | None = None,
+        icons: list[dict[str, Any]] | None = None,
+        meta: dict[str, Any] | None = None,
+        completions: Mapping[str, Completions] | None = None,
+    ) -> F: ...
     @overload
     def __call__(
         self,

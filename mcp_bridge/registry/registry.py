@@ -301,12 +301,12 @@ class ToolRegistry:
         return pipeline.compose(prepared)(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
-        """Return the tool of this name, ready to be called, or None."""
+        """Return the tool of this name, ready to be called, or None. It has the handler and schemas of this moment."""
         entry: Any = self._catalog.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
-        if prepared is None or prepared.entry is not entry:
+        if prepared is None or not prepared.is_of(entry):
             prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 
@@ -314,6 +314,8 @@ class ToolRegistry:
         tool = self.get_prepared(name)
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
+        if not tool.has_same_schemas():  # the tool_use API reads the schemas anew at each call
+            tool = self._prepared[name] = PreparedEntry(tool.entry, copies_schemas=True)
         if validate and not tool.input.is_valid(data):
             return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
         return tool

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.similar_names import find_similar_name
 from mcp_bridge.runtime.third_party import describe_error, get_error_text, is_own_cancellation
 
 _PACKAGE = Path(__file__).parent.parent
@@ -101,10 +102,8 @@ def import_attribute(reference: str, directory: Path) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
-            from difflib import get_close_matches
-
-            near = get_close_matches(part, [each for each in dir(found) if not each.startswith("_")], n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else "Correct the name"
+            match = find_similar_name(part, [name for name in dir(found) if not name.startswith("_")])
+            hint = f"Did you mean '{match}'?" if match is not None else "Correct the name"
             raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
         except BaseException as error:  # a property may raise anything
             if is_own_cancellation(error):

@@ -40,14 +40,19 @@ class StdioPipes(NamedTuple):
 
 
 @contextlib.contextmanager
-def reserve_stdio(source: int = 0, sink: int = 1, elsewhere: int = 2) -> Iterator[StdioPipes]:
+def reserve_stdio(
+    source: int = 0, sink: int = 1, elsewhere: int = 2, *, keeps_terminal: bool = False
+) -> Iterator[StdioPipes]:
     """Reserve the standard streams for the protocol: inside the block, tools read nothing and print to stderr.
+
+    With `keeps_terminal`, tools, and debuggers in them, can read from a terminal.
 
     Enter the block before any tool is imported, because tools may print at import too. What they print appears line by
     line, as on stderr: Python would keep it until the end of the process.
     """
     pipes = StdioPipes(os.dup(source), os.dup(sink))
-    _replace_by_null(source)
+    if not (keeps_terminal and os.isatty(source)):
+        _replace_by_null(source)
     os.dup2(elsewhere, sink, inheritable=True)
     printed = sys.stdout
     was_by_line = isinstance(printed, TextIOWrapper) and printed.line_buffering

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcp_bridge.encoding.exact_json import dump_json, load_json
 from mcp_bridge.schema.callables import parse_docstring
-from mcp_bridge.schema.messages import format_path
+from mcp_bridge.schema.messages import format_path, get_json_type
 from mcp_bridge.schema.secret_names import is_secret_name
 from mcp_bridge.schema.validator import Validator, check_schema
 
@@ -104,9 +104,11 @@ class FormSchema:
     def list_problems(self, content: Any) -> list[str]:
         """A line for each problem of a response, such as `$.age: required field missing`; empty if it fits."""
         if content is not None and not isinstance(content, Mapping):
-            return [f"$: expected type object, got {type(content).__name__}"]
+            return [f"$: expected type object, got {get_json_type(content)}"]
         given = self.select_content(content)
-        return list(self._validator.check(given).errors) or self._check_type(given)
+        if not self._validator.is_valid(given):
+            return self._validator.describe_problems(given)
+        return self._check_type(given)
 
     def _check_type(self, given: Mapping[str, Any]) -> list[str]:
         """What the type checks beyond its schema, such as an author's own validators."""

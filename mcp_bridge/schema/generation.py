@@ -24,6 +24,7 @@ from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
 from mcp_bridge.schema.callables import parse_docstring
+from mcp_bridge.schema.inlining import inline_definitions
 from mcp_bridge.schema.plain_types import UNTYPED, is_untyped_list
 
 UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
@@ -65,12 +66,15 @@ def _has_content(annotation: Any) -> bool:
 
 
 def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
-    """The schema that `make` returns, a method of a model or adapter, without null defaults where null does not fit."""
+    """The schema that `make` returns, a method of a model or adapter, with inlined definitions.
+
+    Null defaults are left out where null does not fit.
+    """
     schema = make(mode=mode, schema_generator=PlainGenerator)
     for part in schema.get("properties", {}).values():
         if part.get("default", ...) is None and not _is_nullable(part, schema.get("$defs", {})):
             del part["default"]
-    return schema
+    return inline_definitions(schema)
 
 
 def _is_nullable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:

@@ -1,13 +1,15 @@
-"""The tool_use API's messages for its twelve keywords, built only after validation has failed.
+"""Messages for the twelve keywords of the tool_use API, built only after validation has failed.
 
-The texts are exactly those of the tool_use API; the keywords mean what JSON Schema says (a boolean is not an integer,
-1.0 is one). A problem has its path and keyword, so that the library's error for the same problem can be skipped.
+There are two wordings: the texts of the tool_use API, whose types and values are Python's, and those for models, with
+the types and values of JSON. The keywords mean what JSON Schema says (a boolean is not an integer, 1.0 is one). A
+problem has its path and keyword, so that the library's error for the same problem can be skipped.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 KEYWORDS = frozenset(
@@ -39,11 +41,15 @@ MAX_DEPTH = 128
 
 
 class ValidationProblem(NamedTuple):
-    """One problem: its JSON path such as `$.a[0]`, its keyword, and its message."""
+    """One problem: its JSON path such as `$.a[0]`, its keyword, and its message.
+
+    For a property that is not allowed, `other_names` are the properties that it may mean.
+    """
 
     path: str
     keyword: str
     text: str
+    other_names: Collection[str] = ()
 
 
 def format_path(parts: Iterable[str | int]) -> str:
@@ -57,42 +63,66 @@ def get_json_type(value: Any) -> str:
     return _JSON_TYPES.get(name, name)
 
 
-def format_for_model(problem: ValidationProblem, root: str) -> str:
-    """The message with JSON's name of the type that was found, and a path that starts with `root`."""
-    text = problem.text
-    if problem.keyword == "type":
-        beginning, separator, name = text.rpartition(", got ")
-        text = f"{beginning}{separator}{_JSON_TYPES.get(name, name)}"
-    return f"{root}{text[1:]}" if text.startswith("$") else text
+class Wording(NamedTuple):
+    """How messages name types and values."""
+
+    get_type_name: Callable[[Any], str]
+    format_types: Callable[[Any], str]
+    format_value: Callable[[Any], str]
 
 
-def find_problems(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[ValidationProblem]:
+def format_types(names: Any) -> str:
+    """`integer or null`, for models."""
+    return " or ".join(map(str, names)) if isinstance(names, list | tuple) else str(names)
+
+
+def _format_json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except Exception:  # it is not JSON, or contains itself
+        return _format_repr(value)
+
+
+def _format_repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # a third-party __repr__
+        return f"<{type(value).__name__}>"
+
+
+TOOL_USE_WORDING = Wording(lambda value: type(value).__name__, str, _format_repr)
+MODEL_WORDING = Wording(get_json_type, format_types, _format_json)
+
+
+def find_problems(
+    data: Any, schema: Any, path: str = "$", depth: int = 0, *, wording: Wording = TOOL_USE_WORDING
+) -> Iterator[ValidationProblem]:
     """The problems of the data by the twelve keywords, in the tool_use API's order. Never raises."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
-    if (problem := _check_type(data, schema.get("type"), path)) is not None:
+    if (problem := _check_type(data, schema.get("type"), path, wording)) is not None:
         yield problem
         return
-    yield from _check_enum(data, schema, path)
+    yield from _check_enum(data, schema, path, wording)
     if isinstance(data, str):
-        yield from _check_bounds("string length", len(data), schema, "minLength", "maxLength", path)
+        yield from _check_bounds("string length", len(data), schema, "minLength", "maxLength", path, wording)
     elif _is_number(data):
-        yield from _check_bounds("value", data, schema, "minimum", "maximum", path)
+        yield from _check_bounds("value", data, schema, "minimum", "maximum", path, wording)
     elif isinstance(data, list | tuple):
-        yield from _check_bounds("array length", len(data), schema, "minItems", "maxItems", path)
+        yield from _check_bounds("array length", len(data), schema, "minItems", "maxItems", path, wording)
         prefix = schema.get("prefixItems")
         start = len(prefix) if isinstance(prefix, list) else 0
         for index, item in enumerate(data[start:], start):
-            yield from find_problems(item, schema.get("items"), f"{path}[{index}]", depth + 1)
+            yield from find_problems(item, schema.get("items"), f"{path}[{index}]", depth + 1, wording=wording)
     elif isinstance(data, dict):
-        yield from _check_object(data, schema, path, depth)
+        yield from _check_object(data, schema, path, depth, wording)
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_type(data: Any, expected: Any, path: str) -> ValidationProblem | None:
+def _check_type(data: Any, expected: Any, path: str, wording: Wording) -> ValidationProblem | None:
     """Unknown type names are ignored."""
     names = expected if isinstance(expected, list | tuple) else [expected]
     known = [name for name in names if isinstance(name, str) and name in _TYPES]
@@ -101,16 +131,15 @@ def _check_type(data: Any, expected: Any, path: str) -> ValidationProblem | None
     if isinstance(data, float) and not math.isfinite(data) and "number" in known:
         found = _NOT_JSON[str(float(data))]
     else:
-        found = type(data).__name__
-    return ValidationProblem(path, "type", f"{path}: expected type {expected}, got {found}")
+        found = wording.get_type_name(data)
+    return ValidationProblem(path, "type", f"{path}: expected type {wording.format_types(expected)}, got {found}")
 
 
-def _check_enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:
+def _check_enum(data: Any, schema: Mapping[str, Any], path: str, wording: Wording) -> Iterator[ValidationProblem]:
     allowed = schema.get("enum")
     if isinstance(allowed, list | tuple) and not any(_is_equal(data, item) for item in allowed):
-        yield ValidationProblem(
-            path, "enum", f"{path}: value {_format_value(data)} not in enum {_format_value(allowed)}"
-        )
+        value, members = wording.format_value(data), wording.format_value(allowed)
+        yield ValidationProblem(path, "enum", f"{path}: value {value} not in enum {members}")
 
 
 def _is_equal(left: Any, right: Any) -> bool:
@@ -127,25 +156,18 @@ def _is_equal(left: Any, right: Any) -> bool:
         return False
 
 
-def _format_value(value: Any) -> str:
-    try:
-        return repr(value)
-    except Exception:  # a third-party __repr__
-        return f"<{type(value).__name__}>"
-
-
 def _check_bounds(
-    what: str, size: float, schema: Mapping[str, Any], least: str, most: str, path: str
+    what: str, size: float, schema: Mapping[str, Any], least: str, most: str, path: str, wording: Wording
 ) -> Iterator[ValidationProblem]:
     low, high = schema.get(least), schema.get(most)
     if _is_number(low) and size < low:
-        yield ValidationProblem(path, least, f"{path}: {what} {_format_value(size)} < {least} {low}")
+        yield ValidationProblem(path, least, f"{path}: {what} {wording.format_value(size)} < {least} {low}")
     if _is_number(high) and size > high:
-        yield ValidationProblem(path, most, f"{path}: {what} {_format_value(size)} > {most} {high}")
+        yield ValidationProblem(path, most, f"{path}: {what} {wording.format_value(size)} > {most} {high}")
 
 
 def _check_object(
-    data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int
+    data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int, wording: Wording
 ) -> Iterator[ValidationProblem]:
     required = schema.get("required")
     for name in required if isinstance(required, list | tuple) else ():
@@ -154,8 +176,12 @@ def _check_object(
     properties = given if isinstance(given := schema.get("properties"), Mapping) else {}
     for name, inner in properties.items():
         if name in data:
-            yield from find_problems(data[name], inner, f"{path}.{name}", depth + 1)
+            yield from find_problems(data[name], inner, f"{path}.{name}", depth + 1, wording=wording)
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in sorted(str(key) for key in data if key not in properties):
-            where = f"{path}.{name}"
-            yield ValidationProblem(where, "additionalProperties", f"{where}: additional property not allowed")
+            yield make_unknown_property_problem(f"{path}.{name}", properties.keys() - data.keys())
+
+
+def make_unknown_property_problem(path: str, other_names: Collection[str] = ()) -> ValidationProblem:
+    text = f"{path}: additional property not allowed"
+    return ValidationProblem(path, "additionalProperties", text, other_names)

@@ -13,17 +13,18 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.contracts.similar_names import find_similar_name
 from mcp_bridge.contracts.tool_use_results import ValidationResult
 from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.keywords import has_any_keyword
-from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_for_model, format_path
+from mcp_bridge.schema.library_errors import FALSE_SCHEMA, list_causes
+from mcp_bridge.schema.messages import MODEL_WORDING, TOOL_USE_WORDING, ValidationProblem, Wording, find_problems
 from mcp_bridge.schema.plain_schemas import is_plain
 from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, is_too_large_expanded
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
-_FALSE = "falseSchema"
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
 """Keywords that try several alternatives."""
 _INVALID = ValidationProblem("$", "schema", "$: value does not fit the schema")
@@ -38,6 +39,8 @@ _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
 """The problems of one validation; a single `enum` may be long."""
 _MAX_LISTED = 20
 """The problems of a schema. The reason of each may take as long as compiling the whole schema."""
+_MAX_SUGGESTIONS, _MAX_NAMES = 10, 200
+"""How often a name that a client misspelt is compared, and with how many names at most."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
 _TOO_LARGE = ("#/$ref",)
@@ -107,29 +110,29 @@ class Validator:
                 f"{place}: {_get_value(self.schema, place)!r} is not known here, so nothing fits the schema"
                 for place in self._unknown
             ]
-        return list(_limit(finding.text for finding in self._find(data)))
+        return list(_limit(problem.text for problem in self._find(data, TOOL_USE_WORDING)))
 
     def describe_problems(self, data: Any, root: str = "$") -> list[str]:
-        """`list_problems` for models: types have JSON's names, and `root` is the path of the data. Never empty."""
+        """`list_problems` for models: in the words of JSON, and `root` is the path of the data. Never empty."""
         if self._unknown:
             return self.list_problems(data)
-        return list(_limit(format_for_model(finding, root) for finding in self._find(data))) or [_INVALID.text]
+        return list(_limit(_format_for_model(self._find(data, MODEL_WORDING), root))) or [_INVALID.text]
 
-    def _find(self, data: Any) -> Iterator[ValidationProblem]:
+    def _find(self, data: Any, wording: Wording) -> Iterator[ValidationProblem]:
         mistyped: set[str] = set()
         known: set[tuple[str, str]] = set()
-        for finding in find_problems(data, self.schema):
+        for finding in find_problems(data, self.schema, wording=wording):
             known.add((finding.path, finding.keyword))
             if finding.keyword == "type":
                 mistyped.add(finding.path)
             yield finding
         copy, foreign = _to_valid_json(data)
         unexplained = mistyped | foreign
-        for other in self._find_others(copy, is_clear=not known and not foreign):
+        for other in self._find_others(copy, wording, is_clear=not known and not foreign):
             if not _is_known(other, known) and not _is_below(other.path, unexplained):
                 yield other
 
-    def _find_others(self, data: Any, *, is_clear: bool) -> Iterable[ValidationProblem]:
+    def _find_others(self, data: Any, wording: Wording, *, is_clear: bool) -> Iterable[ValidationProblem]:
         """What the library finds: other keywords than the tool_use API's, and what only the whole schema shows.
 
         If explaining costs too much, the library only says whether the data fits, and only while `is_clear`: no other
@@ -144,10 +147,11 @@ class Validator:
             if self._has_combinators and limits.describe_excess(data) is not None:
                 return [] if not is_clear or self._validator.is_valid(data) else [_INVALID]
             if _LISTED.describe_excess(data) is None:
-                return [finding for error in self._validator.iter_errors(data) for finding in _list_causes(error)]
+                errors = self._validator.iter_errors(data)
+                return [problem for error in errors for problem in list_causes(error, self.schema, wording)]
             self._validator.validate(data)
         except jsonschema_rs.ValidationError as error:
-            return _list_causes(error)
+            return list_causes(error, self.schema, wording)
         except Exception as error:
             return [ValidationProblem("$", "schema", f"$: {error}")]
         return []
@@ -205,6 +209,19 @@ def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     from mcp_bridge.schema.schema_repair import repair_schema
 
     return repair_schema(schema, _is_checkable)[0]
+
+
+def _format_for_model(problems: Iterable[ValidationProblem], root: str) -> Iterator[str]:
+    """The texts with paths that start with `root`, and with the property that a misspelt one may mean."""
+    left = _MAX_SUGGESTIONS
+    for problem in problems:
+        text = f"{root}{problem.text[1:]}" if problem.text.startswith("$") else problem.text
+        if problem.other_names and left > 0:
+            left -= 1
+            name = problem.path.rpartition(".")[2]
+            match = find_similar_name(name, list(problem.other_names)[:_MAX_NAMES])
+            text += f", did you mean '{match}'?" if match is not None else ""
+        yield text
 
 
 def _limit(texts: Iterable[str]) -> Iterator[str]:
@@ -309,7 +326,7 @@ def _get_value(schema: Any, place: str) -> Any:
 
 def _is_known(finding: ValidationProblem, known: set[tuple[str, str]]) -> bool:
     """Whether `find_problems` has reported it; the library reports a forbidden property at its parent's path."""
-    if finding.keyword == _FALSE:
+    if finding.keyword == FALSE_SCHEMA:
         start = f"{finding.path}."
         return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in known)
     return (finding.path, finding.keyword) in known
@@ -317,32 +334,6 @@ def _is_known(finding: ValidationProblem, known: set[tuple[str, str]]) -> bool:
 
 def _is_below(path: str, tops: set[str]) -> bool:
     return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
-
-
-def _list_causes(error: jsonschema_rs.ValidationError) -> Iterator[ValidationProblem]:
-    """The problems of a library error, in the tool_use API's words if that API has the keyword."""
-    path = format_path(error.instance_path)
-    keyword = str(error.kind.name)
-    if keyword == _FALSE and error.schema_path[-1:] == ["additionalProperties"]:
-        yield ValidationProblem(path, _FALSE, f"{path}: additional property not allowed")
-    elif keyword == "required":
-        name = getattr(error.kind, "property", "")
-        yield ValidationProblem(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
-    elif keyword == "additionalProperties":
-        for name in sorted(getattr(error.kind, "unexpected", ())):
-            yield ValidationProblem(f"{path}.{name}", keyword, f"{path}.{name}: additional property not allowed")
-    elif keyword in KEYWORDS and (own := _walk_again(error, path, keyword)):
-        yield own
-    else:
-        yield ValidationProblem(path, keyword, f"{path}: {error.message}")
-
-
-def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> ValidationProblem | None:
-    """The problem in the tool_use API's words, for a keyword that is behind a reference or a combinator."""
-    value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
-    if keyword == "type" and isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return next(find_problems(error.instance, {keyword: value}, path), None) if value is not None else None
 
 
 # -- data that is not JSON -----------------------------------------------------------------------------------

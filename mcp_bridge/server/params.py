@@ -6,6 +6,7 @@ stops after five problems and repeats no values, because they may be secret or l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
@@ -200,7 +201,7 @@ def _check_bounds(data: Any, schema: _Schema, path: str) -> Iterator[_Problem]:
 
 
 def _describe_values(values: list[Any]) -> str:
-    return f"value not in enum {[value for value in values if value is not None]}"
+    return f"value not in enum {json.dumps([value for value in values if value is not None])}"
 
 
 def _truncate_key(key: Any) -> Any:

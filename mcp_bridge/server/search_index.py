@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ class SearchIndex:
 
     def __init__(self, tools: Iterable[WireTool]) -> None:
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._database.close)
         self._database.execute(
             "CREATE VIRTUAL TABLE tools USING fts5(name, title, description, parameters, tags, client_name UNINDEXED,"
             " tokenize='porter unicode61')"

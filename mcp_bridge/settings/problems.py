@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.similar_names import find_similar_name
 from mcp_bridge.documents.document import Document, join_errors
 from mcp_bridge.documents.positions import KeyPath, PathStep, walk_values
 from mcp_bridge.documents.value_text import (
@@ -93,9 +93,8 @@ class ErrorReport:
         key, is_top = str(where[-1]), len(where) == len(self.base) + 1
         known = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
         problem = f"unknown key {quote_text(key)}"
-        near = difflib.get_close_matches(key[:100], known, n=1)
-        if near:
-            return f"{problem}, did you mean '{near[0]}'?", ""
+        if (match := find_similar_name(key, known)) is not None:
+            return f"{problem}, did you mean '{match}'?", ""
         return problem, f"Known keys: {', '.join(known)}."
 
 

@@ -300,6 +300,11 @@ class DialectSettings(SettingsModel):
         description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
         "number or a boolean. Default: if any client is named.",
     )
+    omit_empty: bool | None = Field(
+        default=None,
+        description='Leave out an optional argument that is null or "" where its schema does not accept that, so that '
+        "the tool uses its default. Default: false.",
+    )
     show_injections: bool | None = Field(
         default=None,
         description="For clients whose model sees only structured content: if there are hooks, list tools without "

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.contracts.tool import Tags, ToolEntry, list_tags
 from mcp_bridge.contracts.tool_use_results import Result, ResultStatus, ValidationResult
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.tool_use.steps import ChainResult, ChainStep
@@ -110,7 +110,7 @@ class ToolChain:
         description: str = "",
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
-        tags: list[str] | None = None,
+        tags: Tags | None = None,
         *,
         output: str | Sequence[str] | None = None,
         stop_on_failure: bool = True,
@@ -141,7 +141,14 @@ class ToolChain:
         text = description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
         selected = output if output is None or isinstance(output, str) else tuple(output)
         handler = ChainTool(self._registry, steps, output=selected, stop_on_failure=stop_on_failure)
-        return ToolEntry(name, text, handler, schema, output_schema or {}, list(tags or ()))
+        return ToolEntry(
+            name,
+            text,
+            handler,
+            schema,
+            output_schema or {},
+            list_tags(tags),
+        )
 
 
 def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], seconds: float) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp_bridge.authoring.functions import Decorator, attach_entry, read_declared_tasks
-from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.contracts.tool import Tags, ToolEntry, list_tags
 from mcp_bridge.registry.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def tool(
     description: str = "",
     input_schema: dict[str, Any] | None = None,
     output_schema: dict[str, Any] | None = None,
-    tags: list[str] | None = None,
+    tags: Tags | None = None,
     registry: ToolRegistry | None = None,
     *,
     title: str | None = None,
@@ -48,7 +48,7 @@ def tool(
             function,
             input_schema or {},
             output_schema or {},
-            list(tags or ()),
+            list_tags(tags),
             title=title,
             annotations=dict(annotations or {}),
             icons=list(icons or ()),

@@ -9,6 +9,7 @@ from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.message import Message
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import render_block
+from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.values import Unreadable, as_block, to_plain, to_plain_mapping
 
 ROLES = ("user", "assistant")
@@ -43,6 +44,8 @@ def _to_message(item: Any) -> Message:
         return Message(as_block(item))
     if item.role not in ROLES:
         raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {to_plain(item.role)!r}")
+    if isinstance(item.content, Mapping) and isinstance(block := from_block(item.content), Content):
+        return Message(block, item.role)
     return item
 
 

@@ -339,3 +339,37 @@ def test_a_registry_gets_the_entry_and_refuses_a_second_of_its_name() -> None:
     assert list(registry.prompts) == [entry_of(one)]
     with pytest.raises(DuplicateTool):
         prompt("p", registry=registry)(lambda: "other")
+
+
+def test_a_function_that_is_defined_elsewhere_becomes_a_prompt_with_a_name() -> None:
+    def ask(topic: str) -> str:
+        return topic
+
+    registry = ToolRegistry()
+    assert entry_of(prompt(ask, name="about")).name == "about"
+    assert entry_of(registry.prompt(ask, name="of", description="Asks.")).description == "Asks."
+    assert registry.prompts.get("of") is not None
+    with pytest.raises(TypeError, match="a prompt has one name, and was given two, 'a' and 'b'"):
+        prompt("a", name="b")(ask)
+
+
+async def test_messages_may_be_dicts_whose_content_is_a_block() -> None:
+    @prompt
+    def talk() -> list[Any]:
+        return [
+            {"role": "user", "content": {"type": "text", "text": "Hello"}},
+            {"role": "assistant", "content": {"type": "image", "data": "aGk=", "mimeType": "image/png"}},
+            Message({"type": "text", "text": "Bye"}, "user"),  # type: ignore[arg-type]
+            {"role": "user", "content": {"type": "unknown", "text": "data"}},
+        ]
+
+    registry = ToolRegistry()
+    registry.prompts.add(entry_of(talk))
+    async with connect(registry) as client:
+        result = as_json(await client.get_prompt("talk"))
+    assert [(message["role"], message["content"]) for message in result["messages"]] == [
+        ("user", {"type": "text", "text": "Hello"}),
+        ("assistant", {"type": "image", "data": "aGk=", "mimeType": "image/png"}),
+        ("user", {"type": "text", "text": "Bye"}),
+        ("user", {"type": "text", "text": '{"type":"unknown","text":"data"}'}),
+    ]

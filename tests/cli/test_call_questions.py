@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -102,3 +103,14 @@ def test_tools_can_ask_for_a_choice_and_a_confirmation_but_not_for_a_model(tmp_p
     unable = call_at_terminal(tmp_path, "name", answers=[])
     assert unable.code == 1
     assert "cannot be asked" in unable.shown
+
+
+@pytest.mark.parametrize("word", ["", "async "], ids=["in a thread", "in the event loop"])
+def test_a_breakpoint_in_a_tool_stops_at_the_terminal(word: str, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        f"from mcp_bridge import tool\n@tool\n{word}def look(text: str) -> str:\n    breakpoint()\n    return text\n"
+    )
+    answers = ["p text\n", "text = 'changed'\n", "c\n"]
+    ended = call_at_terminal(tmp_path, "look", "text=given", answers=answers, prompt=re.compile(rb"\(Pdb\) "))
+    assert (ended.code, ended.out) == (0, "changed\n")
+    assert "'given'" in ended.shown

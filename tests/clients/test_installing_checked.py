@@ -100,3 +100,34 @@ def test_doctor_reports_that_claude_code_does_not_wait_for_servers(who: Person) 
     (said,) = [each for each in server["checks"] if each["check"] == "first turn"]
     assert said["ok"]
     assert "does not wait for servers before its first request" in said["detail"]
+
+
+SHELVES = """
+from pydantic import BaseModel
+from mcp_bridge import tool
+
+
+class Shelf(BaseModel):
+    inner: list["Shelf"] = []
+
+
+@tool
+def count(shelf: Shelf) -> str:
+    return "1"
+"""
+
+
+def test_what_the_client_rejects_of_the_tools_is_reported_and_the_server_is_installed(who: Person) -> None:
+    (who.project / "tools.py").write_text(SHELVES)
+    done = who.run("install", "gemini-cli", who.settings, CHECK)
+    assert "installed: 'shelf'" in done.stderr
+    assert "WARNING: tool 'count': $.inputSchema.properties.shelf.$ref: `$ref` in 2 places" in done.stderr
+    assert "Set `dialect: gemini-cli` (inline_references)" in done.stderr
+    who.settings.write_text("name: shelf\ndialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
+    assert "WARNING" not in who.run("install", "gemini-cli", who.settings, CHECK, "--force", "--name", "other").stderr
+
+
+def test_what_the_client_degrades_is_a_note(who: Person) -> None:
+    (who.project / "tools.py").write_text(SHELVES)
+    notes = who.json("install", "codex", who.settings, CHECK)["notes"]
+    assert any(note.startswith("note: tools: Codex degrades 1 thing, such as: `$ref`") for note in notes)

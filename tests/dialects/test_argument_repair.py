@@ -242,3 +242,45 @@ def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(argume
     for name, value in arguments.items():
         if Validator(VALUES["properties"][name]).is_valid(value):
             assert made[name] is value
+
+
+PAGE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 1},
+        "limit": {"type": "integer", "default": 10},
+        "note": {"type": "string"},
+        "cursor": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "sort": {"type": "object", "properties": {"by": {"enum": ["name", "age"]}}},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"query": "a", "limit": None}, {"query": "a"}),
+        ({"query": "a", "limit": ""}, {"query": "a"}),
+        ({"query": "a", "limit": None, "note": "", "cursor": None}, {"query": "a", "note": "", "cursor": None}),
+        ({"query": "a", "sort": {"by": None}}, {"query": "a", "sort": {}}),
+        ({"query": None, "limit": None}, {"query": None}),
+        ({"query": "", "limit": 1}, {"query": "", "limit": 1}),
+        ({"query": "a", "limit": "5"}, {"query": "a", "limit": "5"}),
+        ({"query": "a", "other": None}, {"query": "a", "other": None}),
+    ],
+)
+def test_an_optional_argument_that_is_empty_is_left_out_where_it_does_not_fit(
+    arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert ArgumentRepair(PAGE, parse_strings=False, omit_empty=True).repair(arguments) == expected
+
+
+def test_empty_arguments_stay_unless_the_setting_leaves_them_out() -> None:
+    arguments = {"query": "a", "limit": None}
+    assert ArgumentRepair(PAGE).repair(arguments) is arguments
+    assert ArgumentRepair(PAGE, omit_empty=True).repair({"query": "a", "limit": "5", "note": None}) == {
+        "query": "a",
+        "limit": 5,
+    }

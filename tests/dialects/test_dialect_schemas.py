@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.dialects.flattening import flatten_root
-from mcp_bridge.dialects.inlining import MAX_CHARACTERS, MAX_PARTS, inline_references
+from mcp_bridge.schema.inlining import MAX_CHARACTERS, MAX_PARTS, inline_references
 from tests.kits.dialects.dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
 
 

@@ -131,16 +131,16 @@ async def test_a_tool_of_one_text_takes_it_as_tool_input() -> None:
         assert await said(client, "echo", tool_input="ab") == "abab"
 
 
-async def test_a_schema_that_is_a_dict_is_used_as_it_is() -> None:
-    given = {
-        "type": "object",
-        "properties": {"n": {"type": "array", "items": {"$ref": "#/$defs/N"}}},
-        "required": ["n"],
-        "$defs": {"N": {"type": "integer", "minimum": 1}},
-    }
+async def test_a_schema_that_is_a_dict_is_used_with_inlined_definitions() -> None:
+    numbers = {"type": "array", "items": {"$ref": "#/$defs/N"}}
+    given = {"type": "object", "properties": {"n": numbers}, "required": ["n"], "$defs": {"N": {"minimum": 1}}}
     made = StructuredTool(name="total", description="Adds.", args_schema=given, func=lambda n: str(sum(n)))
     async with served(build_entry(made)) as client:
-        assert await schema(client, "total") == given
+        assert await schema(client, "total") == {
+            "type": "object",
+            "properties": {"n": {"type": "array", "items": {"minimum": 1}}},
+            "required": ["n"],
+        }
         assert await said(client, "total", n=[1, 2]) == "3"
         assert (await said(client, "total", n=[0])).startswith("invalid_arguments")
 

@@ -75,6 +75,18 @@ async def test_a_tool_is_listed_and_called() -> None:
         assert await answered(client, "weather", city="Bern") == ("Bern: rain for 1 days", False)
 
 
+async def test_models_are_described_without_references() -> None:
+    def compare(first: Place, second: Place) -> str:
+        return max(first.name, second.name)
+
+    async with opened(Tool(compare)) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert tool.input_schema["properties"]["second"]["properties"]["height"] == {"type": "integer"}
+        assert "$defs" not in tool.input_schema
+        place = {"name": "Rigi", "height": 1797}
+        assert await answered(client, "compare", first=place, second=place) == ("Rigi", False)
+
+
 async def test_a_model_as_result_is_structured_and_the_context_is_there() -> None:
     async with opened(Tool(highest)) as client:
         (tool,) = (await client.list_tools()).tools

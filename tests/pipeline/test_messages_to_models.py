@@ -83,3 +83,114 @@ async def test_an_input_that_is_not_wrapped_is_the_root() -> None:
     call = ToolCall(id="1", name="a", arguments=["b"])
     result = await register(LIST, {}).dispatch(call, CallContext())
     assert "- $[0]: expected type integer, got string" in result.error_text
+
+
+def make_optional(*alternatives: dict[str, Any], keyword: str = "anyOf") -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": {keyword: [*alternatives, {"type": "null"}]}}}
+
+
+POINT = {"type": "object", "properties": {"row": {"type": "integer"}}, "required": ["row"]}
+CIRCLE = {"properties": {"kind": {"const": "circle"}, "radius": {"minimum": 1}}, "required": ["kind", "radius"]}
+SQUARE = {"properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        (make_optional({"type": "integer"}), "ten", "- $.x: expected type integer or null, got string"),
+        (make_optional({"type": "integer"}, keyword="oneOf"), 1.5, "- $.x: expected type integer or null, got number"),
+        (
+            make_optional({"type": ["integer", "string"]}),
+            [],
+            "- $.x: expected type integer or string or null, got array",
+        ),
+        (make_optional({"type": "integer", "minimum": 2}), 1, "- $.x: value 1 < minimum 2"),
+        (
+            make_optional({"enum": ["fast", "full"], "type": "string"}),
+            "no",
+            '- $.x: value "no" not in enum ["fast", "full"]',
+        ),
+        (
+            make_optional({"enum": ["fast", "full"], "type": "string"}),
+            5,
+            "- $.x: expected type string or null, got integer",
+        ),
+        (make_optional(POINT), {"row": "1"}, "- $.x.row: expected type integer, got string"),
+        (make_optional(POINT), {}, "- $.x.row: required field missing"),
+        (make_optional(POINT), 3, "- $.x: expected type object or null, got integer"),
+        (
+            make_optional({"type": "array", "items": POINT}),
+            [{"row": None}],
+            "- $.x[0].row: expected type integer, got null",
+        ),
+        (
+            make_optional(CIRCLE, SQUARE),
+            {"kind": "circle", "radius": 0},
+            "- $.x.radius: value 0 < minimum 1",
+        ),
+        (make_optional(CIRCLE, SQUARE), {"kind": "square"}, "- $.x.side: required field missing"),
+    ],
+)
+async def test_a_value_that_fits_no_alternative_is_explained_by_its_type(
+    schema: dict[str, Any], value: Any, problem: str
+) -> None:
+    text = await get_error(register(schema, {}), {"x": value})
+    assert [problem] == text.splitlines()[1:]
+
+
+async def test_the_closest_alternative_is_explained_if_several_have_the_type() -> None:
+    other = {"type": "object", "required": ["a", "b", "c"]}
+    text = await get_error(register(make_optional(other, POINT), {}), {"x": {}})
+    assert text.splitlines()[1:] == [
+        "- $.x: fits none of the 3 alternatives. The problems with the closest one:",
+        "- $.x.row: required field missing",
+    ]
+
+
+async def test_values_are_written_as_json() -> None:
+    text = await get_error(register({"properties": {"x": {"enum": ["red", None, True, "é"]}}}, {}), {"x": {"a": None}})
+    assert '- $.x: value {"a": null} not in enum ["red", null, true, "é"]' in text
+
+
+async def test_the_tool_use_api_keeps_the_values_of_python() -> None:
+    result = register({"properties": {"x": {"enum": ["red", None, True]}}}, {}).invoke("a", {"x": False})
+    assert result.errors == ["$.x: value False not in enum ['red', None, True]"]
+    result = register({"type": ["string", "null"]}, {}).invoke("a", 3)
+    assert result.errors == ["$: expected type ['string', 'null'], got int"]
+
+
+CLOSED = {"type": "object", "properties": {"amount": {}, "currency": {}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "problem"),
+    [
+        (CLOSED, {"amonut": 3}, "- $.amonut: additional property not allowed, did you mean 'amount'?"),
+        (CLOSED, {"zzz": 3}, "- $.zzz: additional property not allowed"),
+        (CLOSED, {"amonut": 3, "amount": 3}, "- $.amonut: additional property not allowed"),
+        (
+            make_optional(CLOSED),
+            {"x": {"curency": 1}},
+            "- $.x.curency: additional property not allowed, did you mean 'currency'?",
+        ),
+        (
+            {"$ref": "#/$defs/Payment", "$defs": {"Payment": CLOSED}},
+            {"amonut": 3},
+            "- $.amonut: additional property not allowed, did you mean 'amount'?",
+        ),
+    ],
+)
+async def test_a_misspelt_argument_is_corrected(schema: dict[str, Any], arguments: Any, problem: str) -> None:
+    text = await get_error(register(schema, {}), arguments)
+    assert [problem] == text.splitlines()[1:]
+
+
+async def test_the_tool_use_api_does_not_correct_names() -> None:
+    assert register(CLOSED, {}).invoke("a", {"amonut": 3}).errors == ["$.amonut: additional property not allowed"]
+
+
+async def test_only_the_first_misspelt_arguments_are_corrected() -> None:
+    arguments = {f"amount{number}": 1 for number in range(900)}
+    text = await get_error(register(CLOSED, {}), arguments)
+    assert len(text.splitlines()) == 901
+    assert text.count("did you mean 'amount'?") == 10

@@ -13,8 +13,8 @@ from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.dialects.argument_repair import ArgumentRepair
 from mcp_bridge.dialects.dialect import SchemaDialect
 from mcp_bridge.dialects.flattening import COMBINATORS, ShapeBuilder, flatten_root
-from mcp_bridge.dialects.inlining import inline_references
 from mcp_bridge.dialects.rewriting import rewrite_tool
+from mcp_bridge.schema.inlining import inline_references
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.schemas import as_object
 from mcp_bridge.wire.tools import to_wire

@@ -52,15 +52,16 @@ def test_made_up_titles_are_gone_and_given_ones_stay() -> None:
     def tool(a: Titled, b: Trip, c: Options, d: Unit, e: Point, f: SelfTitled, title: str = ""): ...
 
     schema = infer_signature(tool).input_schema
-    titles = [part["title"] for part in schema["$defs"].values() if "title" in part]
+    properties = schema["properties"]
+    titles = [part["title"] for part in properties.values() if "title" in part]
     assert sorted(titles) == ["A thing with a title", "SelfTitled"]
     assert "title" not in schema
-    assert schema["properties"]["title"] == {"type": "string", "default": ""}
-    assert schema["$defs"]["Titled"]["properties"] == {
+    assert properties["title"] == {"type": "string", "default": ""}
+    assert properties["a"]["properties"] == {
         "title": {"type": "string"}, "other": {"type": "integer", "title": "Another"},
     }  # fmt: skip
-    assert schema["$defs"]["Trip"]["description"] == "A way to go."
-    assert schema["$defs"]["Unit"] == {"type": "string", "enum": ["celsius", "kelvin"]}
+    assert properties["b"]["description"] == "A way to go."
+    assert properties["d"] == {"type": "string", "enum": ["celsius", "kelvin"]}
 
 
 def test_a_default_in_two_places_is_refused() -> None:

@@ -81,10 +81,14 @@ def test_an_enum_that_is_a_header_is_a_plain_parameter_elsewhere() -> None:
         return f"{start.value} {end.value}"
 
     schema: dict[str, Any] = move.tool_entry.input_schema  # type: ignore[attr-defined]
-    assert schema["properties"]["end"] == {"$ref": "#/$defs/Region"}
-    assert schema["properties"]["start"]["enum"] == schema["$defs"]["Region"]["enum"]
+    assert schema["properties"]["end"] == {"type": "string", "enum": ["east", "west"]}
+    assert schema["properties"]["start"]["enum"] == ["east", "west"]
     assert "title" not in schema["properties"]["start"]
     assert move.tool_entry.handler({"start": "east", "end": "west"}) == "east west"  # type: ignore[attr-defined]
+
+
+def test_a_property_of_a_model_can_be_a_header() -> None:
+    assert schema_of(Place)["properties"]["region"] == {"type": "string", "x-mcp-header": "Region"}
 
 
 async def test_clients_are_told_of_headers_and_accept_them() -> None:
@@ -114,7 +118,7 @@ SECRET = "this is a secret"
         (Annotated[str, Header(5)], "a header's name is text, not int"),  # type: ignore[arg-type]
         (Annotated[str, Header("Region")] | None, "a header is a parameter itself"),
         (list[Annotated[str, Header("Region")]], "a header is a parameter itself"),
-        (Place, r"\$defs/Place/properties/region/x-mcp-header: a header is a parameter itself"),
+        (list[Place], "items/properties/region/x-mcp-header: a header is a parameter itself"),
         (Annotated[SecretStr, Header("Region")], SECRET),
         (Annotated[str, Field(json_schema_extra={"writeOnly": True}), Header("Region")], SECRET),
         (Annotated[str, Header("Api-Key")], "'Api-Key' is the name of a secret"),

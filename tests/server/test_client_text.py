@@ -166,7 +166,7 @@ async def test_a_secret_in_a_schema_is_redacted_in_the_problems_of_the_arguments
     registry = ToolRegistry()
     registry.register(ToolEntry("t", "", lambda data: "", {"properties": {"n": {"enum": [HIDDEN]}}}))
     sent = await ask("tools/call", {"name": "t", "arguments": {"n": SECRET}}, version, registry=registry)
-    assert f"value '{SECRET}' not in enum ['[secret]']" in sent
+    assert f'value "{SECRET}" not in enum ["[secret]"]' in sent.replace("\\", "")
     assert HIDDEN not in sent
 
 
@@ -182,7 +182,7 @@ async def test_arguments_that_a_policy_has_filled_in_are_redacted_in_the_problem
     registry = ToolRegistry(pipeline=Pipeline([AddsKey()]))
     registry.register(ToolEntry("t", "", lambda data: "", CHECKED))
     sent = await ask("tools/call", {"name": "t", "arguments": {"n": "a"}}, version, registry=registry)
-    assert "value '[secret]' not in enum" in sent
+    assert 'value "[secret]" not in enum' in sent.replace("\\", "")
     assert HIDDEN not in sent
 
 

@@ -35,7 +35,7 @@ META = {"_meta": ENVELOPE}
 PROMPT = {"type": "ref/prompt", "name": "paint"}
 VALUE = {"name": "color", "value": "r"}
 CLIENT = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
-LEVELS = "['alert', 'critical', 'debug', 'emergency', 'error', 'info', 'notice', 'warning']"
+LEVELS = '["alert", "critical", "debug", "emergency", "error", "info", "notice", "warning"]'
 SAMPLED = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "hi"}}
 
 VALID: list[tuple[str, str, Any]] = [
@@ -103,7 +103,7 @@ INVALID: list[tuple[str, str, Any, str]] = [
         "completion/complete",
         HANDSHAKE,
         {"ref": {"type": "ref/other", "name": "a"}, "argument": VALUE},
-        "ref.type: value not in enum ['ref/prompt', 'ref/resource']",
+        'ref.type: value not in enum ["ref/prompt", "ref/resource"]',
     ),
     (
         "completion/complete",
@@ -135,7 +135,7 @@ INVALID: list[tuple[str, str, Any, str]] = [
         "tools/call",
         STATELESS,
         {**META, "name": "e", "inputResponses": {"a": {"action": "maybe"}}},
-        "inputResponses.a.action: value not in enum ['accept', 'cancel', 'decline']",
+        'inputResponses.a.action: value not in enum ["accept", "cancel", "decline"]',
     ),
     (
         "tools/call",
@@ -267,7 +267,7 @@ RESULTS: list[tuple[str, str, Any, list[str]]] = [
     ("elicitation/create", HANDSHAKE, {"action": "accept", "content": {"a": ["b"], "c": 1}}, []),
     ("elicitation/create", STATELESS, {}, ["action: required field missing"]),
     ("sampling/createMessage", STATELESS, SAMPLED, []),
-    ("sampling/createMessage", HANDSHAKE, {**SAMPLED, "role": "x"}, ["role: value not in enum ['assistant', 'user']"]),
+    ("sampling/createMessage", HANDSHAKE, {**SAMPLED, "role": "x"}, ['role: value not in enum ["assistant", "user"]']),
     ("roots/list", HANDSHAKE, {"roots": [{}]}, ["roots[0].uri: required field missing"]),
     ("roots/list", HANDSHAKE, [], ["result: expected type object, got array"]),
     ("other/method", HANDSHAKE, [], []),

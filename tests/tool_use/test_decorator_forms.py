@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import TypedDict
 
 import mcp_bridge
-from mcp_bridge import CallContext, tool_use
+from mcp_bridge import CallContext, ToolEntry, tool_use
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import call, listed, registry_of, words
 
@@ -128,3 +128,32 @@ def test_with_an_input_schema_every_function_receives_the_input_data(function: C
         decorated: Any = decorate("it", input_schema={"type": "object"})(function)
         assert decorated.tool_entry.handler is function
         assert registry_of(decorated.tool_entry).invoke("it", {"n": 5}).data == 5
+
+
+def test_a_function_that_is_defined_elsewhere_becomes_a_tool_with_a_name() -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    registry = mcp_bridge.ToolRegistry()
+    plus = mcp_bridge.tool(add, name="plus", description="Adds.", tags={"maths", "all"}, read_only=True)
+    assert plus(1, 2) == 3
+    entry: ToolEntry = plus.tool_entry  # type: ignore[attr-defined]
+    assert (entry.name, entry.description, entry.tags) == ("plus", "Adds.", ["all", "maths"])
+    assert entry.annotations == {"readOnlyHint": True}
+    registry.tool(add, name="sum")
+    mcp_bridge.tool(add, name="total", registry=registry)
+    assert registry.list_names() == ["sum", "total"]
+    assert registry.invoke("sum", {"a": 1, "b": 2}).data == 3
+
+
+def test_a_tool_has_one_name() -> None:
+    with pytest.raises(TypeError, match="a tool has one name, and was given two, 'a' and 'b'"):
+        mcp_bridge.tool("a", name="b")
+
+
+def test_tags_may_be_a_set() -> None:
+    @tool_use.tool(name="t", tags={"b", "a"})
+    def handle(data: Any) -> Any:
+        return data
+
+    assert handle.tool_entry.tags == ["a", "b"]  # type: ignore[attr-defined]

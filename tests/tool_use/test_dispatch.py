@@ -53,6 +53,16 @@ async def test_a_successful_call_gives_its_output(handler):
     assert result.error_text == ""
 
 
+async def test_a_changed_handler_and_schema_of_an_entry_apply_to_the_next_call():
+    live = entry(lambda data: "old", input_schema=NUMBER)
+    registry, call = registry_of(live), ToolCall(id="7", name="t", arguments={"n": 1})
+    assert (await registry.dispatch(call, CallContext())).output == "old"
+    live.handler = lambda data: "new"
+    assert (await registry.dispatch(call, CallContext())).output == "new"
+    live.input_schema = {"type": "object", "required": ["m"]}
+    assert (await registry.dispatch(call, CallContext())).code == "invalid_arguments"
+
+
 @pytest.mark.parametrize("value", [None, 0, "", [], {"a": None}])
 async def test_an_output_that_is_false_is_kept(value):
     result = await dispatch(entry(lambda data: value))

@@ -295,6 +295,41 @@ async def test_a_replaced_tool_answers_with_its_new_handler_and_schema(door):
     assert (await door(registry, "a", "x")).errors == ["$: expected type integer, got str"]
 
 
+async def test_a_changed_field_of_an_entry_applies_to_the_next_call(door):
+    live = entry("a", lambda data: "old", input_schema={"type": "string"}, output_schema={"type": "string"})
+    registry = registry_of(live)
+    assert (await door(registry, "a", "x")).data == "old"
+    live.handler, live.input_schema, live.output_schema = lambda data: 5, {"type": "integer"}, {"type": "integer"}
+    assert (await door(registry, "a", "x")).errors == ["$: expected type integer, got str"]
+    assert (await door(registry, "a", 1)).status is ResultStatus.SUCCESS
+
+    async def handle(data):
+        return "text"
+
+    live.handler = handle
+    assert (await door(registry, "a", 1)).errors == ["$: expected type integer, got str"]
+
+
+async def test_a_change_within_a_schema_applies_to_the_next_call(door):
+    live = entry("a", input_schema={"properties": {"n": {"enum": [1]}}}, output_schema={"properties": {}})
+    registry = registry_of(live)
+    assert (await door(registry, "a", {"n": 1})).ok
+    live.input_schema["properties"]["n"]["enum"].append(2)
+    assert (await door(registry, "a", {"n": 2})).ok
+    live.input_schema["required"] = ["m"]
+    assert (await door(registry, "a", {"n": 2})).errors == ["$.m: required field missing"]
+    live.output_schema["properties"]["m"] = {"type": "string"}
+    assert (await door(registry, "a", {"n": 2, "m": 1})).status is ResultStatus.PARTIAL
+
+
+async def test_a_schema_that_contains_itself_does_not_make_a_call_raise(door):
+    schema = {"type": "object", "properties": {}}
+    schema["properties"] |= {"left": schema, "right": schema}
+    registry = registry_of(entry("a", input_schema=schema))
+    results = [await door(registry, "a", {}) for _ in range(2)]
+    assert results[0].status is results[1].status
+
+
 async def test_bad_input_is_a_failure_and_never_reaches_the_handler(door):
     seen, handler = recording()
     result = await door(registry_of(entry("s", handler, input_schema=NUMBER)), "s", {"n": "x"})

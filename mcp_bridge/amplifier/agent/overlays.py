@@ -6,7 +6,6 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,6 +19,7 @@ from mcp_bridge.amplifier.mount_plan import (
     read_agent,
 )
 from mcp_bridge.amplifier.session import ModuleSession
+from mcp_bridge.contracts.similar_names import find_similar_name
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -78,8 +78,8 @@ def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
             known = {spec.module for spec in modules if spec.kind == kind} | set(tools if kind == "tools" else ())
             what = "tool or tool module" if kind == "tools" else "hook module"
             for name in (name for name in names if name not in known):
-                match = get_close_matches(name[:100], known, n=1)
-                hint = f", did you mean '{match[0]}'?" if match else ""
+                match = find_similar_name(name, known)
+                hint = f", did you mean '{match}'?" if match is not None else ""
                 problems.append(f"agents.{agent.name}.{key}: no {what} '{name}'{hint}")
     return problems
 

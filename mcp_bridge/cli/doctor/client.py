@@ -53,25 +53,29 @@ def examine_clients(
     return [report for client in clients for report in examiner.examine(client, report_absence=target is not None)]
 
 
-def check_start(installed: InstalledServer, machine: Machine, *, secrets: Sequence[str]) -> ServerReport:
+def check_start(
+    installed: InstalledServer, machine: Machine, *, secrets: Sequence[str]
+) -> tuple[ServerReport, Sequence[CheckResult]]:
     """Start a server once as its client would, and list what it serves; no tool is called.
 
-    It also gets the variables `secrets` of this machine, which a client may take from elsewhere.
+    It also gets the variables `secrets` of this machine, which a client may take from elsewhere. The second value is
+    what the client rejects or degrades of the tools.
     """
     client, start = CLIENTS[installed.client], resolve_launch(installed, machine)
     environ = {**start.environ, **{name: machine.environ[name] for name in secrets if name in machine.environ}}
     start = replace(start, environ=environ, unresolved=())
     install_command = _format_reinstall(installed, servers.find_settings_argument(start.argv))
     server = ExaminedServer(client=client, launch=start, install_command=install_command)
-    results = check_entry(server)
+    results, rejections = check_entry(server), list[CheckResult]()
     if all(result.ok for result in results):
         timeout = min(start.timeout, MAX_TIMEOUT)
         command = StartCommand(argv=start.argv, folder=start.folder, timeout=timeout, environ=environ)
         outcome = check_stateless(command, check_has_entries)
         results += [replace(result, check="start") for result in _explain_eras([outcome], server)]
         results += collect_others([outcome], is_bridge=True)
+        rejections = find_rejections(server, installed.name, outcome.tools)
     report = ServerReport(client=client, results=results, name=installed.name, argv=start.argv, folder=start.folder)
-    return report.redact(find_secret_values({**machine.environ, **environ}, secrets))
+    return report.redact(find_secret_values({**machine.environ, **environ}, secrets)), rejections
 
 
 def _is_present(client: Client, machine: Machine) -> bool:

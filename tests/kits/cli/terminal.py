@@ -27,8 +27,10 @@ class Ended:
     shown: str
 
 
-def call_at_terminal(folder: Path, *arguments: str, answers: list[str], early: str = "") -> Ended:
-    """Run `call` at a terminal, and type an answer whenever it waits for one; INTERRUPT is Ctrl-C."""
+def call_at_terminal(
+    folder: Path, *arguments: str, answers: list[str], early: str = "", prompt: re.Pattern[bytes] = PROMPT
+) -> Ended:
+    """Run `call` at a terminal, and type an answer after each `prompt`; INTERRUPT is Ctrl-C."""
     controller, terminal = os.openpty()
     os.write(controller, early.encode())
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
@@ -44,7 +46,7 @@ def call_at_terminal(folder: Path, *arguments: str, answers: list[str], early: s
             except OSError:  # how Linux says that the other end is closed
                 break
             shown += data
-            while waiting and len(PROMPT.findall(shown)) > len(answers) - len(waiting):
+            while waiting and len(prompt.findall(shown)) > len(answers) - len(waiting):
                 answer = waiting.pop(0)
                 if answer == INTERRUPT:  # the terminal does not control the command, so it sends no signal itself
                     process.send_signal(signal.SIGINT)

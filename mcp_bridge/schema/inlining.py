@@ -1,17 +1,19 @@
 """Schemas without references: what a reference leads to replaces it.
 
-A schema that leads back to itself ends where it would begin again, with a schema that only has its type.
+A schema that leads back to itself keeps its references, or ends where it would begin again, with a schema that only has
+its type. Some clients reject references, and others do not show the model what they lead to.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Set
 from typing import Any
 
-from mcp_bridge.dialects.schema_algebra import Budget, CannotRewrite, merge_schemas, select_constraints, select_notes
 from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, has_any_keyword, map_subschemas
+from mcp_bridge.schema.merging import Budget, CannotRewrite, merge_schemas, select_constraints, select_notes
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 from mcp_bridge.schema.size_limits import SizeLimits
 
@@ -20,10 +22,16 @@ logger = logging.getLogger("mcp_bridge.dialects")
 MAX_PARTS = 2_000
 """The maximum number of subschemas of an inlined schema: a model reads all of them."""
 MAX_CHARACTERS = 1_000_000
+MAX_CHARACTERS_BY_DEFAULT = 50_000
+"""The maximum size of a schema whose definitions are inlined without a setting, about 12,000 tokens for a model."""
 _MAX_SIZE = SizeLimits(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
 """References multiply levels too, and JSON parsers reject deep nesting."""
 _ADDRESSES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", *DEFINITIONS})
 _CONTRARY = frozenset({"not", "if", "then", "else", "maxContains", "unevaluatedItems", "unevaluatedProperties"})
+_MAX_LOOPS = 100
+"""The maximum number of definitions that lead back to themselves."""
+_PLAIN_NAME = re.compile(r"[\w.-]+")
+"""The name of a definition that is the same in a reference."""
 _OLD_DRAFTS = ("draft-04", "draft-06", "draft-07")
 """Drafts that ignore the keywords beside a reference."""
 
@@ -37,26 +45,74 @@ def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dic
     if not has_any_keyword(schema, REFERRING):
         return schema
     try:
-        inlined: dict[str, Any] = _Inliner(schema).inline(None, 0)
-        if excess := _MAX_SIZE.describe_excess(inlined):
-            raise CannotRewrite(f"it would be {excess}")
+        return _Inliner(schema, MAX_CHARACTERS).inline_root()
     except CannotRewrite as reason:
         logger.warning("cannot inline the references of %s: %s", label, reason)
         return schema
-    return inlined
+
+
+def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without references, except those to definitions that lead back to themselves.
+
+    The same object if it has none, they cannot be inlined, or it would be too large. Both accept the same values.
+    """
+    if not has_any_keyword(schema, REFERRING):
+        return schema
+    loops: set[int] = set()
+    # A definition turns out to lead back to itself while it is being inlined, so each one costs a new attempt.
+    for _ in range(_MAX_LOOPS):
+        try:
+            return _Inliner(schema, MAX_CHARACTERS_BY_DEFAULT, loops).inline_root()
+        except _LoopFound as error:
+            loops.add(error.node)
+        except CannotRewrite:
+            break
+    return schema
+
+
+class _LoopFound(Exception):
+    """A definition leads back to itself. `node` is the identity of its schema."""
+
+    def __init__(self, node: int) -> None:
+        super().__init__(node)
+        self.node = node
 
 
 class _Inliner:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    """Inlines the references of `root`. References to the schemas `kept`, by identity, stay; see `_LoopFound`.
+
+    Without `kept`, a schema that leads back to itself is ended.
+    """
+
+    def __init__(self, root: Mapping[str, Any], characters: int, kept: Set[int] | None = None) -> None:
         self._references = SchemaReferences(root, MAX_PARTS * 4)
         if self._references.is_incomplete:
             raise CannotRewrite(f"it has more than {MAX_PARTS * 4} parts")
+        self._base = self._references.root.base
         draft = root.get("$schema")
         self._is_old_draft = isinstance(draft, str) and any(name in draft for name in _OLD_DRAFTS)
         self._parts = Budget(MAX_PARTS, f"it would come to more than {MAX_PARTS} parts")
-        self._characters = Budget(MAX_CHARACTERS, f"it would come to more than {MAX_CHARACTERS} characters")
+        self._characters = Budget(characters, f"it would come to more than {characters} characters")
+        self._kept = kept
+        self._kept_definitions: dict[str, LocatedSchema] = {}
         self._loops = 0  # how often a schema that leads back to itself was ended
         self._open = {id(root)}
+
+    def inline_root(self) -> dict[str, Any]:
+        """The whole schema, with the definitions that are still referred to. Raises CannotRewrite and _LoopFound."""
+        inlined: dict[str, Any] = self.inline(None, 0)
+        written: set[str] = set()
+        while waiting := self._kept_definitions.keys() - written:
+            for reference in sorted(waiting):
+                target = self._kept_definitions[reference]
+                section, _, name = reference.removeprefix("#/").partition("/")
+                if section not in DEFINITIONS or not _PLAIN_NAME.fullmatch(name) or target.base != self._base:
+                    raise CannotRewrite(f"{reference!r} leads back to itself, and is no definition at the root")
+                inlined.setdefault(section, {})[name] = self._inline_target(target, reference, 0)
+            written |= waiting
+        if excess := _MAX_SIZE.describe_excess(inlined):
+            raise CannotRewrite(f"it would be {excess}")
+        return inlined
 
     def inline(self, located: LocatedSchema | None, depth: int) -> Any:
         """A part of the schema without references; None means the root."""
@@ -75,8 +131,14 @@ class _Inliner:
         copy = map_subschemas(
             own, lambda part: self.inline(LocatedSchema(part, bases.get(id(part), at.base)), depth + 1)
         )
+        if isinstance(copy.get("discriminator"), Mapping):  # the mapping has references, which an annotation may omit
+            copy["discriminator"] = {key: value for key, value in copy["discriminator"].items() if key != "mapping"}
         for keyword in sorted(REFERRING & at.node.keys()):
             target = self._find_target(keyword, at.node[keyword], at.base)
+            if self._kept is not None and id(target.node) in self._kept:
+                copy[keyword] = at.node[keyword]
+                self._kept_definitions[at.node[keyword]] = target
+                continue
             copy = self._merge_target(self._inline_target(target, at.node[keyword], depth), copy)
         return copy if self._loops == loops else _remove_contrary_keywords(copy)
 
@@ -88,6 +150,8 @@ class _Inliner:
 
     def _inline_target(self, target: LocatedSchema, reference: str, depth: int) -> Any:
         if id(target.node) in self._open:
+            if self._kept is not None:
+                raise _LoopFound(id(target.node))
             self._loops += 1
             return _make_placeholder(target.node, reference)
         self._open.add(id(target.node))
