@@ -23,7 +23,6 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.argument_repair import ArgumentRepair
 from mcp_bridge.dialects.dialect import SchemaDialect
 from mcp_bridge.dialects.flattening import flatten_root
-from mcp_bridge.dialects.inlining import inline_references
 from mcp_bridge.dialects.linting import lint
 from mcp_bridge.dialects.rewriting import render_tools
 from mcp_bridge.dialects.table import PROFILES
@@ -35,6 +34,7 @@ from mcp_bridge.registry.argument_removal import ArgumentRemoval, list_argument_
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.forms import create_form
 from mcp_bridge.schema.headers import check_headers, list_headers
+from mcp_bridge.schema.inlining import inline_references
 from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.schema.text_arguments import list_choices
 from mcp_bridge.schema.tool_schemas import repair_schemas
