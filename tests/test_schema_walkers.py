@@ -34,7 +34,7 @@ from mcp_bridge.registry.argument_removal import ArgumentRemoval, list_argument_
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.forms import create_form
 from mcp_bridge.schema.headers import check_headers, list_headers
-from mcp_bridge.schema.inlining import inline_references
+from mcp_bridge.schema.inlining import inline_definitions, inline_references
 from mcp_bridge.schema.size_limits import count_expanded
 from mcp_bridge.schema.text_arguments import list_choices
 from mcp_bridge.schema.tool_schemas import repair_schemas
@@ -136,7 +136,6 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "amplifier/validation/tools.py": generate_odd_arguments,
     "dialects/argument_repair.py": lambda schema: ArgumentRepair(schema).repair(ARGUMENTS),
     "dialects/flattening.py": flatten_root,
-    "dialects/inlining.py": inline_references,
     "dialects/linting.py": lambda schema: [
         lint(render_tools([make_entry(schema)], SchemaDialect()), profile) for profile in PROFILES.values()
     ],
@@ -150,6 +149,8 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     ],
     "schema/forms.py": create_form,
     "schema/headers.py": lambda schema: [check_headers(schema), list_headers(schema)],
+    "schema/inlining.py": lambda schema: [inline_references(schema), inline_definitions(schema)],
+    "schema/library_errors.py": lambda schema: Validator(schema).describe_problems(ARGUMENTS),
     "schema/schema_repair.py": check_schema,
     "schema/size_limits.py": count_expanded,
     "schema/text_arguments.py": lambda schema: list_choices({"properties": {}, **schema}),
@@ -158,6 +159,7 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "sources/openapi/bodies.py": read_openapi,
     "sources/openapi/bundling.py": bundle,
     "sources/openapi/document.py": read_openapi,
+    "sources/openapi/leniency.py": read_openapi,
     "sources/openapi/operations.py": read_openapi,
     "sources/openapi/schemas.py": read_openapi,
     "sources/openapi/servers.py": read_openapi,
@@ -167,7 +169,7 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "wire/schemas.py": lambda schema: [
         can_be_object(schema), can_be_null(schema), is_always_object(schema), wrap_schema(schema, "input"),
     ],
-    "xaibo/registry_provider.py": convert_for_xaibo,
+    "xaibo/tool_models.py": convert_for_xaibo,
 }  # fmt: skip
 """Each module that walks schemas, with a function that makes it walk one."""
 
