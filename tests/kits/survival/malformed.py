@@ -28,7 +28,25 @@ from tests.kits.survival.survival_kit import Way
 
 
 def _no_json(era: Era) -> Iterator[Row]:
-    """What is no JSON in UTF-8, or deeper or larger than any parser here reads."""
+    """What is no JSON in UTF-8, or deeper or larger than any parser here reads.
+
+    Halves of surrogate pairs and a byte order mark are repaired. The error for a message whose id can be read has it.
+    """
+    halves = ("a lone high surrogate", "a lone low surrogate", "surrogates in the wrong order")
+    repaired = {f"argument {name}": (RESULT, name) for name in halves} | {
+        "a BOM": (RESULT, "good"), "a surrogate as id": (RESULT, "\ufffd"),
+        "a surrogate in the method": (NO_METHOD, "good"),
+    }  # fmt: skip
+    readable = {
+        "argument NaN", "argument Infinity", "argument minus Infinity", "argument 1e999", "argument a raw tab",
+        "argument a raw NUL", "a lone continuation", "an overlong slash", "an overlong NUL", "a raw surrogate",
+        "beyond Unicode",
+    }  # fmt: skip
+    ids = dict.fromkeys(readable, "value") | {"Latin-1": "good"}
+
+    def make_row(name: str, data: bytes) -> Row:
+        return Row(name, data, *repaired.get(name, (NOT_JSON, ids.get(name))))
+
     good = era.text()
     argument = json.dumps(era.call("value", {"text": "HERE"}))
     values = {
@@ -41,7 +59,9 @@ def _no_json(era: Era) -> Iterator[Row]:
         "arrays a million deep": "[" * 1_000_000 + "]" * 1_000_000,
     }  # fmt: skip
     for name, value in values.items():
-        yield Row(f"argument {name}", argument.replace('"HERE"', value).encode(), NOT_JSON)
+        # Calls that are repaired run at the same time, so each has an id of its own.
+        text = argument.replace('"HERE"', value)
+        yield make_row(f"argument {name}", (text.replace('"value"', f'"{name}"') if name in halves else text).encode())
     texts = {
         "words": "hello", "truncated": good[:-1], "truncated in a string": good[:12],
         "a trailing comma": good[:-1] + ",}",
@@ -58,7 +78,7 @@ def _no_json(era: Era) -> Iterator[Row]:
         good.replace('"good"', "[" * 5000 + "]" * 5000),
     }  # fmt: skip
     for name, text in texts.items():
-        yield Row(name, text.encode(), NOT_JSON)
+        yield make_row(name, text.encode())
     broken = {
         "UTF-16": good.encode("utf-16"), "UTF-16 without a BOM": good.encode("utf-16-be"),
         "UTF-32": good.encode("utf-32-le"), "Latin-1": good.replace("tools", "t\xf6ls").encode("latin-1"),
@@ -70,7 +90,7 @@ def _no_json(era: Era) -> Iterator[Row]:
         "a cut character": argument.encode().replace(b'HERE"', b"\xe2\x82"), "a TLS hello": b"\x16\x03\x01\x02\x00\x01",
     }  # fmt: skip
     for name, data in broken.items():
-        yield Row(name, data, NOT_JSON)
+        yield make_row(name, data)
 
 
 def _no_object(era: Era) -> Iterator[Row]:
