@@ -196,10 +196,11 @@ class Bridge:
             self.registry.publish(STATUS_URI, (), resources=[self.status.entry])
             self.registry.explain_missing = self._explain_missing
         async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
+            if serving:
+                # It begins before the sources: they import files, which Ctrl-C can end at once.
+                tasks.start_soon(self._limit_start)
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
-            if serving:
-                tasks.start_soon(self._limit_start)
             for task in self._background if serving else ():
                 tasks.start_soon(task)
             self._report_started()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -89,7 +88,11 @@ def _flatten_patterns(patterns: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
 def _flatten(uri: str) -> str:
     """Return the form in which policies match a URI or a pattern. Different URIs may have the same form."""
-    text = unicodedata.normalize("NFC", unquote(normalize_uri(uri)))
+    text = unquote(normalize_uri(uri))
+    if not text.isascii():
+        import unicodedata  # nearly all URIs are ASCII
+
+        text = unicodedata.normalize("NFC", text)
     scheme, separator, path = text.partition("://")
     steps: list[str] = []
     for step in _SLASHES.split(path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mcp_bridge.contracts import errors
-from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.values import as_text
@@ -107,6 +106,8 @@ def to_error_result(error: errors.CallError) -> ToolResult:
 
 def _add_output(content: Any, output: Any) -> list[Any]:
     """Return the blocks of a result and its output as text, unless a block has this text."""
+    from mcp_bridge.contracts.content import Text  # a start needs no content
+
     blocks = [*content] if isinstance(content, list | tuple) else [content]
     text = None if output is None else as_text(output)
     if text is None or any(isinstance(block, Text) and block.text == text for block in blocks):

@@ -43,8 +43,8 @@ maps = some.dictionaries(text, values, min_size=1, max_size=3)
 meta: dict[str, Any] = {"meta": some.none() | maps}
 blocks = some.one_of(
     some.builds(Text, text, **meta),
-    some.builds(Image, some.binary(), text, **meta),
-    some.builds(Audio, some.binary(), text, **meta),
+    some.builds(Image, some.binary(), text.filter(bool), **meta),
+    some.builds(Audio, some.binary(), text.filter(bool), **meta),
     some.builds(EmbeddedResource, text, text | some.binary(), some.none() | text.filter(bool), **meta),
     some.builds(ResourceLink, text, text, some.none() | text, some.none() | text, some.none() | text, **meta),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_bridge import Offer, ToolEntry
 from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.sources.python import PythonSource
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected
 from tests.kits.protocol.protocol_wire import Json
@@ -60,20 +62,38 @@ async def test_a_dialect_that_is_not_known_is_an_error_and_spoils_nothing_else(c
 
 @proves("base/schema-unknown-dialect")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_authors_unknown_dialect_is_not_published_and_the_problem_says_so() -> None:
-    class Source:
-        name = "strange"
-
-        async def run(self, publish: Any) -> None:
-            schema = {"$schema": "https://example.com/dialect", "type": "object"}
-            publish(Offer(tools=[ToolEntry("strange", "Has one.", lambda data: 1, schema), ToolEntry("plain", "", id)]))
-
-    bridge = Bridge(sources=[AttachedSource(source=Source())])
+async def test_an_authors_unknown_dialect_is_reported_and_not_published(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from mcp_bridge import tool\n"
+        "@tool(input_schema={'$schema': 'https://example.com/dialect', 'type': 'object'})\n"
+        "def strange(data):\n    'Has one.'\n"
+        "@tool\n"
+        "def plain():\n    'Has none.'\n"
+    )
+    bridge = Bridge(sources=[AttachedSource(source=PythonSource("strange", path=tmp_path / "tools.py"))])
     async with bridge.run_sources():
         await bridge.wait_until_started()
         assert bridge.registry.list_names() == ["plain"]
         (problem,) = bridge.problems["strange"]
         assert "https://example.com/dialect" in problem
+
+
+@proves("base/schema-unknown-dialect")
+async def test_an_unknown_dialect_of_a_third_party_is_reported_and_left_out() -> None:
+    class Source:
+        name = "strange"
+
+        async def run(self, publish: Any) -> None:
+            schema = {"$schema": "https://example.com/dialect", "type": "object"}
+            publish(Offer(tools=[ToolEntry("strange", "Has one.", lambda data: 1, schema)]))
+
+    bridge = Bridge(sources=[AttachedSource(source=Source())])
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+        (entry,) = bridge.registry.list()
+        assert "$schema" not in entry.input_schema
+        (note,) = bridge.notes["strange"]
+        assert "https://example.com/dialect" in note
 
 
 @proves("base/schema-no-network")

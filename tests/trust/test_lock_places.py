@@ -80,15 +80,15 @@ def test_a_lock_file_of_an_earlier_version_is_read_until_it_is_replaced(home: Pa
 
 def test_a_lock_file_is_parsed_once_until_it_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.mkdir(parents=True)
-    DefinitionLock(home / "gateway.yaml").accept_definitions("files", {"read": DEFINITION})
+    DefinitionLock(home / "gateway.yaml").accept_definitions("files", {READ: DEFINITION})
     lock, parsed = DefinitionLock(home / "gateway.yaml"), list[bytes]()
     parse = definition_lock.json.loads
     monkeypatch.setattr(definition_lock.json, "loads", lambda data: parsed.append(data) or parse(data))
     assert [lock.read_server(name) for name in ("files", "other", "files")] == [
-        {"read": DEFINITION},
+        {READ: DEFINITION},
         None,
-        {"read": DEFINITION},
+        {READ: DEFINITION},
     ]
     assert len(parsed) == 1
-    DefinitionLock(home / "gateway.yaml").accept_definitions("other", {"read": DEFINITION})
-    assert lock.read_server("other") == {"read": DEFINITION}
+    DefinitionLock(home / "gateway.yaml").accept_definitions("other", {READ: DEFINITION})
+    assert lock.read_server("other") == {READ: DEFINITION}
