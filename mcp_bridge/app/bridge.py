@@ -55,6 +55,9 @@ MAX_INSTRUCTIONS = 16 * 1024
 _STATE_INTERVAL = 0.05
 MISSING_PATIENCE = 5.0
 """Seconds for which a call to an unknown tool waits for a server that is still starting."""
+START_PATIENCE = 30.0
+"""Seconds for which such a call waits for sources that have published nothing yet. With the wait of each first request,
+this is less than the 60 seconds after which many clients cancel."""
 _INFO = ("name", "version", "title", "instructions")
 
 
@@ -113,6 +116,7 @@ class Bridge:
         self.registry.set_order(names)
         self._is_running = False
         self._started = anyio.Event()
+        self._start_finished = anyio.Event()  # of any source, replaced each time
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self._pending)
@@ -207,6 +211,7 @@ class Bridge:
             self.disable_recording()
         if self.status.is_needed:
             self.registry.publish(STATUS_URI, (), resources=[self.status.entry])
+        if self._sources:
             self.registry.explain_missing = self._explain_missing
         async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
             for attached in self._sources:
@@ -282,7 +287,10 @@ class Bridge:
             raise self._rejection
 
     async def _explain_missing(self, name: str) -> str:
-        """Wait until the source that may have a tool has tried to connect. Return why it has no tools at all."""
+        """Wait until the source that may have a tool has published it or tried to connect. Return why it is missing."""
+        with anyio.move_on_after(START_PATIENCE):
+            while self._pending and self._is_running and name not in self.registry:
+                await self._start_finished.wait()
         for source, selection, _ in self._sources:
             if not isinstance(source, ReportingSource) or not selection.may_publish(name):
                 continue
@@ -290,7 +298,11 @@ class Bridge:
                 source.request_attempt()
             with anyio.move_on_after(MISSING_PATIENCE):
                 await source.wait_for_attempt()
-        return self._describe_absence(name)
+        reason = self._describe_absence(name)
+        if not reason and self._pending and name not in self.registry:
+            sources = ", ".join(f"'{source}'" for source in sorted(self._pending))
+            reason = f"The tool may be of a source that is still starting: {sources}. Retry later."
+        return reason
 
     def _describe_absence(self, name: str) -> str:
         for source, selection, _ in self._sources:
@@ -383,6 +395,8 @@ class Bridge:
 
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
+        finished, self._start_finished = self._start_finished, anyio.Event()
+        finished.set()
         self._report_started()
 
     def _report_started(self) -> None:
