@@ -52,6 +52,9 @@ MIN_STARTS = 4
 """How many servers start at once, at least. If more did, the bridge would get no time to serve clients."""
 START_LIMIT = 20.0
 """Seconds after which the other sources are served without one that has not published. It is published when it has."""
+START_PATIENCE = 30.0
+"""Seconds for which such a call waits for sources that have published nothing yet. With the wait of each first request,
+this is less than the 60 seconds after which many clients cancel."""
 _INFO = ("name", "version", "title", "instructions")
 
 
@@ -104,14 +107,15 @@ class Bridge:
         self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
         names = [attached.source.name for attached in sources]
-        self._running, self._pending = set(names), set(names)
+        self._running, self._pending, self._unpublished = set(names), set(names), set(names)
         self.registry.set_order(names)
         self._is_running = False
         self._started = anyio.Event()
         self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
+        self._start_finished = anyio.Event()  # of any source, replaced each time
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
-        self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._pending)
+        self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._unpublished)
         for attached in self._sources:
             if isinstance(attached.source, AgentSource):
                 attached.source.set_selection(attached.selection)
@@ -194,6 +198,7 @@ class Bridge:
             self.disable_recording()
         if self.status.is_needed:
             self.registry.publish(STATUS_URI, (), resources=[self.status.entry])
+        if self._sources:
             self.registry.explain_missing = self._explain_missing
         async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
             if serving:
@@ -272,7 +277,10 @@ class Bridge:
             raise self._rejection
 
     async def _explain_missing(self, name: str) -> str:
-        """Wait until the source that may have a tool has tried to connect. Return why it has no tools at all."""
+        """Wait until the source that may have a tool has published it or tried to connect. Return why it is missing."""
+        with anyio.move_on_after(START_PATIENCE):
+            while self._unpublished and self._is_running and name not in self.registry:
+                await self._start_finished.wait()
         for source, selection, _ in self._sources:
             if not isinstance(source, ReportingSource) or not selection.may_publish(name):
                 continue
@@ -280,7 +288,11 @@ class Bridge:
                 source.request_attempt()
             with anyio.move_on_after(MISSING_PATIENCE):
                 await source.wait_for_attempt()
-        return self._describe_absence(name)
+        reason = self._describe_absence(name)
+        if not reason and self._unpublished and name not in self.registry:
+            sources = ", ".join(f"'{source}'" for source in sorted(self._unpublished))
+            reason = f"The tool may be of a source that is still starting: {sources}. Retry later."
+        return reason
 
     def _describe_absence(self, name: str) -> str:
         for source, selection, _ in self._sources:
@@ -384,10 +396,14 @@ class Bridge:
                 problem = f"it has not started within {START_LIMIT:.4g} seconds, and is published as soon as it has"
                 logger.error("source %r: %s", name, problem)
                 self.problems[name] = [*self.problems.get(name, []), problem]
-                self._finish_start(name)
+                self._pending.discard(name)
+            self._report_started()
 
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
+        self._unpublished.discard(name)
+        finished, self._start_finished = self._start_finished, anyio.Event()
+        finished.set()
         self._report_started()
 
     def _report_started(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from docket import CurrentExecution, CurrentWorker, Docket, Execution, Retry, Worker
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from mcp_bridge.contracts.errors import ConfigError, Overloaded
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
@@ -31,7 +33,9 @@ RECHECK = 1.0
 ADDING = 16
 """The maximum number of tasks that are added at once: docket's pool fails when it has no free connection."""
 ENQUEUEING = 2.0
-"""Seconds within which a task has to be queued, or its creation fails."""
+"""Seconds for which queueing a task is attempted again after an error."""
+SUBMITTING = 6.0
+"""Seconds within which a task has to be stored and queued, or its client gets an error and it never runs."""
 
 logger = logging.getLogger("mcp_bridge.tasks")
 
@@ -60,6 +64,7 @@ class RedisTasks:
         self._running = anyio.Event()
         self._is_reported = False
         self._adding = anyio.Semaphore(ADDING)
+        self._abandoned: deque[TaskOrder] = deque()
 
     async def run_tasks(
         self, make_task: MakeTask, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -84,14 +89,29 @@ class RedisTasks:
         """Start a task. Raises Overloaded if too many tasks, or too large results, are kept."""
         await self._running.wait()
         async with self._reaching_redis():
-            if not await self._records.create_record(order):
-                raise Overloaded("The server is at capacity: too many tasks are kept. Cancel some, or retry later.")
             try:
-                await self._enqueue(order.id)
-            except BaseException:
-                with anyio.CancelScope(shield=True), suppress(RedisError):
-                    await self._records.remove_record(order)
+                with anyio.fail_after(SUBMITTING):
+                    is_created = await self._records.create_record(order, SUBMITTING)
+                    if is_created:
+                        await self._enqueue(order.id)
+            except BaseException as error:
+                self._abandon(order)
+                if isinstance(error, TimeoutError):
+                    raise RedisTimeoutError(f"it did not respond within {SUBMITTING:g} seconds") from error
                 raise
+        if not is_created:
+            raise Overloaded("The server is at capacity: too many tasks are kept. Cancel some, or retry later.")
+
+    def _abandon(self, order: TaskOrder) -> None:
+        """Remove a task once Redis is available. Requests that it has not read yet may create and queue the task."""
+        self._abandoned.append(replace(order, params={}))
+        if len(self._abandoned) == 1 and self._group is not None and not self._group.cancel_scope.cancel_called:
+            self._group.start_soon(self._remove_abandoned)
+
+    async def _remove_abandoned(self) -> None:
+        while self._abandoned:
+            await self._retry(partial(self._records.abandon_record, self._abandoned[0]))
+            self._abandoned.popleft()
 
     async def _enqueue(self, task_id: str) -> None:
         """Add a task to the queue, which has each id once. Connections from before an outage fail at their next use."""
@@ -169,7 +189,7 @@ class RedisTasks:
             retry.after(timedelta(seconds=run.delay))
 
     async def _begin_run(self, task_id: str, run: LocalRun) -> None:
-        begun = await self._retry(partial(self._records.begin_run, task_id))
+        begun = await self._retry(partial(self._records.begin_run, task_id, run.message))
         if begun is None or self._group is None:
             return
         attempts, (order, _) = begun

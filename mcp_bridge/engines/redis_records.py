@@ -21,25 +21,33 @@ end
 """KEYS: 1 all tasks by the time at which they expire, 2 the sizes of results, 3 the sum of these sizes."""
 _CREATE = f"""{_FORGET}
 local id, now, expires = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('EXISTS', KEYS[4]) == 1 then return redis.call('HEXISTS', KEYS[4], 'order') end
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do forget(old) end
 redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) or redis.call('ZCARD', KEYS[5]) >= tonumber(ARGV[5])
   or tonumber(redis.call('GET', KEYS[3]) or 0) >= tonumber(ARGV[6]) then return 0 end
 redis.call('ZADD', KEYS[1], expires, id)
 redis.call('ZADD', KEYS[5], expires, id)
-redis.call('HSET', KEYS[4], 'order', ARGV[7], 'state', ARGV[8], 'run', 0, 'attempts', 0)
+local time = redis.call('TIME')
+local queue_by = string.format('%.0f', (time[1] + ARGV[9]) * 1000 + time[2] / 1000)
+redis.call('HSET', KEYS[4], 'order', ARGV[7], 'state', ARGV[8], 'run', 0, 'attempts', 0, 'queue_by', queue_by)
 for _, key in ipairs({{KEYS[4], KEYS[5]}}) do redis.call('PEXPIREAT', key, math.ceil(expires * 1000)) end
 return 1
 """
-"""KEYS: as above, 4 the record, 5 the tasks of the client. Returns 0 if a limit is reached."""
+"""KEYS: as above, 4 the record, 5 the tasks of the client. Returns 0 if a limit is reached or the task abandoned."""
 _BEGIN = """
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return nil end
+local queue_by = tonumber(redis.call('HGET', KEYS[1], 'queue_by') or 'inf')
+if redis.call('HGET', KEYS[1], 'run') == '0' and tonumber(ARGV[1]) > queue_by then return nil end
 redis.call('DEL', KEYS[2])
 return {redis.call('HINCRBY', KEYS[1], 'run', 1), redis.call('HINCRBY', KEYS[1], 'attempts', 1),
   redis.call('HGET', KEYS[1], 'failures') or 0, redis.call('HGET', KEYS[1], 'order'),
   redis.call('HGET', KEYS[1], 'state')}
 """
-"""KEYS: 1 the record, 2 its answers. Returns nil if the task has ended or is unknown."""
+"""KEYS: 1 the record, 2 its answers. ARGV: when the task was queued, in milliseconds of Redis's clock.
+
+Returns nil if the task has ended or is unknown, or was queued after its client got an error.
+"""
 _RELEASE = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return end
 redis.call('HINCRBY', KEYS[1], 'attempts', -1)
@@ -74,6 +82,13 @@ redis.call('ZREM', KEYS[5], ARGV[1])
 redis.call('DEL', KEYS[4])
 redis.call('PUBLISH', ARGV[2], ARGV[1])
 """
+_ABANDON = f"""{_REMOVE}
+redis.call('HSET', KEYS[4], 'ended', 1)
+redis.call('PEXPIRE', KEYS[4], ARGV[3])
+"""
+"""Leaves a mark for ARGV[3] milliseconds: Redis may read the request that creates the task later than this one."""
+ABANDONED = 600_000
+"""Milliseconds for which the mark of an abandoned task is kept."""
 
 
 class TaskRecords:
@@ -90,8 +105,8 @@ class TaskRecords:
         self._channel = f"{prefix}:changes"
         self._redact = redact
         self._redis = connect_redis(options.url)
-        self._create, self._begin, self._release, self._change, self._answer, self._remove = map(
-            self._redis.register_script, (_CREATE, _BEGIN, _RELEASE, _CHANGE, _ANSWER, _REMOVE)
+        self._create, self._begin, self._release, self._change, self._answer, self._remove, self._abandon = map(
+            self._redis.register_script, (_CREATE, _BEGIN, _RELEASE, _CHANGE, _ANSWER, _REMOVE, _ABANDON)
         )
 
     async def __aenter__(self) -> Self:
@@ -100,18 +115,30 @@ class TaskRecords:
     async def __aexit__(self, *_: object) -> None:
         await self._redis.aclose()
 
-    async def create_record(self, order: TaskOrder) -> bool:
-        """Store a task; False if that would exceed a limit."""
+    async def create_record(self, order: TaskOrder, patience: float) -> bool:
+        """Store a task, which must be queued within `patience` seconds; False if that would exceed a limit."""
         options = self._options
         share = options.most if order.client is None else -(-options.most * 3 // 4)
         state = TaskState(updated=order.created)
         limits = (options.most, share, options.size)
-        values = (order.id, time.time(), order.expires, *limits, dump_json(asdict(order)))
-        return bool(await self._create(self._get_keys(order.id, order.client), (*values, self._encode(state))))
+        values = (
+            order.id,
+            time.time(),
+            order.expires,
+            *limits,
+            dump_json(asdict(order)),
+            self._encode(state),
+            patience,
+        )
+        return bool(await self._create(self._get_keys(order.id, order.client), values))
 
-    async def begin_run(self, task_id: str) -> tuple[int, TaskRecord] | None:
-        """Begin a new run. Returns how many runs were begun and not released, and the record; None if it has ended."""
-        found = await self._begin((self._key(task_id), self._answers(task_id)))
+    async def begin_run(self, task_id: str, message: bytes | None) -> tuple[int, TaskRecord] | None:
+        """Begin a new run of a task that the queue has under the id `message`, which has the time.
+
+        Returns how many runs were begun and not released, and the record; None if it has ended or is abandoned.
+        """
+        queued = (message or b"0").partition(b"-")[0]
+        found = await self._begin((self._key(task_id), self._answers(task_id)), (queued,))
         if found is None:
             return None
         run, attempts, failures, order, state = found
@@ -131,6 +158,10 @@ class TaskRecords:
 
     async def remove_record(self, order: TaskOrder) -> None:
         await self._remove(self._get_keys(order.id, order.client), (order.id, self._channel))
+
+    async def abandon_record(self, order: TaskOrder) -> None:
+        """Remove a task that may not be created yet, and that must not run."""
+        await self._abandon(self._get_keys(order.id, order.client), (order.id, self._channel, ABANDONED))
 
     async def find_record(self, task_id: str) -> TaskRecord | None:
         order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])

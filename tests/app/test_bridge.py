@@ -24,6 +24,7 @@ from mcp_bridge.sources.openapi.source import ApiOptions, OpenApiSource
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.questions.asking_kit import talking
 from tests.kits.wire.speaking import call, entry_of, listed, words
 
 PATIENCE = 60.0
@@ -125,6 +126,29 @@ async def test_a_bridge_without_sources_is_started_at_once() -> None:
     async with bridge.run_sources():
         with anyio.fail_after(PATIENCE):
             await bridge.wait_until_started()
+
+
+@BOTH_LOOPS
+async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_requests_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(Source):
+        async def run(self, publish: Publish) -> None:
+            await self.go_on.wait()
+            await super().run(publish)
+
+    monkeypatch.setattr("mcp_bridge.server.responses.READY_PATIENCE", 0.01)
+    slow = Slow("slow", [offer("echo")])
+    async with talking(bridge_of(Source("quick", [offer("a")]), slow)) as talk:
+        with monkeypatch.context() as impatient:
+            impatient.setattr("mcp_bridge.app.bridge.START_PATIENCE", 0.01)
+            result = (await talk.get("tools/call", {"name": "echo"}))["result"]
+        assert result["isError"]
+        assert words(result) == "The tool may be of a source that is still starting: 'slow'. Retry later."
+        number = await talk.ask("tools/call", {"name": "echo"})
+        await anyio.wait_all_tasks_blocked()
+        slow.go_on.set()
+        assert words((await talk.answer(number))["result"]) == "echo"
 
 
 @BOTH_LOOPS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -41,6 +42,16 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def freeze(self) -> None:
+        """Stop the server as SIGSTOP does: the kernel accepts connections and requests, and nothing responds."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue after `freeze`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def _is_ready(self) -> bool:
         try:

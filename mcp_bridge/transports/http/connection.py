@@ -73,7 +73,7 @@ class HttpConnection(asyncio.Protocol):
         ),
         *("_headers", "_ignores_upgrade", "_is_rejected", "_latest", "_linger", "_loop", "_overhead", "_parser"),
         *("_pieces", "_rejection", "_request_begun", "_timer", "_unread", "_url", "_waiting_since", "_writable"),
-        *("is_writable", "pool", "transport"),
+        *("is_writable", "peer", "pool", "transport"),
     )
 
     transport: asyncio.Transport
@@ -113,6 +113,8 @@ class HttpConnection(asyncio.Protocol):
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)
             self._common_scope[name] = (str(address[0]), int(address[1])) if address else None
+        client = self._common_scope["client"]
+        self.peer: str = client[0] if client else ""
         self._schedule_check()
         self.pool.add(self)
 
@@ -267,6 +269,8 @@ class HttpConnection(asyncio.Protocol):
         self._request_begun = False
         self._latest.end_body()
         self._waiting_since = self._loop.time() if self._latest.response_complete else None
+        if self._waiting_since is None:
+            self.pool.mark_busy(self)
         if self._latest.response_complete and not self._latest.keep_alive:
             self.transport.close()
 
@@ -280,6 +284,8 @@ class HttpConnection(asyncio.Protocol):
         finished = self._exchanges.pop(0)
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
+        if not self._exchanges:
+            self.pool.mark_waiting(self)
         if self.transport.is_closing():
             return
         if not finished.keep_alive and not finished.more_body:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from http import HTTPStatus
+from itertools import islice
 
 from mcp_bridge.runtime.descriptors import read_descriptor_limit
 from mcp_bridge.transports.http.connection import ClientTimeouts, HttpConnection
@@ -12,13 +14,18 @@ from mcp_bridge.transports.http.request import AsgiApp
 
 RESERVED = 4
 """One in this many descriptors is reserved for other purposes: files, pipes and outgoing connections."""
+OTHERS = 8
+"""One in this many connections is reserved for other addresses than the one with the most."""
+CANDIDATES = 64
+"""How many waiting connections are compared when one has to be closed."""
 
 
 class ConnectionPool:
     """The open connections of a server, and the tasks that handle their requests.
 
-    Connections that would take a reserved descriptor are rejected. As long as they use at most half of the reserve,
-    their clients have a second to read the response.
+    If a connection would take a reserved descriptor, or a place that is reserved for other addresses, one that waits
+    for its client is closed, of an address with at least as many connections. If there is none, the new one is
+    rejected. As long as those use at most half of the reserve, their clients have a second to read the response.
 
     If not `keeps_alive`, each response announces that its connection closes, so the client sends no further request on
     it (RFC 9112, 9.6).
@@ -30,6 +37,8 @@ class ConnectionPool:
         self.keeps_alive = True
         self._loop = asyncio.get_running_loop()
         self.connections: set[HttpConnection] = set()
+        self._waiting: dict[HttpConnection, None] = {}  # for a request or the rest of it, the longest first
+        self._counts: Counter[str] = Counter()  # of connections by address
         self.tasks: dict[Exchange, asyncio.Task[None]] = {}
         self._emptied: asyncio.Event | None = None
 
@@ -37,19 +46,56 @@ class ConnectionPool:
         return HttpConnection(self)
 
     def add(self, connection: HttpConnection) -> None:
-        """Add a new connection, and reject it if it needs a reserved descriptor."""
+        """Add a new connection, and make room for it or reject it."""
+        limit, peer = read_descriptor_limit(), connection.peer
+        most = limit - limit // RESERVED
+        has_share = self._counts[peer] < most - most // OTHERS
+        is_accepted = (has_share and len(self.connections) < most) or self._close_waiting(peer, same=not has_share)
         self.connections.add(connection)
-        limit = read_descriptor_limit()
-        if len(self.connections) > limit - limit // RESERVED:
-            connection.reject(HTTPStatus.SERVICE_UNAVAILABLE)
-            if len(self.connections) > limit - limit // (2 * RESERVED):
-                connection.transport.abort()
+        self._counts[peer] += 1
+        if is_accepted:
+            self.mark_waiting(connection)
+            return
+        connection.reject(HTTPStatus.SERVICE_UNAVAILABLE)
+        if len(self.connections) > limit - limit // (2 * RESERVED):
+            connection.transport.abort()
+
+    def _close_waiting(self, peer: str, *, same: bool) -> bool:
+        """Close the connection that waits longest, of the address with the most, for one of `peer`.
+
+        With `same`, close one of `peer`. All of a response must have been sent.
+        """
+        candidates = [
+            connection
+            for connection in islice(self._waiting, CANDIDATES)
+            if (connection.peer == peer if same else self._counts[connection.peer] >= self._counts[peer])
+            and not connection.transport.get_write_buffer_size()
+        ]
+        if not candidates:
+            return False
+        closed = max(candidates, key=lambda connection: self._counts[connection.peer])
+        self.mark_busy(closed)
+        closed.transport.abort()
+        return True
+
+    def mark_waiting(self, connection: HttpConnection) -> None:
+        """The connection may be closed: its client has to send a request, or the rest of it."""
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = None
+
+    def mark_busy(self, connection: HttpConnection) -> None:
+        """The connection may not be closed: its client has to get a response."""
+        self._waiting.pop(connection, None)
 
     def start_exchange(self, exchange: Exchange) -> None:
         self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange))
 
     def discard(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
+        self._waiting.pop(connection, None)
+        self._counts[connection.peer] -= 1
+        if not self._counts[connection.peer]:
+            del self._counts[connection.peer]
         self._notify_if_empty()
 
     async def close(self, patience: float) -> None:

@@ -228,6 +228,14 @@ def _announces_list_changes(outcome: Outcome) -> bool:
     return theirs == json.dumps(outcome.engine, sort_keys=True)
 
 
+def _has_half_a_pair(outcome: Outcome) -> bool:
+    try:
+        data = json.loads(outcome.line)
+    except (ValueError, RecursionError):
+        return False
+    return _is_silent(outcome) and any("\ud800" <= letter <= "\udfff" for letter in json.dumps(data, ensure_ascii=False))
+
+
 DIFFERENCES = (
     ListedDifference(
         "malformed message",
@@ -258,6 +266,12 @@ DIFFERENCES = (
         "Messages are JSON in UTF-8 (basic/transports; RFC 8259). The SDK's parser reads NaN and Infinity, and its "
         "transport replaces bytes that are not UTF-8.",
         _is_not_json,
+    ),
+    ListedDifference(
+        "half of a surrogate pair",
+        "Programs in JavaScript cut texts inside an emoji. The engine replaces such halves by U+FFFD. The SDK drops the "
+        "message, so its caller waits forever.",
+        _has_half_a_pair,
     ),
     ListedDifference(
         "mode of forms",
@@ -349,7 +363,15 @@ DIFFERENCES = (
     ),
 )
 
-HTTP_DIFFERENCES = (
+HTTP_def _has_half_a_pair(outcome: Outcome) -> bool:
+    try:
+        data = json.loads(outcome.line)
+    except (ValueError, RecursionError):
+        return False
+    return _is_silent(outcome) and any("\ud800" <= letter <= "\udfff" for letter in json.dumps(data, ensure_ascii=False))
+
+
+DIFFERENCES = (
     ListedDifference(
         "error without an id",
         "The error for a malformed message has the code -32600, and the id of the message unless it could not be "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster
@@ -251,3 +253,23 @@ def test_a_worker_needs_tasks_in_redis(tasks: object, tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr.startswith("mcp-bridge: mcp-bridge.json: tasks.url: the tasks are not in Redis. Write the URL")
+
+
+def test_tasks_need_no_more_of_redis_than_the_user_in_the_documentation_may_do(
+    tmp_path: Path,
+    redis_process: RedisServer,  # noqa: F811
+) -> None:
+    documentation = (Path(__file__).parents[3] / "docs" / "tasks.md").read_text()
+    (rights,) = re.findall(r"^ACL SETUSER (bridge .*)$", documentation, re.MULTILINE)
+    with Redis.from_url(redis_process.url) as redis:
+        redis.execute_command("ACL", "SETUSER", *rights.split())
+        redis.execute_command("ACL", "SETUSER", "default", "off")
+    url = redis_process.url.replace("://", "://bridge:long-password@")
+    with Cluster(tmp_path, url, TOOLS, tasks={"workers_only": True}) as cluster:
+        server = cluster.start_server()
+        cluster.start_worker()
+        (tmp_path / "release").touch()
+        assert server.fetch(server.create("work"))["status"] == "completed"
+        task = server.create("fail_once")
+        server.ask("tasks/cancel", task, taskId=task)
+        assert server.fetch(task)["status"] == "cancelled"

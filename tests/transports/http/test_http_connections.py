@@ -228,3 +228,60 @@ async def test_a_client_that_is_still_sending_receives_the_rejection() -> None:
             writer.write(b"a" * 100_000)
             await writer.drain()
         assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_one_address_leaves_connections_to_others_although_all_its_requests_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = asyncio.Event()
+
+    async def respond_later(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/slow":
+            await release.wait()
+        await responding()(scope, receive, send)
+
+    async def send_request(path: bytes, source: str = "127.0.0.1") -> Streams:
+        reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
+        writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+        return reader, writer
+
+    monkeypatch.setattr("mcp_bridge.transports.http.connection_pool.read_descriptor_limit", lambda: 64)
+    pool = ConnectionPool(respond_later, TIMEOUTS)
+    bound = socket.create_server(("127.0.0.1", 0))
+    address = bound.getsockname()
+    server = await asyncio.get_running_loop().create_server(pool.open_connection, sock=bound)
+    opened: list[Streams] = []
+    async with asyncio.timeout(10):
+        for _ in range(42):
+            opened.append(await send_request(b"/slow"))
+        while len(pool.tasks) < 42:  # noqa: ASYNC110 - the start of a request is not an event
+            await asyncio.sleep(0.01)
+        opened.append(await send_request(b"/quick"))
+        assert b" 503 " in await opened[-1][0].readline()
+        opened.append(await send_request(b"/quick", "127.0.0.2"))
+        assert b" 200 " in await opened[-1][0].readline()
+        release.set()
+        for reader, _ in opened[:42]:
+            assert b" 200 " in await reader.readline()
+    for _, writer in opened:
+        writer.close()
+    server.close()
+    await pool.close(0.1)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n" + HOST + b"\r\n"]
+)
+async def test_the_oldest_connection_without_a_whole_request_gives_way(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr("mcp_bridge.transports.http.connection_pool.read_descriptor_limit", lambda: 8)
+    async with connection_to(echo) as (reader, writer):
+        writer.write(sent)
+        opened = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]
+        assert await reader.read() == b""
+        later, last = opened[-1]
+        last.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert b" 200 " in await later.readline()
+        for _, other in opened:
+            other.close()
