@@ -233,7 +233,8 @@ def _has_half_a_pair(outcome: Outcome) -> bool:
         data = json.loads(outcome.line)
     except (ValueError, RecursionError):
         return False
-    return _is_silent(outcome) and any("\ud800" <= letter <= "\udfff" for letter in json.dumps(data, ensure_ascii=False))
+    text = json.dumps(data, ensure_ascii=False)
+    return _is_silent(outcome) and any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 DIFFERENCES = (
@@ -269,8 +270,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "half of a surrogate pair",
-        "Programs in JavaScript cut texts inside an emoji. The engine replaces such halves by U+FFFD. The SDK drops the "
-        "message, so its caller waits forever.",
+        "Programs in JavaScript cut texts inside an emoji. The engine replaces such halves by U+FFFD. The SDK drops "
+        "the message, so its caller waits forever.",
         _has_half_a_pair,
     ),
     ListedDifference(
@@ -363,15 +364,7 @@ DIFFERENCES = (
     ),
 )
 
-HTTP_def _has_half_a_pair(outcome: Outcome) -> bool:
-    try:
-        data = json.loads(outcome.line)
-    except (ValueError, RecursionError):
-        return False
-    return _is_silent(outcome) and any("\ud800" <= letter <= "\udfff" for letter in json.dumps(data, ensure_ascii=False))
-
-
-DIFFERENCES = (
+HTTP_DIFFERENCES = (
     ListedDifference(
         "error without an id",
         "The error for a malformed message has the code -32600, and the id of the message unless it could not be "
