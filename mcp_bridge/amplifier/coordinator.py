@@ -41,6 +41,7 @@ class MountedModules(dict[str, Any]):
 
     def __setitem__(self, name: str, module: Any) -> None:
         """Mount a module. Raises MountCollision where another has the name."""
+        name = str(name)
         if name in self and self[name] is not module:
             raise MountCollision(self._point, name)
         super().__setitem__(name, module)
@@ -137,7 +138,7 @@ class BaseCoordinator:
         key = name or getattr(module, "name", None)
         if not key:
             raise ValueError(f"mount at '{point}': the module has no name. Give mount(..., name=...)")
-        mounted[key] = module
+        mounted[str(key)] = module  # the source reports a name that is not text
         return Completed()
 
     def unmount(self, mount_point: str, name: str | None = None) -> Completed:

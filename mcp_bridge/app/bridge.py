@@ -37,6 +37,7 @@ from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.third_party import unwrap_group
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -315,7 +316,8 @@ class Bridge:
             await self._others_started.wait()
         try:
             await attached.source.run(lambda offer: self._publish(attached, offer))
-        except Exception as error:
+        except Exception as raised:
+            error = unwrap_group(raised)
             logger.error("source %r ended: %s", name, error)
             lines = self._redactor.redact_text(sanitize_text(str(error))).splitlines()
             self.problems[name] = [*self.problems.get(name, []), *lines]

@@ -33,6 +33,7 @@ from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
 from mcp_bridge.isolation.pool import WorkerPool
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime import sandbox
+from mcp_bridge.runtime.third_party import unwrap_group
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
@@ -110,7 +111,7 @@ class IsolatedSource:
                 failed.append(error)
                 tasks.cancel_scope.cancel()
         if failed:
-            raise _unwrap_group(failed[0])
+            raise _to_source_error(failed[0])
 
     def _split_offer(self, offer: Offer) -> Offer:
         """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
@@ -207,8 +208,7 @@ class IsolatedSource:
         return selected
 
 
-def _unwrap_group(error: Exception) -> Exception:
+def _to_source_error(error: Exception) -> Exception:
     """Return the error of a single task without the group around it, as a SourceError."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    error = unwrap_group(error)
     return error if isinstance(error, SourceError) else SourceError(f"{type(error).__name__}: {error}")

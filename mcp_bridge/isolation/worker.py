@@ -36,6 +36,7 @@ from mcp_bridge.runtime import uncaught_errors
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.event_loop import is_being_cancelled, make_loop_factory
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.runtime.third_party import unwrap_group
 from mcp_bridge.runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
 from mcp_bridge.runtime.tracebacks import format_exception
 from mcp_bridge.schema.callables import adapt_completion
@@ -83,7 +84,8 @@ class SourceRunner:
             if isinstance(source, CredentialSource):
                 source.set_secret_listener(self._report_secrets)
             await source.run(self._publish_offer)
-        except Exception as error:
+        except Exception as raised:
+            error = unwrap_group(raised)
             text = f"source '{order.name}': {type(error).__name__}: {error}"
             self._link.send_message(
                 {"say": "failed", "problem": str(error) if isinstance(error, SourceError) else text}

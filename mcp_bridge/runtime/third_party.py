@@ -67,6 +67,13 @@ def describe_error(error: BaseException) -> str:
         return type(error).__name__
 
 
+def unwrap_group(error: Exception) -> Exception:
+    """Return the error of a single task without the groups around it, whose text does not name it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
 def copy_value(value: Any) -> Any:
     """Return a deep copy; values that cannot be copied are shared."""
     try:

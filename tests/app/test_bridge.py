@@ -179,6 +179,17 @@ async def test_a_source_that_returns_keeps_its_tools() -> None:
         assert bridge.registry.list_names() == ["a"]
 
 
+@BOTH_LOOPS
+async def test_the_problem_of_a_source_is_the_error_in_the_groups_around_it() -> None:
+    group = ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("broken")])])
+    bad = Source("bad", [offer("a")], group)
+    bridge = bridge_of(bad, Source("good", [offer("c")]))
+    async with connect(bridge):
+        bad.go_on.set()
+        await anyio.wait_all_tasks_blocked()
+    assert bridge.problems["bad"] == ["broken"]
+
+
 async def test_when_every_source_has_ended_without_a_tool_the_start_is_refused() -> None:
     bad, none = (
         Source("bad", error=ValueError("no file")),

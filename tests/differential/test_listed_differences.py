@@ -40,6 +40,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "mode of forms": [*begin("2025-06-18"), call("ask")],
     "order of checks": [call("echo", arguments=[], requestState="made up", _meta=META)],
     "request state of a handshake client": [*begin(), call("touch", requestState="made up")],
+    "half of a surrogate pair": [*begin(), call("echo", arguments={"text": "\ud800"})],
     "used state": [call("roots", _meta=META), *(
         call("roots", number, requestState="the first", inputResponses={}, _meta=META) for number in (2, 3))],
     "second initialize": [*begin(), begin()[0]],

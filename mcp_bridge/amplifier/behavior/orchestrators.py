@@ -202,6 +202,13 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
     async def test_tool_post_inject_context_reaches_the_model(self) -> None:
         await self._check_injection(events.TOOL_POST)
 
+    async def test_provider_request_inject_context_reaches_this_request(self) -> None:
+        async with self.open_scene() as scene:
+            scene.decide(events.PROVIDER_REQUEST, action="inject_context", context_injection=_INJECTED)
+            await scene.execute()
+        is_sent = _INJECTED in repr(scene.model.requests[0].messages)
+        require(is_sent, "the first request lacks a text that a hook injects at provider:request")
+
     async def _check_injection(self, event: str) -> None:
         for is_ephemeral in (False, True):
             async with self.open_scene() as scene:

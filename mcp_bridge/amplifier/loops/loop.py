@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.agent.running_call import pause_while_asking
+from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.llm_errors import InvalidToolCallError, LLMError
 from mcp_bridge.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
 from mcp_bridge.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
@@ -172,6 +173,8 @@ class Execution:
         decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
         if decision.action == "deny":
             raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
+        if get_injections(decision):  # the history may contain them now
+            messages = await self.context.get_messages_for_request(provider=self.provider)
         sent = [*messages, *self.emitter.injections.take()]
         return ChatRequest(
             messages=[Message(**{**message, "content": message.get("content") or ""}) for message in sent],

@@ -17,7 +17,7 @@ from anyio import to_thread
 from mcp_bridge.amplifier.agent.agent import Agent, AgentOptions
 from mcp_bridge.amplifier.agent.delegation import Delegation, SessionAgents
 from mcp_bridge.amplifier.agent.overlays import find_unknown_names
-from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
+from mcp_bridge.amplifier.events import DECISIVE_EVENTS, PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
 from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedAgent
@@ -234,7 +234,7 @@ class AmplifierSource:
     def _build_session(
         self, config: dict[str, Any], folder: str, ids: tuple[str | None, str | None] = (None, None)
     ) -> ModuleSession:
-        hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
+        hooks: Any = {"fail_closed": {TOOL_PRE, TOOL_POST, *DECISIVE_EVENTS}, "timeout": self._hook_timeout}
         folders = [self._directory]
         session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, ids, **hooks)
         session.coordinator.register_capability(WORKING_DIR, folder)

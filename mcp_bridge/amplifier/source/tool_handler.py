@@ -34,8 +34,11 @@ class ToolHandler:
         self.wants_id = reads_call_id(tool)
 
     def build_entry(self) -> ToolEntry:
+        """Return the entry of the tool. Raises TypeError for a name that is not text, and what its properties raise."""
         tool = self.tool
-        name, schema = str(getattr(tool, "name", "") or self.key), _read_schema(tool)
+        name, schema = getattr(tool, "name", "") or self.key, _read_schema(tool)
+        if not isinstance(name, str):
+            raise TypeError(f"its name is not text, but {type(name).__name__}")
         properties = schema.get("properties")
         self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
         # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.

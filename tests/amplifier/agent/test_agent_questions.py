@@ -22,6 +22,17 @@ async def mount(coordinator, config):
 
     coordinator.hooks.register(config["event"], decide)
 """
+FAILS = """
+import anyio
+
+async def mount(coordinator, config):
+    async def fail(event, data):
+        if config["hangs"]:
+            await anyio.sleep_forever()
+        raise ValueError("broken")
+
+    coordinator.hooks.register(config["event"], fail, name="guard")
+"""
 ASKS = {"action": "ask_user", "approval_prompt": "May it?"}
 INJECTS = {"action": "inject_context", "context_injection": "Be brief.", "context_injection_role": "system"}
 EVENTS = pytest.mark.parametrize(
@@ -125,6 +136,19 @@ async def test_a_hook_that_denies_an_event_stops_the_run(event: str, tmp_path: P
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
     assert "not today" in texts(result)[0]
+    assert "It says hello." not in "".join(texts(result))
+
+
+@BOTH_HOSTS
+@EVENTS
+@pytest.mark.parametrize("hangs", [False, True], ids=["raises", "hangs"])
+async def test_a_hook_that_fails_stops_the_run(event: str, hangs: bool, host: str, tmp_path: Path) -> None:
+    served = serve(tmp_path, "It says hello.", hook=FAILS, event=event, hangs=hangs)
+    served.source._hook_timeout = 0.2 if hangs else 30
+    async with served.client() as client:
+        result = await client.call_tool("run_agent", {"task": "Read."})
+    assert code_of(result) == "agent_stopped"
+    assert "'guard' failed" in texts(result)[0]
     assert "It says hello." not in "".join(texts(result))
 
 

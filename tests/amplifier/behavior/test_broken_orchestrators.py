@@ -43,6 +43,7 @@ class Flaws:
     detaches: str = ""
     repairs: bool = True
     heeds_session: bool = True
+    builds_early: bool = False
 
 
 class SmallOrchestrator:
@@ -76,11 +77,12 @@ class SmallOrchestrator:
         for _ in range(self.most):
             if self.flaws.heeds_session and self.coordinator.cancellation.is_cancelled:
                 return "cancelled"
+            request = await self.build_request(model) if self.flaws.builds_early else None
             decision = await self.decide("provider:request", {"provider": name})
             if decision.action == "deny" and "request" in self.flaws.follows:
                 return str(decision.reason)
             try:
-                response = await self.detach(model.complete(await self.build_request(model)), "model")
+                response = await self.detach(model.complete(request or await self.build_request(model)), "model")
             except Exception as error:
                 if "provider:error" in self.flaws.emits:
                     await self.hooks.emit("provider:error", {"error": str(error)})
@@ -216,6 +218,7 @@ BROKEN: dict[str, Flaws | None] = {
     "tool_pre_ask_user_runs_the_call_only_if_the_user_agrees": ignore("ask_user"),
     "tool_post_modify_changes_the_result": ignore("result"),
     "tool_post_inject_context_reaches_the_model": ignore("post"),
+    "provider_request_inject_context_reaches_this_request": Flaws(builds_early=True),
     "a_request_that_a_hook_denies_is_not_sent": ignore("request"),
     "events_come_in_order_with_their_data": mute("provider:response"),
     "a_call_that_fails_emits_tool_error": mute("tool:error"),

@@ -209,6 +209,14 @@ async def test_injected_texts_are_stored_sent_once_or_appended_to_the_result() -
     assert scene.model.requests[1].messages[-1].content == "sent once"
 
 
+async def test_a_text_that_a_hook_stores_at_a_request_is_in_this_request() -> None:
+    scene = Scene(request_calls(("read", {})), "Done.")
+    scene.decide("provider:request", action="inject_context", context_injection="it rains")
+    await scene.run()
+    counts = [str(request.messages).count("it rains") for request in scene.model.requests]
+    assert counts == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
