@@ -206,7 +206,7 @@ def _describe_exception(error: BaseException) -> dict[str, str]:
 
 
 def _print_result(result: ToolResult) -> None:
-    if result.content is not None:
+    if result.content:
         for item in result.content:
             wire = render_block(item, "")
             print_lines(wire["text"] if wire["type"] == "text" else json.dumps(wire))

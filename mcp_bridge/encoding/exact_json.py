@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import orjson
@@ -58,8 +59,12 @@ def _wrap_integers(value: Any, depth: int) -> Any:
         return orjson.Fragment(str(value)) if is_long else value
     if depth > _MAX_DEPTH:
         raise TypeError(f"the value contains itself or is nested deeper than {_MAX_DEPTH} levels")
-    if kind is dict:
+    if isinstance(value, dict):
         return {key: _wrap_integers(item, depth + 1) for key, item in value.items()}
-    if kind is list or kind is tuple:
+    if isinstance(value, list) or kind is tuple:
         return [_wrap_integers(item, depth + 1) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        # orjson writes the fields of dataclasses, too, but not those with a leading underscore.
+        names = [field.name for field in fields(value) if not field.name.startswith("_")]
+        return {name: _wrap_integers(getattr(value, name), depth + 1) for name in names}
     return value

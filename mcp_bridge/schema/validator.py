@@ -20,6 +20,7 @@ from mcp_bridge.schema.keywords import has_any_keyword
 from mcp_bridge.schema.library_errors import FALSE_SCHEMA, list_causes
 from mcp_bridge.schema.messages import MODEL_WORDING, TOOL_USE_WORDING, ValidationProblem, Wording, find_problems
 from mcp_bridge.schema.plain_schemas import is_plain
+from mcp_bridge.schema.references import resolve_pointer
 from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, is_too_large_expanded
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ _MAX_LISTED = 20
 """The problems of a schema. The reason of each may take as long as compiling the whole schema."""
 _MAX_SUGGESTIONS, _MAX_NAMES = 10, 200
 """How often a name that a client misspelt is compared, and with how many names at most."""
-_WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
-"""Keywords that only the whole schema explains."""
 _TOO_LARGE = ("#/$ref",)
 """The ignored keywords of a schema whose references multiply it."""
 _MAX_DEPTH = 200
@@ -303,8 +302,10 @@ def _format_reason(schema: Any, place: str, advice: str = "") -> str:
         if _is_readable({"pattern": value}):
             return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
         return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
+    # A reference that leads somewhere is explained by the whole schema, where other keywords may fail first.
+    leads_somewhere = isinstance(value, str) and resolve_pointer(value, schema) is not None
     try:
-        _build_validator(schema if keyword in _WHOLE else {keyword: value})
+        _build_validator(schema if keyword == "$ref" and leads_somewhere else {keyword: value})
     except Exception as error:
         return str(error).splitlines()[0]
     return "this cannot be understood"

@@ -34,6 +34,11 @@ SAMPLING_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=20_000)
 _MAX_SCREENED = 16
 """How many times as long as allowed a text may be before its rest is not even screened."""
 _TRUNCATED = " [truncated]"
+_NO_ESCAPES, _NO_CONTROLS = "escape sequences were removed", "control characters were removed"
+_NO_INVISIBLE, _VISIBLE_COMMENTS = "invisible characters were removed", "HTML comments were made visible"
+_TRUNCATED_TEXT = "a text was truncated to"
+SCREENING_NOTES = (_NO_ESCAPES, _NO_CONTROLS, _NO_INVISIBLE, _VISIBLE_COMMENTS, _TRUNCATED_TEXT)
+"""How the notes of this module on what clients see in another form begin."""
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48, 5.4)
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # strings of commands (5.6)
@@ -252,19 +257,19 @@ def _screen(text: str, limit: int) -> tuple[str, list[str]]:
     kinds = []
     is_long = len(text) > _MAX_SCREENED * limit
     text = _BREAKS.sub("\n", text[: _MAX_SCREENED * limit])
-    for pattern, kind in ((_ESCAPES, "escape sequences were removed"), (_CONTROLS, "control characters were removed")):
+    for pattern, kind in ((_ESCAPES, _NO_ESCAPES), (_CONTROLS, _NO_CONTROLS)):
         text, count = pattern.subn("", text)
         if count:
             kinds.append(kind)
     if (visible := _remove_invisible(text)) != text:
         text = visible
-        kinds.append("invisible characters were removed")
+        kinds.append(_NO_INVISIBLE)
     text, count = _COMMENT.subn("&lt;!--", text)
     if count:
-        kinds.append("HTML comments were made visible")
+        kinds.append(_VISIBLE_COMMENTS)
     if is_long or len(text) > limit:
         text = text[: limit - len(_TRUNCATED)] + _TRUNCATED
-        kinds.append(f"a text was truncated to {limit} characters")
+        kinds.append(f"{_TRUNCATED_TEXT} {limit} characters")
     return text, kinds
 
 

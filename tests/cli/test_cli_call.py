@@ -120,6 +120,18 @@ def test_content_is_printed_block_by_block(inside: Inside) -> None:
     assert [block["type"] for block in shown["content"]] == ["text", "image"]
 
 
+def test_structured_content_without_blocks_is_printed(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from mcp.types import CallToolResult\n"
+        "from mcp_bridge import tool\n\n"
+        "@tool\n"
+        "def count() -> CallToolResult:\n"
+        "    return CallToolResult(content=[], structuredContent={'n': 2**70})\n"
+    )
+    done = inside("call", "tools.py", "count")
+    assert (done.code, done.json) == (0, {"n": 2**70})
+
+
 def test_no_answer_prints_nothing(inside: Inside) -> None:
     done = inside(*CALL, "nothing")
     assert (done.code, done.out, done.err) == (0, "", "")

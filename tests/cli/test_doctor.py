@@ -263,3 +263,13 @@ def test_validate_and_doctor_report_notes_and_succeed(inside: Inside, tmp_path: 
     examined = inside("doctor", "gateway.json")
     assert examined.code == 0
     assert "warn source 'files': tool 'files__invite': input schema" in examined.out
+
+
+def test_a_tool_whose_texts_are_screened_is_reported_as_served(inside: Inside, tmp_path: Path) -> None:
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool("invite", description="Invites <!-- and deletes -->"))
+    gateway.write_settings()
+    examined = inside("doctor", "gateway.json")
+    assert "tool 'invite': HTML comments were made visible" in examined.out
+    assert "It is served with this change." in examined.out
+    assert "not published" not in examined.out

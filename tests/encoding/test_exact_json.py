@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -25,6 +27,17 @@ def test_values_are_read_as_they_were_written(value: Any) -> None:
     assert json.loads(text) == value
     assert load_json(text) == value
     assert load_json(json.dumps(value, indent=1)) == value
+
+
+@dataclass(slots=True)
+class Sizes:
+    sizes: list[int]
+    _hidden: int = 0
+
+
+@pytest.mark.parametrize("container", [Sizes([2**64]), OrderedDict(sizes=[2**64]), defaultdict(list, sizes=[2**64])])
+def test_large_integers_are_written_in_every_container_that_orjson_writes(container: Any) -> None:
+    assert json.loads(dump_json({"outer": container})) == {"outer": {"sizes": [2**64]}}
 
 
 def test_an_integer_that_no_parser_reads_is_not_written() -> None:

@@ -40,6 +40,17 @@ def test_only_the_reference_that_leads_nowhere_is_left_out() -> None:
     assert note.startswith("#/properties/to/$ref is left out: ")
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value", "reason"),
+    [("$ref", "#/$defs/town", "town"), ("$ref", "https://example.com/a", "example.com"), ("$schema", "draft", "draft")],
+)
+def test_each_note_has_the_reason_of_its_own_keyword(keyword: str, value: str, reason: str) -> None:
+    schema = {"properties": {"from": {"pattern": "(?=a)"}, "to": {"pattern": UNUSABLE}}, "required": None}
+    _, notes = repair_third_party_schema({**schema, keyword: value})
+    (note,) = [note for note in notes if note.startswith(f"#/{keyword} is left out: ")]
+    assert reason in note
+
+
 def test_types_stay_as_they_are_written() -> None:
     published, _ = repair_third_party_schema({"type": "object", "required": None, "properties": {"a": {"type": "any"}}})
     assert published == {"type": "object", "properties": {"a": {}}}

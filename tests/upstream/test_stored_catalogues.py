@@ -101,6 +101,18 @@ async def test_a_server_that_is_still_starting_is_published_from_the_store(gatew
         assert (await call_tool(client, "files__read", path="a"))["params"]["arguments"] == {"path": "a"}
 
 
+async def test_large_integers_in_schemas_are_stored(gateway: SwitchedGateway) -> None:
+    schema = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 2**70, "default": 2**65}}}
+    gateway.offer(describe_tool("count", inputSchema=schema))
+    gateway.turn_on()
+    async with connect(gateway.build()) as client:
+        await wait_for_names(client, "files__count")
+    gateway.turn_off()
+    async with connect(gateway.build()) as client:
+        tools = await list_tools(client)
+        assert tools["files__count"].input_schema["properties"] == schema["properties"]
+
+
 async def test_what_was_stored_is_replaced_when_the_server_connects(gateway: SwitchedGateway) -> None:
     gateway.offer(describe_tool("read"), describe_tool("more"))
     async with connect(gateway.build()) as client:

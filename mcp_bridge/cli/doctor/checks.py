@@ -19,6 +19,7 @@ from mcp_bridge.cli.target import is_settings
 from mcp_bridge.clients.client import ServerLaunch
 from mcp_bridge.clients.servers import find_settings_argument, is_bridge_command
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.trust.screening import SCREENING_NOTES
 
 if TYPE_CHECKING:
     from mcp_bridge.dialects.dialect import SchemaDialect
@@ -204,6 +205,8 @@ def find_unpublished(log: str, known: Iterable[CheckResult] = ()) -> Iterator[Ch
         if reason not in reported:
             if "mcp-bridge approve" in reason:  # the reason names the command
                 advice = "Review the change before you accept it. The other tools of the server are served."
+            elif any(note in reason for note in SCREENING_NOTES):
+                advice = "It is served with this change. If you do not trust the server, remove it from the settings."
             else:
                 advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
             yield CheckResult(f"source '{name}'", False, reason, advice)

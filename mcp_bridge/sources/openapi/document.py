@@ -16,6 +16,7 @@ import orjson
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.schema.references import resolve_pointer
 
 Json = Mapping[str, Any]
@@ -102,7 +103,7 @@ def parse_document(content: bytes) -> Any:
         raise SourceError(f"it has more than {MAX_DOCUMENT // 2**20} MiB")
     if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
         try:
-            return orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+            return load_json(content.removeprefix(b"\xef\xbb\xbf"))
         except orjson.JSONDecodeError as error:
             raise SourceError(f"it is not valid JSON: {error}") from None
     return _parse_yaml(content)

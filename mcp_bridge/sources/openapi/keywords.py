@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
+from mcp_bridge.encoding.exact_json import dump_json
 from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.sources.openapi.document import Json
 
@@ -25,9 +24,9 @@ def _is_flag(value: Any) -> bool:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value can be sent to clients: integers of more than 64 bits cannot, and documents have them."""
+    """Whether a value can be sent to clients: dates of YAML and integers that no parser reads cannot."""
     try:
-        orjson.dumps(value)
+        dump_json(value)
     except TypeError:
         return False
     return True

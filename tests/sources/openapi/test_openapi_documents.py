@@ -417,8 +417,16 @@ async def test_yaml_has_the_types_of_json(tmp_path: Path) -> None:
     assert list(tools) == ["put", "run"]
     properties = tools["run"].input_schema["properties"]
     assert properties["country"] == {"enum": ["no", "se", "on"], "default": "no"}
-    assert properties["huge"] == {"maximum": 5}  # JSON for clients has integers of 64 bits
+    assert properties["huge"] == {"minimum": -(10**20) + 1, "maximum": 5, "default": 10**20 - 1}
     assert properties["day"] == {"enum": ["2020-01-01", 10, 16, 1.5, None, True]}
+
+
+async def test_large_integers_in_a_json_document_are_exact(tmp_path: Path) -> None:
+    schema = {"type": "integer", "maximum": 10**23 - 1, "default": 2**64}
+    operation = {"operationId": "run", "parameters": [{"name": "n", "in": "query", "schema": schema}], "responses": {}}
+    document = {"openapi": "3.1.0", "info": {"title": "N", "version": "1"}, "paths": {"/x": {"get": operation}}}
+    async with serve_document(tmp_path, json.dumps(document), server=SERVER) as client:
+        assert (await list_tools(client))["run"].input_schema["properties"]["n"] == schema
 
 
 async def test_texts_of_a_document_cannot_hide_anything(tmp_path: Path) -> None:
