@@ -24,6 +24,22 @@ def find(place: str) -> str:
     """Find what is at a place."""
     return place
 '''
+CATEGORIES = '''
+from pydantic import BaseModel
+
+from mcp_bridge import tool
+
+
+class Category(BaseModel):
+    name: str
+    parts: "list[Category]" = []
+
+
+@tool
+def sort(category: Category) -> str:
+    """Sort a category, whose schema refers to itself."""
+    return category.name
+'''
 SETTINGS = f"""
 name: shop
 title: Shop
@@ -31,6 +47,7 @@ http: {{page: true, token_env: SHOP_TOKEN}}
 policy: [{{audit: {{path: trail.sqlite3}}}}]
 sources:
   - {{type: python, path: shop.py}}
+  - {{type: python, path: categories.py}}
   - type: mcp
     name: warehouse
     command: {sys.executable}
@@ -47,6 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     (shop.folder / ".cursor").mkdir()
     (shop.folder / ".cursor" / "mcp.json").write_text('{"mcpServers": {}}\n')
     (shop.folder / "warehouse.py").write_text(WAREHOUSE)
+    (shop.folder / "categories.py").write_text(CATEGORIES)
     shop.start()
     others = OtherClients(shop)
     others.use(wait_for_tool).result()
@@ -139,7 +157,7 @@ def test_settings_are_shown_without_secrets(page: Page) -> None:
 
 def test_lint_findings_are_selected_by_client(page: Page) -> None:
     panel = open_panel(page, "Lint")
-    expect(panel.get_by_role("row").filter(has_text="codex").first).to_contain_text("order")
+    expect(panel.get_by_role("row").filter(has_text="codex").first).to_contain_text("sort")
     panel.get_by_label("Client").select_option("gemini-cli")
     expect(panel.get_by_role("row").filter(has_text="codex")).to_have_count(0)
     expect(panel.get_by_role("row").filter(has_text="gemini-cli").first).to_be_visible()
