@@ -40,10 +40,11 @@ class Listing:
     tools: Sequence[dict[str, Any]]
     others: Sequence[dict[str, Any]]
     problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_broken: bool = False
 
 
 def list_entries(options: ListOptions) -> None:
-    """Print the entries as tables, as names or as JSON. Raises ConfigError."""
+    """Print the entries as tables, as names or as JSON. Exits with 1 if no source works. Raises ConfigError."""
     logs.configure_logging(options.log_level)
     address = find_address(options.target, options.command, options.token_env)
     if address is not None and options.tag:
@@ -52,12 +53,14 @@ def list_entries(options: ListOptions) -> None:
         listing = _read_listing(options) if address is None else _read_remote_listing(address)
     if options.as_json:
         write_json([*listing.tools, *listing.others])
-        return
-    if options.quiet:
-        print_lines(*(escape_line(row["name"]) for row in listing.tools))
     else:
-        _show_listing(listing)
-    report_problems(listing.problems)
+        if options.quiet:
+            print_lines(*(escape_line(row["name"]) for row in listing.tools))
+        else:
+            _show_listing(listing)
+        report_problems(listing.problems)
+    if listing.is_broken:
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _read_listing(options: ListOptions) -> Listing:
@@ -65,7 +68,10 @@ def _read_listing(options: ListOptions) -> Listing:
     anyio.run(run_until_started, bridge)
     tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
     others = [] if options.tag else _describe_others(bridge.registry)
-    return Listing(tools=[*map(_describe_tool, tools)], others=others, problems=bridge.problems)
+    # Without any source that works, a script must not take the empty list for the tools of the servers.
+    has_problems = all(bridge.problems.get(source.name) for source in bridge.sources)
+    is_broken = bool(bridge.sources) and has_problems and not bridge.registry.list()
+    return Listing(tools=[*map(_describe_tool, tools)], others=others, problems=bridge.problems, is_broken=is_broken)
 
 
 def _read_remote_listing(address: ServerAddress) -> Listing:

@@ -23,6 +23,10 @@ _ADDRESS_KEYS = ("command", "cmd", "url", "uri", "serverUrl", "httpUrl")
 _OPENCODE_REFERENCE = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _CONTINUE_REFERENCE = re.compile(r"\$\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _BARE_REFERENCE = re.compile(r"\$([A-Z][A-Z0-9_]+)")
+_INNER_REFERENCE = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
+"""A reference of Gemini CLI, which may be a part of a text."""
+_TRANSPORTS = {"sse": "sse", **dict.fromkeys(("http", "streamable-http", "streamable_http", "streamableHttp"), "http")}
+"""The words of clients, FastMCP and LangChain, and those of the settings."""
 _PLACE = re.compile(r"\$\{(workspaceFolder|workspaceRoot|workspaceFolderBasename|userHome|pathSeparator|/)\}")
 _SSE_URL = re.compile(r"[^:/?#]+://[^/?#]+/([^?#]*/)?sse/*([?#]|$)")
 _EDITOR_FOLDERS = frozenset({".vscode", ".cursor", ".gemini", ".zed", ".codex", ".github"})
@@ -36,7 +40,8 @@ def is_server_entry(entry: Any) -> bool:
 
 def is_switched_off(entry: Json) -> bool:
     """Whether the client does not start this server, or it is a part of the client."""
-    return entry.get("disabled") is True or entry.get("enabled") is False or entry.get("type") in _BUILT_IN
+    is_disabled = entry.get("disabled") is True or entry.get("enabled") is False or entry.get("isActive") is False
+    return is_disabled or entry.get("type") in _BUILT_IN
 
 
 def normalize_entry(entry: Json) -> dict[str, Any]:
@@ -58,21 +63,36 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
     for key in ("env", "headers"):
         if isinstance(values := given.get(key), Mapping):
             given[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
+    _convert_transport(given)
     if given.get("type") == "sse" or _has_sse_path(given):
         given.setdefault("transport", "sse")
+    if given.get("cwd") == "":
+        del given["cwd"]
+    auth = given.get("auth")
+    if isinstance(auth, str) and auth != "oauth":
+        # FastMCP's client sends this text as a bearer token.
+        given["headers"] = {"Authorization": f"Bearer {auth}", **(given.get("headers") or {})}
+        del given["auth"]
     return given
 
 
 def translate_references(value: Any, folder: Path) -> Any:
-    """Return a value with the references of clients in the form of the settings. `folder` is the project's."""
+    """Return an entry with the references of clients in the form of the settings. `folder` is the project's."""
+    is_gemini = isinstance(value, Mapping) and "httpUrl" in value
+    return _translate_value(value, folder, _INNER_REFERENCE if is_gemini else None)
+
+
+def _translate_value(value: Any, folder: Path, inner: re.Pattern[str] | None) -> Any:
     if isinstance(value, Mapping):
-        return {key: translate_references(item, folder) for key, item in value.items()}
+        return {key: _translate_value(item, folder, inner) for key, item in value.items()}
     if isinstance(value, list):
-        return [translate_references(item, folder) for item in value]
+        return [_translate_value(item, folder, inner) for item in value]
     if not isinstance(value, str) or ("$" not in value and "{" not in value):
         return value
     value = _OPENCODE_REFERENCE.sub(r"${\1}", _CONTINUE_REFERENCE.sub(r"${\1}", value))
     value = _PLACE.sub(lambda match: _resolve_place(match[1], folder).replace("${", "$${"), value)
+    if inner is not None:
+        return inner.sub(r"${\1}", value)
     bare = _BARE_REFERENCE.fullmatch(value)
     return f"${{{bare[1]}}}" if bare is not None else value
 
@@ -92,10 +112,19 @@ def _flatten_command(given: dict[str, Any]) -> None:
     """Split a command that is a mapping, as older versions of Zed write it, or a list, as opencode does."""
     command = given.get("command")
     if isinstance(command, Mapping):
-        given |= {key: value for key, value in command.items() if key in ("args", "env")}
+        given |= {key: value for key, value in command.items() if key in ("args", "env") and value is not None}
         given["command"] = command.get("path")
     elif isinstance(command, list) and command:
         given["command"], given["args"] = command[0], [*command[1:], *(given.get("args") or ())]
+
+
+def _convert_transport(given: dict[str, Any]) -> None:
+    """Write the transport in the words of the settings. A wrong one stays, for the error."""
+    transport = given.get("transport")
+    if transport == "stdio":
+        del given["transport"]
+    elif isinstance(transport, str):
+        given["transport"] = _TRANSPORTS.get(transport, transport)
 
 
 def _add_named_variables(given: dict[str, Any]) -> None:

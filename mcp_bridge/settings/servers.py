@@ -6,6 +6,7 @@ and `extensions` Goose.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from mcp_bridge.settings.client_entries import (
     translate_references,
 )
 
+logger = logging.getLogger("mcp_bridge.settings")
+
 SERVER_LISTS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("extensions",))
 """Further lists, which count only where they have an entry of a server, and in files without `sources`."""
@@ -29,6 +32,11 @@ _OPTIONS = (
     "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changed_tools",
     "new_tools",
 )  # fmt: skip
+_UNSUPPORTED = {
+    "envFile": "Write its variables into `env`, or set them where the bridge starts",
+    "headersHelper": "Write the headers into `headers`, with references to variables",
+}
+"""Keys of clients that change what a server gets, and what to do instead."""
 _SANDBOX = ("sandbox", "network", "read", "write")
 
 
@@ -86,6 +94,9 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
             if not is_server_entry(value):
                 hint = "A server needs 'command' or 'url'. One that an extension of a client starts cannot be served."
                 entry, problem = {}, document.make_error(place, "it has neither a command nor a URL", hint)
+            for key in _UNSUPPORTED.keys() & entry.keys():
+                path = ".".join(map(str, place))
+                logger.warning("%s: %s: '%s' is not read. %s.", document.path, path, key, _UNSUPPORTED[key])
             options = {key: value for key, value in entry.items() if key in _OPTIONS}
             if options.get("auth") != "oauth":  # clients have other forms, too
                 options.pop("auth", None)
@@ -105,7 +116,9 @@ def remove_servers(data: Mapping[str, Any]) -> dict[str, Any]:
 def _find_lists(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     servers: Any
     for key in SERVER_LISTS:
-        servers = data.get(key)
+        servers = data.get(key, ())
+        if servers is None:
+            servers = {}
         if isinstance(servers, list):  # Continue
             servers = {one["name"]: one for one in servers if isinstance(one, Mapping) and "name" in one}
         if isinstance(servers, Mapping):

@@ -76,7 +76,10 @@ class LaunchCommand:
         environment = process_group.build_environment("LOGNAME", "SHELL") | dict(self.env)
         program = self._find_file() if "/" in self.command else shutil.which(self.command, path=environment.get("PATH"))
         if program is None:
-            raise SourceError(f"the program {self.command!r} was not found. Install it, or give its full path")
+            hint = "Install it, or give its full path"
+            if " " in self.command.strip():
+                hint = "Write the name of the program alone in `command`, and its arguments in `args`"
+            raise SourceError(f"the program {self.command!r} was not found. {hint}")
         if not self.directory.is_dir():
             raise SourceError(f"the working directory {str(self.directory)!r} does not exist")
         command = [program, *self.args]

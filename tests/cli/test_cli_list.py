@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -163,3 +164,15 @@ def test_an_encoding_without_the_letter_is_no_traceback(tmp_path: Path) -> None:
     )
     done = run_alone("call", "a", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
     assert (done.code, done.out) == (0, "\\xfc\n")
+
+
+def test_a_file_none_of_whose_servers_works_exits_with_1(inside: Inside, tmp_path: Path) -> None:
+    broken = {"mcpServers": {"one": {"command": "no-such-program-here"}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(broken))
+    done = inside("list", "mcp.json")
+    assert done.code == 1
+    assert "source 'one': the server is not connected: the program 'no-such-program-here' was not found" in done.err
+    (tmp_path / "tools.py").write_text("from mcp_bridge import tool\n\n@tool\ndef add() -> int:\n    'Add.'\n")
+    broken["mcpServers"]["two"] = {"command": sys.executable, "args": ["-m", "mcp_bridge", "serve", "tools.py"]}
+    (tmp_path / "mcp.json").write_text(json.dumps(broken))
+    assert inside("list", "mcp.json").code == 0

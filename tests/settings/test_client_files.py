@@ -174,6 +174,42 @@ def test_a_server_over_the_older_transport_is_recognized(tmp_path: Path) -> None
     assert "transport" not in load_entry(tmp_path, {"type": "http", "url": "https://a.example/sse"})
 
 
+@pytest.mark.parametrize(
+    ("word", "transport"),
+    [("stdio", None), ("http", "http"), ("streamable-http", "http"), ("streamable_http", "http"), ("sse", "sse")],
+)
+def test_the_transports_of_fastmcp_and_langchain_are_known(tmp_path: Path, word: str, transport: str | None) -> None:
+    address = {"command": "a"} if word == "stdio" else {"url": "https://a.example/mcp"}
+    assert load_entry(tmp_path, {"transport": word, **address}).get("transport") == transport
+
+
+def test_a_text_in_auth_is_a_bearer_token_as_in_fastmcp(tmp_path: Path) -> None:
+    options = load_entry(tmp_path, {"url": "https://a.example", "auth": "abc12345"})
+    assert options["headers"] == {"Authorization": "Bearer abc12345"}
+    assert "auth" not in options
+    assert load_entry(tmp_path, {"url": "https://a.example", "auth": "oauth"})["auth"] == "oauth"
+
+
+def test_a_reference_of_gemini_cli_may_be_a_part_of_a_text(tmp_path: Path) -> None:
+    headers = {"Authorization": "Bearer $GITHUB_TOKEN"}
+    gemini = load_entry(tmp_path, {"httpUrl": "https://a.example", "headers": headers})
+    assert gemini["headers"] == {"Authorization": "Bearer ghp-from-the-environment"}
+    assert load_entry(tmp_path, {"url": "https://a.example", "headers": headers})["headers"] == headers
+
+
+def test_empty_values_of_clients_are_left_out(tmp_path: Path) -> None:
+    assert load_entry(tmp_path, {"command": "a", "cwd": "", "env": None}) == {"command": "a"}
+    zed = {"command": {"path": "a", "args": None, "env": None}}
+    assert load_entry(tmp_path, zed, "context_servers") == {"command": "a"}
+    assert load_text(tmp_path, "mcp.json", '{"mcpServers": null}').sources == ()
+
+
+@pytest.mark.parametrize("key", ["envFile", "headersHelper"])
+def test_a_key_that_is_not_supported_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str) -> None:
+    load_entry(tmp_path, {"command": "a", key: "x"})
+    assert f"mcpServers.one: '{key}' is not read. Write " in caplog.text
+
+
 def test_folders_of_an_editor_are_known(tmp_path: Path) -> None:
     text = '{"servers": {"files": {"command": "a", "args": ["${workspaceFolder}/data", "${userHome}"]}}}'
     settings = load_text(tmp_path, ".vscode/mcp.json", text)
@@ -181,7 +217,8 @@ def test_folders_of_an_editor_are_known(tmp_path: Path) -> None:
 
 
 def test_servers_that_are_switched_off_are_left_out(tmp_path: Path) -> None:
-    text = '{"mcpServers": {"a": {"command": "a", "disabled": true}, "b": {"command": "b", "enabled": false}}}'
+    text = '{"mcpServers": {"a": {"command": "a", "disabled": true}, "b": {"command": "b", "enabled": false}, '
+    text += '"c": {"command": "c", "isActive": false}}}'
     assert load_text(tmp_path, "mcp.json", text).sources == ()
 
 
