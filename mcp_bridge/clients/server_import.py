@@ -96,7 +96,13 @@ def find_other_variables(text: str, secrets: SecretCollector) -> list[str]:
 
 def find_servers(client: Client, machine: Machine) -> Iterator[FoundServer | ConfigError]:
     """Yield the servers in all files of a client, and an error for each file that cannot be read."""
+    visited: set[tuple[Path, Sequence[str]]] = set()
     for place in client.places:
+        # In the home folder, the file of the user is also that of the project.
+        key = (resolve_place_path(place, machine).resolve(), tuple(place.within))
+        if key in visited:
+            continue
+        visited.add(key)
         try:
             yield from (
                 _convert_server(client, place, server, machine) for server in read_servers(client, place, machine)

@@ -71,14 +71,19 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
     auth = given.get("auth")
     if isinstance(auth, str) and auth != "oauth":
         # FastMCP's client sends this text as a bearer token.
-        given["headers"] = {"Authorization": f"Bearer {auth}", **(given.get("headers") or {})}
+        headers = dict(given.get("headers") or {})
+        if not any(str(name).lower() == "authorization" for name in headers):
+            given["headers"] = {"Authorization": f"Bearer {auth}", **headers}
         del given["auth"]
     return given
 
 
-def translate_references(value: Any, folder: Path) -> Any:
-    """Return an entry with the references of clients in the form of the settings. `folder` is the project's."""
-    is_gemini = isinstance(value, Mapping) and "httpUrl" in value
+def translate_references(value: Any, folder: Path, *, has_inner_references: bool = False) -> Any:
+    """Return an entry with the references of clients in the form of the settings. `folder` is the project's.
+
+    With `has_inner_references`, `$NAME` may be a part of a text, as in the files of Gemini CLI.
+    """
+    is_gemini = has_inner_references or (isinstance(value, Mapping) and "httpUrl" in value)
     return _translate_value(value, folder, _INNER_REFERENCE if is_gemini else None)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from mcp_bridge.documents.document import Document
@@ -34,9 +35,12 @@ _OPTIONS = (
 )  # fmt: skip
 _UNSUPPORTED = {
     "envFile": "Write its variables into `env`, or set them where the bridge starts",
+    "auth": "Write `oauth` and run `mcp-bridge login`, or write the header into `headers`",
     "headersHelper": "Write the headers into `headers`, with references to variables",
 }
 """Keys of clients that change what a server gets, and what to do instead."""
+_GEMINI_FOLDERS = frozenset({".gemini", ".copilot"})
+"""The folders of clients in whose files `$NAME` may be a part of a text."""
 _SANDBOX = ("sandbox", "network", "read", "write")
 
 
@@ -60,9 +64,12 @@ def prepare_servers(document: Document, settings: Set[str]) -> Document:
             del data["instructions"]
     data = {key: value for key, value in data.items() if key != "inputs"}
     folder = find_project_folder(document.path)
+    is_gemini = Path(document.path).absolute().parent.name in _GEMINI_FOLDERS
     for (key, *below), servers in lists.items():
         entries = {
-            name: normalize_entry(translate_references(entry, folder)) if isinstance(entry, Mapping) else entry
+            name: normalize_entry(translate_references(entry, folder, has_inner_references=is_gemini))
+            if isinstance(entry, Mapping)
+            else entry
             for name, entry in servers.items()
             if not (isinstance(entry, Mapping) and is_switched_off(entry))
         }
@@ -94,7 +101,7 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
             if not is_server_entry(value):
                 hint = "A server needs 'command' or 'url'. One that an extension of a client starts cannot be served."
                 entry, problem = {}, document.make_error(place, "it has neither a command nor a URL", hint)
-            for key in _UNSUPPORTED.keys() & entry.keys():
+            for key in [key for key in _UNSUPPORTED if key in entry and (key != "auth" or entry[key] != "oauth")]:
                 path = ".".join(map(str, place))
                 logger.warning("%s: %s: '%s' is not read. %s.", document.path, path, key, _UNSUPPORTED[key])
             options = {key: value for key, value in entry.items() if key in _OPTIONS}

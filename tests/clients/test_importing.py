@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,14 @@ def test_servers_of_all_clients_are_taken_once(who: Person) -> None:
     }
     assert "files  from Claude Desktop (user), VS Code (user), Cursor (user)" in done.stderr
     assert "Skipped 'developer' from Goose (user): it is switched off" in done.stderr
+
+
+def test_a_file_is_read_once_in_the_home_folder(who: Person) -> None:
+    file = place_servers(who, "cursor", {"files": FILES_SERVER})
+    at_home = replace(who, project=file.parent.parent)
+    done = at_home.run("import")
+    assert list(read_sources(at_home)) == ["files"]
+    assert "files  from Cursor (user)" in done.stderr
 
 
 def test_secrets_are_not_copied(who: Person) -> None:

@@ -187,6 +187,8 @@ def test_a_text_in_auth_is_a_bearer_token_as_in_fastmcp(tmp_path: Path) -> None:
     options = load_entry(tmp_path, {"url": "https://a.example", "auth": "abc12345"})
     assert options["headers"] == {"Authorization": "Bearer abc12345"}
     assert "auth" not in options
+    own = {"url": "https://a.example", "auth": "abc12345", "headers": {"authorization": "Basic x"}}
+    assert load_entry(tmp_path, own)["headers"] == {"authorization": "Basic x"}
     assert load_entry(tmp_path, {"url": "https://a.example", "auth": "oauth"})["auth"] == "oauth"
 
 
@@ -194,7 +196,10 @@ def test_a_reference_of_gemini_cli_may_be_a_part_of_a_text(tmp_path: Path) -> No
     headers = {"Authorization": "Bearer $GITHUB_TOKEN"}
     gemini = load_entry(tmp_path, {"httpUrl": "https://a.example", "headers": headers})
     assert gemini["headers"] == {"Authorization": "Bearer ghp-from-the-environment"}
-    assert load_entry(tmp_path, {"url": "https://a.example", "headers": headers})["headers"] == headers
+    entry = {"url": "https://a.example", "headers": headers}
+    assert load_entry(tmp_path, entry)["headers"] == headers
+    settings = load_text(tmp_path, ".gemini/settings.json", json.dumps({"mcpServers": {"one": entry}}))
+    assert settings.sources[0].options["headers"] == {"Authorization": "Bearer ghp-from-the-environment"}
 
 
 def test_empty_values_of_clients_are_left_out(tmp_path: Path) -> None:
@@ -204,9 +209,9 @@ def test_empty_values_of_clients_are_left_out(tmp_path: Path) -> None:
     assert load_text(tmp_path, "mcp.json", '{"mcpServers": null}').sources == ()
 
 
-@pytest.mark.parametrize("key", ["envFile", "headersHelper"])
+@pytest.mark.parametrize("key", ["envFile", "headersHelper", "auth"])
 def test_a_key_that_is_not_supported_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str) -> None:
-    load_entry(tmp_path, {"command": "a", key: "x"})
+    load_entry(tmp_path, {"command": "a", key: {"a": "x"}})
     assert f"mcpServers.one: '{key}' is not read. Write " in caplog.text
 
 
