@@ -86,7 +86,7 @@ def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
     """
     data = repair_json(line)
     if isinstance(data, dict) and "method" not in data and ("result" in data or "error" in data):
-        return _check_message(data, dump_json(data))
+        return _check_members(data)
     number = _get_request_id(data) if isinstance(data, dict) else None
     problem = f"Parse error: a message must be one JSON object in UTF-8 ({error})"
     return format_error(number, PARSE_ERROR, problem)
@@ -123,6 +123,10 @@ def _check_message(data: dict[str, Any], line: bytes) -> Message | bytes:
         return format_invalid(number, f"{str(duplicate)[:80]!r} occurs twice in an object")
     except (ValueError, RecursionError):
         return format_invalid(_get_request_id(data), "a message is nested too deep")
+    return _check_members(data)
+
+
+def _check_members(data: dict[str, Any]) -> Message | bytes:
     if problem := _find_ambiguity(data):
         return format_invalid(_get_request_id(data), problem)
     if _has_invalid_token(data):

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import example, given
 from pydantic import TypeAdapter
 
+from mcp_bridge.peer.json_lines import BYTE_ORDER_MARK, MAX_REPAIRED
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
@@ -94,6 +95,9 @@ class Fuzzed:
             assert isinstance(self.server, StdioLive)
             heard = len(self.server.heard)
             self.server.write(line + b"\n")
+            data = _read(line) or _read_repaired(line)
+            if isinstance(data, dict) and data.get("id") == f"said{self.sent}" and "method" in data:
+                self.server.expect(data["id"]).result(PATIENCE)
             self.good()
             answers = [one for one in self.server.heard[heard:] if one.get("id") in (f"said{self.sent}", 1, None)]
         if not answers:
@@ -154,23 +158,31 @@ def _once(pairs: list[tuple[str, Any]]) -> Json:
     return made
 
 
+def _read_repaired(line: bytes) -> Any:
+    """A line as JSON with what the server repairs, or only reads for the id of the error; or None."""
+    if len(line) > MAX_REPAIRED:
+        return None
+    try:
+        text = line.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
+        return json.loads(text, strict=False, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _needs_response(line: bytes) -> bool:
-    """Whether a line that is no object in JSON has a response: under its id if that can be read, else without one."""
+    """Whether a line that is no object in JSON has a response, apart from one under an id that `_number` returns."""
     try:
         return bool(line.strip()) and not isinstance(orjson.loads(line), dict)
     except ValueError:
-        pass
-    try:
-        data = json.loads(line.decode(errors="replace"), strict=False)
-    except (ValueError, RecursionError):
-        return True
+        data = _read_repaired(line)
     # Notifications and responses are repaired and have no response.
-    return not isinstance(data, dict) or ("id" in data and "result" not in data and "error" not in data)
+    is_request = isinstance(data, dict) and "id" in data and "result" not in data and "error" not in data
+    return not isinstance(data, dict) or (is_request and _number(line) is None)
 
 
 def _number(line: bytes) -> str | None:
     """The id that must be answered: of a request of ours that can be read, under an id that nobody else has."""
-    data = _read(line)
+    data = _read(line) or _read_repaired(line)
     if not isinstance(data, dict) or not isinstance(data.get("method"), str) or "result" in data or "error" in data:
         return None
     number = data.get("id")
@@ -203,7 +215,7 @@ def _right(line: bytes, answer: Json) -> None:
     """An answer is JSON-RPC, and the result of a method what that method promises."""
     types.jsonrpc_message_adapter.validate_python(answer)
     assert ("result" in answer) != ("error" in answer)
-    method = _read(line)["method"]
+    method = (_read(line) or _read_repaired(line))["method"]
     if "result" in answer and method in RESULTS:
         TypeAdapter(RESULTS[method]).validate_python(answer["result"])
 
