@@ -67,11 +67,13 @@ def _read_listing(options: ListOptions) -> Listing:
     bridge = load_target(Path(options.target) if options.target is not None else None).bridge
     anyio.run(run_until_started, bridge)
     tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
-    others = [] if options.tag else _describe_others(bridge.registry)
+    others = _describe_others(bridge.registry)
     # Without any source that works, a script must not take the empty list for the tools of the servers.
-    has_problems = all(bridge.problems.get(source.name) for source in bridge.sources)
-    is_broken = bool(bridge.sources) and has_problems and not bridge.registry.list()
-    return Listing(tools=[*map(_describe_tool, tools)], others=others, problems=bridge.problems, is_broken=is_broken)
+    publishing = {entry.owner for entry in bridge.registry.list()} | {row["source"] for row in others}
+    names = {source.name for source in bridge.sources}
+    is_broken = names.isdisjoint(publishing) and any(map(bridge.problems.get, names))
+    rows = [*map(_describe_tool, tools)]
+    return Listing(tools=rows, others=[] if options.tag else others, problems=bridge.problems, is_broken=is_broken)
 
 
 def _read_remote_listing(address: ServerAddress) -> Listing:

@@ -97,7 +97,6 @@ class ResourceFinder:
         version = self.version
         if version == self._version:
             return
-        # With two spellings of a URI, the first one in alphabetical order is read.
         self._entries = {}
         for resource in self._resources:
             # With two spellings of a URI, the first one in alphabetical order is read.

@@ -83,7 +83,7 @@ def _find_type_error(
 
 
 def _is_tag_error(error: jsonschema_rs.ValidationError, union: jsonschema_rs.ValidationError) -> bool:
-    """Whether an error is in a property with a single value, by which authors tell alternatives apart."""
+    """Whether an error is at a `const` property of the value, which names the alternative that is meant."""
     return error.kind.name == "const" and len(error.instance_path) == len(union.instance_path) + 1
 
 

@@ -83,8 +83,9 @@ def translate_references(value: Any, folder: Path, *, has_inner_references: bool
 
     With `has_inner_references`, `$NAME` may be a part of a text, as in the files of Gemini CLI.
     """
-    is_gemini = has_inner_references or (isinstance(value, Mapping) and "httpUrl" in value)
-    return _translate_value(value, folder, _INNER_REFERENCE if is_gemini else None)
+    # Only Gemini CLI writes httpUrl.
+    has_inner_references = has_inner_references or (isinstance(value, Mapping) and "httpUrl" in value)
+    return _translate_value(value, folder, _INNER_REFERENCE if has_inner_references else None)
 
 
 def _translate_value(value: Any, folder: Path, inner: re.Pattern[str] | None) -> Any:

@@ -39,7 +39,7 @@ _UNSUPPORTED = {
     "headersHelper": "Write the headers into `headers`, with references to variables",
 }
 """Keys of clients that change what a server gets, and what to do instead."""
-_GEMINI_FOLDERS = frozenset({".gemini", ".copilot"})
+_INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
 """The folders of clients in whose files `$NAME` may be a part of a text."""
 _SANDBOX = ("sandbox", "network", "read", "write")
 
@@ -64,10 +64,10 @@ def prepare_servers(document: Document, settings: Set[str]) -> Document:
             del data["instructions"]
     data = {key: value for key, value in data.items() if key != "inputs"}
     folder = find_project_folder(document.path)
-    is_gemini = Path(document.path).absolute().parent.name in _GEMINI_FOLDERS
+    has_inner_references = Path(document.path).absolute().parent.name in _INNER_REFERENCE_FOLDERS
     for (key, *below), servers in lists.items():
         entries = {
-            name: normalize_entry(translate_references(entry, folder, has_inner_references=is_gemini))
+            name: normalize_entry(translate_references(entry, folder, has_inner_references=has_inner_references))
             if isinstance(entry, Mapping)
             else entry
             for name, entry in servers.items()

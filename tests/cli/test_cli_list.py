@@ -166,6 +166,16 @@ def test_an_encoding_without_the_letter_is_no_traceback(tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, "\\xfc\n")
 
 
+def test_a_source_that_publishes_a_resource_works_although_it_has_a_problem(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from mcp_bridge import resource, tool\n\n@resource('notes://today')\ndef read() -> str:\n    'Read.'\n"
+        "@tool(input_schema={'$schema': 'https://example.com/dialect', 'type': 'object'})\n"
+        "def bad(data):\n    'Never published.'\n"
+    )
+    done = inside("list", "tools.py")
+    assert (done.code, "tool 'bad' is not published" in done.err) == (0, True)
+
+
 def test_a_file_none_of_whose_servers_works_exits_with_1(inside: Inside, tmp_path: Path) -> None:
     broken = {"mcpServers": {"one": {"command": "no-such-program-here"}}}
     (tmp_path / "mcp.json").write_text(json.dumps(broken))
