@@ -8,13 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies, proxy_bypass
 
 import anyio
 import httpx2
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.http_client.addresses import AddressPolicy, find_networks
+from mcp_bridge.http_client.addresses import AddressPolicy, find_networks, parse_address
 from mcp_bridge.http_client.client import CheckedTransport, resolve_host
 from mcp_bridge.http_client.requests import AddressRejected, HttpClientError
 from mcp_bridge.trust.token_store import TokenStore
@@ -186,13 +187,15 @@ class _SignInTransport(httpx2.AsyncBaseTransport):
     """Sends requests to the server, and to the addresses that its responses name if they are safe.
 
     A response could name an address that only this machine reaches. Without `hosts`, all public addresses are safe,
-    and the networks of the server itself; with them, only these hosts.
+    and the networks of the server itself; with them, only these hosts. The proxies of the environment are used, as for
+    all requests to servers; they resolve names themselves, so only addresses are checked before them.
     """
 
     def __init__(self, url: str, hosts: frozenset[str] | None) -> None:
         self._url = httpx2.URL(url)
         self._hosts = hosts
-        self._direct = httpx2.AsyncHTTPTransport()
+        self._direct = httpx2.AsyncHTTPTransport(proxy=_find_proxy(self._url))
+        self._proxied: dict[str, httpx2.AsyncHTTPTransport] = {}
         self._checked: CheckedTransport | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -204,6 +207,11 @@ class _SignInTransport(httpx2.AsyncBaseTransport):
             raise AddressRejected(
                 f"'{url.host}' is not the host of the authorization server that the user signed in to"
             )
+        if (proxy := _find_proxy(url)) is not None:
+            _check_literal_address(url)
+            if proxy not in self._proxied:
+                self._proxied[proxy] = httpx2.AsyncHTTPTransport(proxy=proxy)
+            return await self._proxied[proxy].handle_async_request(request)
         if self._checked is None:
             port = self._url.port or (443 if self._url.scheme == "https" else 80)
             addresses = await resolve_host(self._url.host, port, TIMEOUT)
@@ -212,9 +220,25 @@ class _SignInTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._direct.aclose()
-        if self._checked is not None:
-            await self._checked.aclose()
+        transports = [self._direct, *self._proxied.values(), *([self._checked] if self._checked is not None else [])]
+        for transport in transports:
+            await transport.aclose()
+
+
+def _find_proxy(url: httpx2.URL) -> str | None:
+    """Return the proxy of the environment for an address."""
+    proxies = getproxies()
+    return None if proxy_bypass(url.host) else proxies.get(url.scheme, proxies.get("all"))
+
+
+def _check_literal_address(url: httpx2.URL) -> None:
+    """Raise AddressRejected for an IP address that is not public."""
+    try:
+        address = parse_address(url.host)
+    except ValueError:
+        return
+    if not AddressPolicy().is_allowed(address, encrypted=True):
+        raise AddressRejected(f"the address {url.host} is not public")
 
 
 async def _send_request(

@@ -19,7 +19,12 @@ from tests.kits.cli.cli_running import Done, run
 from tests.kits.upstream.oauth_server import OAuthServer, run_oauth_server
 from tests.kits.upstream.trust_kit import call_tool, list_tools
 
-BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
+BROWSER = """
+import sys
+from urllib.request import ProxyHandler, build_opener
+
+build_opener(ProxyHandler({})).open(sys.argv[1]).read()
+"""
 
 
 @pytest.fixture
@@ -36,11 +41,11 @@ def build(folder: Path) -> Bridge:
     return build_from_settings(load(folder / "gateway.json", {}))
 
 
-def sign_in(folder: Path, name: str = "tickets") -> Done:
+def sign_in(folder: Path, name: str = "tickets", **environ: str) -> Done:
     """Run the command with a browser that signs in at once."""
     (folder / "browser.py").write_text(BROWSER)
     browser = f"{sys.executable} {folder}/browser.py %s"
-    return run("login", name, "gateway.json", cwd=folder, env={"BROWSER": browser})
+    return run("login", name, "gateway.json", cwd=folder, env={"BROWSER": browser, **environ})
 
 
 def find_token_file(folder: Path) -> Path:
@@ -87,6 +92,14 @@ async def test_a_token_that_the_server_rejects_is_refreshed(tmp_path: Path, serv
         assert await call_tool(client, "tickets__read") == {"authorization": "Bearer [secret]"}
     assert server.refreshes == 1
     assert server.authorizations[-1] == f"Bearer {server.issued[-1]}"
+
+
+def test_signing_in_uses_the_proxy_of_the_environment(tmp_path: Path, server: OAuthServer) -> None:
+    done = sign_in(tmp_path, HTTP_PROXY=server.base, http_proxy=server.base)
+    assert done.code == 0, done.err
+    # A proxy receives whole addresses (RFC 9112, 3.2.2).
+    assert f"{server.base}/mcp" in server.paths
+    assert f"{server.base}/auth/token" in server.paths
 
 
 def test_signing_in_requests_no_internal_address_that_the_server_names(tmp_path: Path, server: OAuthServer) -> None:
