@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from unittest.mock import patch
 
+import limits.storage.memory
+import limits.strategies
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter, RateLimiter, SlidingWindowCounterRateLimiter
 
+from mcp_bridge.middleware import window_storage
 from mcp_bridge.middleware.window_storage import MIN_KEYS, WindowStorage
 
 STEP = 0.7071  # no sum of steps is a whole period, where `test` and `hit` of the package disagree
@@ -22,14 +26,20 @@ STEPS = st.lists(st.tuples(st.integers(0, 50).map(STEP.__mul__), st.sampled_from
 
 @contextmanager
 def stopped_clock() -> Iterator[Callable[[float], None]]:
-    """Stop the time; yield a function that lets seconds pass."""
+    """Stop the time of rate limits; yield a function that lets seconds pass.
+
+    The event loops in other threads keep their time: a timer that one of them sets meanwhile would never fire.
+    """
     now = 1_800_000_000.0
 
     def advance(seconds: float) -> None:
         nonlocal now
         now += seconds
 
-    with patch("time.time", lambda: now), patch("time.monotonic", lambda: now):
+    clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
+    with ExitStack() as patches:
+        for module in (window_storage, limits.strategies, limits.storage.memory):
+            patches.enter_context(patch.object(module, "time", clock))
         yield advance
 
 
