@@ -106,7 +106,10 @@ class ToolRegistry:
         return not any((self._catalog, self.resources, self.templates, self.prompts))
 
     def register(self, entry: ToolEntry) -> None:
-        """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered."""
+        """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
+        if not isinstance(entry, ToolEntry):
+            found = type(entry).__name__
+            raise TypeError(f"register expects a ToolEntry, but got a {found}. For a function, use @registry.tool")
         self._catalog.add(entry)
 
     def unregister(self, name: str) -> bool:

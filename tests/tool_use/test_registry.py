@@ -97,6 +97,11 @@ def test_a_second_tool_of_one_name_is_refused_and_the_first_stays():
     assert len(registry) == 1
 
 
+def test_a_function_is_no_tool_and_the_error_names_the_decorator() -> None:
+    with pytest.raises(TypeError, match=r"expects a ToolEntry, but got a function\. For a function"):
+        ToolRegistry().register(lambda: None)  # type: ignore[arg-type]
+
+
 def test_unregistering_says_whether_the_name_was_there():
     registry = registry_of(entry("a"))
     assert registry.unregister("a") is True
