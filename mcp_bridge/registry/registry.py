@@ -108,7 +108,7 @@ class ToolRegistry:
     def register(self, entry: ToolEntry) -> None:
         """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
         if not isinstance(entry, ToolEntry):
-            found = type(entry).__name__
+            found = type(entry).__name__  # type: ignore[unreachable] # not all callers check types
             raise TypeError(f"register expects a ToolEntry, but got a {found}. For a function, use @registry.tool")
         self._catalog.add(entry)
 
