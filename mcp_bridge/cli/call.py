@@ -53,6 +53,7 @@ class TerminalContext(CallContext):
         self._last_line = ""
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        message = self.filter_message(message)
         if not sys.stderr.isatty():
             line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
             if line != self._last_line:
@@ -67,7 +68,7 @@ class TerminalContext(CallContext):
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Report the message at every level. Raises ValueError for an unknown level."""
         check_level(level)
-        report(escape_line(f"{level}: {to_text(to_plain(data))}"))
+        report(escape_line(f"{level}: {to_text(self.filter_message(to_plain(data)))}"))
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask at the terminal. Raises MissingCapability without a terminal, and for sampling and roots."""

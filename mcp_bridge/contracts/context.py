@@ -123,7 +123,7 @@ class CallContext(CallServices):
             total: The value of `progress` at completion, if known.
             message: What the call is doing, for the user.
         """
-        self.is_interactive = True
+        message = self.filter_message(message)
         if self.observation is not None:
             self.observation.report_progress(progress, total, message)
 
@@ -359,7 +359,7 @@ class NestedContext(CallContext):
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        await self._outer.log(level, self.filter_message(data), logger)
+        await self._outer.log(level, self.filter_message(data), self.filter_message(logger))
 
     def open_session_state(self) -> StateValues:
         """Return the values of the outer call."""

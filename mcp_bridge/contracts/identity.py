@@ -29,7 +29,7 @@ class Identity(NamedTuple):
     title: str | None = None
     instructions: str | None = None
     page: int = 250
-    result: int = 1024 * 1024
+    result: int = 768 * 1024
     content: int = 16 * 1024 * 1024
     ttl_ms: int = 60_000
     private: bool = False

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+STILL_STARTING = "it is still starting"
+"""The reason of a source that has not connected yet."""
+
 
 class SourceState(StrEnum):
     """The state of a source.

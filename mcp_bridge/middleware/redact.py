@@ -213,7 +213,7 @@ class RedactLayer:
                 ctx.meta = self._redaction.redact_value(ctx.meta)
         if not self._has_results:
             return await call_next(call, ctx)
-        ctx.add_filter(self._redaction.redact_value)
+        ctx.add_filter(self._redact_message)
         return self._redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
 
     async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
@@ -225,6 +225,10 @@ class RedactLayer:
 
     def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
+
+    def _redact_message(self, data: Any) -> Any:
+        """Redact the text of progress or the data of a log message, which may be any object in a nested call."""
+        return self._redaction.redact_value(to_plain(data))
 
     def _redact_arguments(self, call: ToolCall) -> ToolCall:
         try:

@@ -73,7 +73,7 @@ class LimitSettings(SettingsModel):
         default=100_000, ge=1, le=10_000_000, description="The maximum number of values in the arguments of a call."
     )
     result: Size = Field(
-        default=1024 * 1024,
+        default=768 * 1024,
         description="The maximum size of the text in a result. Longer text is truncated, and clients can read the "
         "rest as a resource.",
     )

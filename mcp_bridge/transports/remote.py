@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, PARSE_ERROR, ElicitResult, ErrorData
 
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.upstream.messages import MAX_MESSAGE
 
 T = TypeVar("T")
 _LOGGERS = ("mcp.client.stdio", "mcp.client.streamable_http")
@@ -35,7 +36,7 @@ async def connect_url(url: str, token: str | None = None) -> AsyncIterator[Any]:
     timeout = httpx2.Timeout(30, read=300)  # that of the SDK: a server may hold a response stream open
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout) as http_client,
-        streamable_http_client(url, http_client=http_client) as streams,
+        streamable_http_client(url, http_client=http_client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
 

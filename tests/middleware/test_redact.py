@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.middleware.secret_patterns import PATTERNS
 from mcp_bridge.testing import connect
+from tests.kits.cli.cli_running import run
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 
 EXAMPLES = {
@@ -249,3 +251,46 @@ def test_unusable_patterns_are_errors_with_their_place(tmp_path: Path, options: 
     with pytest.raises(ConfigError) as caught:
         build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, {"redact": options})
     assert problem in str(caught.value)
+
+
+MESSAGES = """
+from dataclasses import dataclass
+from mcp_bridge import CallContext, tool
+
+@dataclass
+class Mail:
+    sender: str
+
+@tool
+async def inner(ctx: CallContext) -> str:
+    await ctx.progress(1, message="mail of ada@example.org")
+    await ctx.log("info", Mail("ada@example.org"), "ada@example.org")
+    return "done"
+
+@tool
+async def outer(ctx: CallContext) -> str:
+    return (await ctx.invoke("inner", {})).output
+"""
+
+
+async def test_a_policy_for_a_nested_tool_redacts_all_of_its_messages(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(MESSAGES)
+    received: list[Any] = []
+
+    async def on_log(params: Any) -> None:
+        received.append((params.logger, params.data))
+
+    policy = {"redact": {"patterns": "email", "tools": "inner"}}
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy)
+    async with connect(bridge, mode="legacy", logging_callback=on_log) as client:
+        await client.call_tool("outer", {})
+    assert received == [(MARK, {"sender": MARK})]
+
+
+def test_the_command_call_prints_redacted_messages(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(MESSAGES)
+    settings = {"sources": [{"type": "python", "path": "tools.py"}], "policy": [EMAILS]}
+    (tmp_path / "b.json").write_text(json.dumps(settings))
+    done = run("call", "b.json", "inner", cwd=tmp_path)
+    assert done.out == "done\n"
+    assert done.err == f'mail of {MARK} (1)\ninfo: {{"sender":"{MARK}"}}\n'

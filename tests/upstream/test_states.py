@@ -140,3 +140,15 @@ def test_commands_wait_for_servers_that_start_slowly(tmp_path: Path) -> None:
     assert NOT_FOUND in call.err
     assert "still starting" not in call.err  # it is no error that a server needs time
     assert "slow__echo" in run("export", "openai", file, cwd=tmp_path).out
+
+
+def test_doctor_does_not_report_a_chain_that_waited_for_its_server(tmp_path: Path) -> None:
+    settings = {
+        "sources": [{"type": "mcp", "name": "slow", **write_slow_command(2)}],
+        "chains": {"greet": {"steps": [{"tool": "slow__echo", "input": {"text": {"value": "hello"}}}]}},
+    }
+    (tmp_path / "b.json").write_text(json.dumps(settings))
+    done = run("doctor", "b.json", cwd=tmp_path)
+    assert "ok   server 'slow': ready" in done.out
+    assert "FAIL" not in done.out
+    assert done.code == 0

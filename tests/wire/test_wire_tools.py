@@ -368,3 +368,20 @@ async def test_the_official_client_of_every_version_lists_and_calls_plain_and_od
         with pytest.raises(MCPError):
             await client.call_tool("a b", {})
     assert seen == [2.5]
+
+
+def test_output_schemas_of_all_sources_have_no_formats() -> None:
+    time = {"type": "string", "format": "date-time"}
+    schema = {
+        "type": "object",
+        "properties": {
+            "format": {"type": "string", "enum": ["date"]},
+            "times": {"type": "array", "items": {"anyOf": [time, {"type": "null"}]}},
+        },
+    }
+    tool = to_wire(ToolDefinition("times", "Times.", "times", {"type": "object"} | schema, schema))
+    for version in VERSIONS:
+        assert "'format': 'date-time'" in str(tool.render_listing(version)["inputSchema"])
+    listed = tool.render_listing(STATELESS)["outputSchema"]["properties"]
+    assert listed["format"] == {"type": "string", "enum": ["date"]}
+    assert listed["times"]["items"]["anyOf"] == [{"type": "string"}, {"type": "null"}]

@@ -19,6 +19,7 @@ from mcp_bridge.cli.target import is_settings
 from mcp_bridge.clients.client import ServerLaunch
 from mcp_bridge.clients.servers import find_settings_argument, is_bridge_command
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.source_status import STILL_STARTING
 from mcp_bridge.trust.screening import SCREENING_NOTES
 
 if TYPE_CHECKING:
@@ -221,7 +222,9 @@ def find_notes(log: str) -> Iterator[CheckResult]:
 
 
 def _is_state(reason: str, detail: str) -> bool:
-    """Whether a problem in the log only repeats why a server is unavailable."""
+    """Whether a problem in the log only repeats why a server is unavailable, or was."""
+    if STILL_STARTING in reason:
+        return True
     return bool(detail) and (reason.startswith(NOT_CONNECTED) or reason in detail)
 
 

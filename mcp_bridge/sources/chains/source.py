@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -136,8 +136,9 @@ class _ChainBuilder:
             return f"the chain '{tool}' is not published"
         if self._registry.get(tool) is not None:
             return f"the definition of '{tool}' has changed. Accept it with: mcp-bridge approve"
-        names: Sequence[str] = [*self._registry.list_names(), *self._chains]
-        return " ".join(filter(None, (str(make_not_found_error(tool, names)), self._describe_absence(tool))))
+        if absence := self._describe_absence(tool):
+            return f"{make_not_found_error(tool, ())} {absence}"
+        return str(make_not_found_error(tool, [*self._registry.list_names(), *self._chains]))
 
     def _locate_problem(self, problem: str, *where: str | int) -> ConfigError:
         return self._locate(ConfigError(problem.rstrip(".")), "chains", *where)

@@ -17,7 +17,7 @@ from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import DefinitionFile, Publish, StartTurns
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.source_status import SourceState, SourceStatus
+from mcp_bridge.contracts.source_status import STILL_STARTING, SourceState, SourceStatus
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.schema.headers import DeclaredHeader, list_headers
@@ -95,7 +95,7 @@ class UpstreamSource:
         self.name = name
         self.choice = choice or EraChoice()
         self.guard = guard or DefinitionGuard(name)
-        self.status = SourceStatus(state=SourceState.STARTING, since=time.time(), reason="it is still starting")
+        self.status = SourceStatus(state=SourceState.STARTING, since=time.time(), reason=STILL_STARTING)
         self._address = address
         self._start_timeout = start_timeout
         self._entry = entry

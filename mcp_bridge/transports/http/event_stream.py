@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mcp_bridge.transports.http.request import Headers, HttpRequest
+from mcp_bridge.transports.http.request import JSON, Headers, HttpRequest
 
 logger = logging.getLogger("mcp_bridge.transports")
 
 PING_INTERVAL = 15.0
 """Seconds after which a comment keeps proxies from closing a silent stream."""
-OPENING_DELAY = 0.02
-"""Seconds that the response of a call waits for something to send. Most calls end before, and so need one write."""
+OPENING_DELAY = 0.5
+"""Seconds that the response of a call waits for something to send. Most calls end before: they need one write, and
+their response can be JSON if it is large."""
+LARGE_RESPONSE = 1_000_000
+"""Bytes above which a response is JSON if nothing was sent before it. Clients limit the size of one event: that of the
+Python SDK 2.3 fails with more than 1 MiB."""
 MAX_BACKLOG = 32 * 1024 * 1024
 """Bytes that may wait for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
 STREAM_HEADERS = (
@@ -84,6 +88,15 @@ class EventStream:
     def prime(self, event: bytes) -> None:
         """Queue an event that can wait for the first one of `put`."""
         self._parts.append(event)
+
+    def respond_in_json(self, line: bytes) -> bool:
+        """End the response with this line instead of events, and return True, unless it has events already."""
+        if self.is_open or self._is_due:
+            return False
+        self._headers = ((b"content-type", JSON), *self._headers[len(STREAM_HEADERS) :])
+        self._parts = [line]
+        self.end()
+        return True
 
     async def begin_late(self) -> None:
         """Start the response as soon as there is something to send, or after `OPENING_DELAY`."""

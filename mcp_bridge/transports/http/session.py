@@ -12,7 +12,7 @@ from mcp_bridge.peer.json_lines import dump_message, format_invalid
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog
-from mcp_bridge.transports.http.event_stream import EventStream, format_event
+from mcp_bridge.transports.http.event_stream import LARGE_RESPONSE, EventStream, format_event
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
 
@@ -235,7 +235,10 @@ class SessionStream:
         if not line:
             return
         event_id = self._session.log.append(self, line) if self._session.log is not None else ""
-        if self._events is not None and not self._is_replaying:
+        if self._events is None or self._is_replaying:
+            return
+        is_large_response = self.is_answered and len(line) > LARGE_RESPONSE
+        if not (is_large_response and self._events.respond_in_json(line)):
             self._events.put(format_event(line, event_id))
 
     async def drain(self) -> None:

@@ -11,7 +11,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import CallContext, ToolEntry, ToolError
+from mcp_bridge import CallContext, Image, ToolEntry, ToolError
 from tests.kits.http.http_hosting import (
     ACCEPT,
     EVERY_ROAD,
@@ -216,3 +216,26 @@ async def test_listeners_get_their_final_result_when_the_endpoint_ends_them(road
             async with client.listen(tools_list_changed=True) as changes:
                 app.endpoint.close_subscriptions()
                 assert [change async for change in changes] == []  # an abrupt end would raise SubscriptionLost
+
+
+@pytest.mark.parametrize("road", ROADS[:2], ids=lambda road: f"{road.transport}-{road.mode}")
+async def test_a_result_above_the_event_limit_of_the_sdk_reaches_its_client(road: Road) -> None:
+    image = Image(b"\x89PNG" + bytes(1_500_000))
+    tools = registry_of(entry("screenshot", lambda data: image), entry("log", lambda data: "x" * 2_000_000))
+    async with hosted(tools) as (base, _), road.to(base) as client:
+        screenshot = await client.call_tool("screenshot", {})
+        assert len(screenshot.content[0].data) > 2_000_000  # type: ignore[union-attr]
+        log = await client.call_tool("log", {})
+        assert "This result was truncated" in log.content[1].text  # type: ignore[union-attr]
+
+
+async def test_a_truncated_text_fits_in_an_event_after_progress() -> None:
+    async def read_log(data: Any, ctx: CallContext) -> str:
+        await ctx.progress(1)
+        return "x" * 2_000_000
+
+    async def ignore_progress(progress: float, total: float | None, message: str | None) -> None: ...
+
+    async with hosted(registry_of(entry("log", read_log))) as (base, _), ROADS[0].to(base) as client:
+        log = await client.call_tool("log", {}, progress_callback=ignore_progress)
+        assert "This result was truncated" in log.content[1].text  # type: ignore[union-attr]
