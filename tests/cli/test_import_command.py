@@ -147,7 +147,7 @@ async def test_a_click_program_describes_its_commands_and_the_draft_works(
         "names": "string[]",
     }
     assert tools["greeter_show"]["parameters"] == {"file": "path"}
-    arguments = {"names": ["-a", "b"], "count": -2, "shout": False, "kind": ["a", "b"], "range": [1, 2]}
+    arguments: dict[str, Any] = {"names": ["-a", "b"], "count": -2, "shout": False, "kind": ["a", "b"], "range": [1, 2]}
     printed = await call_drafted(tmp_path, {**source, "env": python_path}, "greeter_greet", **arguments)
     assert printed.splitlines()[-1] == "-a b -2 False a,b (1, 2) False"
 
@@ -261,7 +261,7 @@ async def test_the_help_of_argparse_is_parsed_and_the_draft_works(inside: Inside
     assert "('dry_run', True), ('format', 'png')" in printed
 
 
-REAL = {
+REAL: dict[str, tuple[tuple[str, ...], str, dict[str, Any], str]] = {
     "grep": (("grep",), "grep", {"patterns": "b.", "file": ["letters"], "line_number": True}, "2:bb"),
     "git": (("git", "status"), "git_status", {"short": True}, "?? letters"),
     "ls": (("ls",), "ls", {"all": True, "file": ["letters"]}, "letters"),
@@ -309,6 +309,7 @@ async def test_the_draft_of_a_real_program_works(inside: Inside, tmp_path: Path,
         ("  -std=<standard>  assume", {"option": "-std", "kind": "string", "joint": "="}),
         ("-y              overwrite", {"option": "-y", "kind": "boolean"}),
         ("-b     : issue warnings", {"option": "-b", "kind": "boolean", "description": "issue warnings"}),
+        ("  -q or --quiet    say less", {"option": "--quiet", "kind": "boolean"}),
         ("  -q --quiet    say less", {"option": "--quiet", "kind": "boolean", "description": "say less"}),
         ("  -q  --quiet   say less", {"option": "--quiet", "kind": "boolean", "description": "say less"}),
         ("  --null        -T reads names", {"option": "--null", "description": "-T reads names"}),
@@ -364,6 +365,7 @@ def test_the_usage_has_the_arguments(usage: str, arguments: list[tuple[str, bool
     [
         ("p [-h] [-x X] --width N [--tag TAG [TAG ...]]", ["-x", "--width", "--tag"]),
         ("p [-46AaC] [-in FILE] [-force]", ["-4", "-6", "-A", "-a", "-C", "-in", "-force"]),
+        ("p [-l LEXER | -g] [-n | -N type]", ["-l", "-g", "-n", "-N"]),
         ("p [-options] [--global_flags] [-u|--utc] FILE", ["--utc"]),
         ("p [[infile options] -i infile]... {[outfile options] outfile}...", ["-i"]),
     ],
@@ -396,6 +398,8 @@ def test_a_command_after_the_options_is_an_argument_unless_the_text_lists_comman
         ("p 1.2.3 (amd64)\nUsage: p FILE\n\nCounts the words\nof files.\n", "Counts the words of files."),
         ("p [OPTIONS...] NAME ...\n\nShow \x1b[1mit\x1b[0m.\n", "Show it."),
         ("OVERVIEW: dumps sizes\n\nUSAGE: p [options] file...\n", "dumps sizes"),
+        ("Usage: p FILE\n\tReads the list of files\n", "Reads the list of files"),
+        ("A tool.  Usage:\n\n    q [options] a\n    q --args b\n\nMore of it.\n", "More of it."),
         ("Usage: p FILE\n  The default action\n  is this.\n", "The default action is this."),
     ],
 )

@@ -36,7 +36,7 @@ async def test_no_shell_interprets_a_value(tmp_path: Path) -> None:
 
 async def test_a_value_beginning_with_a_dash_is_accepted_if_the_enum_lists_it(tmp_path: Path) -> None:
     order = {"type": "array", "items": {"enum": ["-r", "-n"]}}
-    tool = {"command": ["echo", "{flag}{rest}", "{order}"]}
+    tool: Json = {"command": ["echo", "{flag}{rest}", "{order}"]}
     tool["parameters"] = {"flag": {"enum": ["", "-b"]}, "rest": "string", "order": order}
     result = await call_one(tmp_path, tool, {"flag": "-b", "rest": "", "order": ["-r", "-n"]})
     assert words(result) == "-b -r -n"

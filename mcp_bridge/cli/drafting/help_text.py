@@ -18,9 +18,9 @@ _OPTION_LINE = re.compile(r"^ {0,10}(-\S.*)$")
 _COLUMN = re.compile(r"(?<=\S)\s{2,}(?=-\w{1,2}\s{2,}\S)")
 """Where the second of two options in a line begins."""
 _FLAG = re.compile(
-    r"(?P<flag>-\w(?![\w-])|-[a-z][\w-]+(?=[\s=<\[]|:\s|$)|--(?P<no>\[no-?\])?\w[\w.-]*)(?P<rest>.*)", re.DOTALL
+    r"(?P<flag>-\w(?![\w-])|-[a-z][\w-]+(?=[\s=<\[]|:\s|$)|--(?P<no>\[no-?\])?\w(?:[\w.-]*\w)?)(?P<rest>.*)", re.DOTALL
 )
-_SEPARATORS = re.compile(r",\s+|\s+/\s+|\s*\|\s*(?=-)|\s+(?=--\w)|,$")
+_SEPARATORS = re.compile(r",\s+|\s+/\s+|\s+or\s+(?=--)|\s*\|\s*(?=-)|\s+(?=--\w)|,$")
 _DESCRIPTION = re.compile(
     r"\s+:\s+|\s{2,}(?=\S)(?!--\w[\w-]*(?:[=\[,]|\s\s|\s[A-Z<]|$))|(?<=>)\s+(?=[A-Za-z])|(?<=\w:)\s+(?=\S)"
 )
@@ -225,7 +225,9 @@ def _parse_groups(
                     listed = replace(listed, kind=option.kind, choices=option.choices, joint=joint)
                 target = options if option.option in table.options else extra
                 is_repeated = is_list and option.kind != "boolean"
-                listed = replace(listed, is_required=not is_optional, is_list=listed.is_list or is_repeated)
+                listed = replace(
+                    listed, is_required=not is_optional and " | " not in inner, is_list=listed.is_list or is_repeated
+                )
                 target[listed.option] = listed
             continue
         if not inner or _GENERAL.search(inner):
@@ -247,7 +249,10 @@ def _parse_groups(
 
 
 def _parse_usage_options(spec: str) -> list[DraftParameter]:
-    """Parse `-a FILE`, and `-abc` as three options if the letters are in the order of the alphabet."""
+    """Parse `-a FILE`, `-a | -b`, and `-abc` as three options if the letters are in the order of the alphabet."""
+    alternatives = re.split(r"\s+\|\s+(?=-)", spec)
+    if len(alternatives) > 1:
+        return [option for alternative in alternatives for option in _parse_usage_options(alternative)]
     letters = spec[1:]
     is_sorted = sorted(letters, key=str.lower) == [*letters] and len({*letters}) == len(letters)
     if re.fullmatch(r"\w{2,}", letters) and is_sorted:
@@ -329,7 +334,7 @@ def _find_description(lines: Sequence[str], usage: Usage) -> str:
             is_skipped = False
         elif not paragraph and _NO_DESCRIPTION.match(text):
             is_skipped = True
-        is_text = not is_skipped and " " in text and text[0] not in "-[<*" and not line.startswith("     ")
+        is_text = not is_skipped and " " in text and text[0] not in "-[<*" and not line.startswith(" " * 9)
         is_text = is_text and not usage.start <= number < usage.end
         if _OPTION_LINE.match(line) or (paragraph and not is_text):
             break

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 _HEADING = re.compile(r"^(\s*(usage|syntax):|.*\.\s+usage:\s*$)\s*", re.IGNORECASE)
 _OPTION = re.compile(r"^ {1,10}-\S")
-_CONTINUATION = re.compile(r"^ {5,}\S|^ +[\[<({|]")
+_CONTINUATION = re.compile(r"^ {5,}(?!.*\b([a-z]{2,} ){3})\S|^ +[\[<({|]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ def find_usage(lines: Sequence[str], words: Sequence[str]) -> Usage:
         first = lines[end].strip() if end < len(lines) else ""
         end += 1
     segments = [first]
+    names = {*names, *first.split()[:1]}
     is_first = True
     while end < len(lines):
         line = lines[end]
