@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -17,6 +18,7 @@ from ruamel.yaml import YAML
 
 from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.cli.drafting.help_text import parse_help
+from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import Inside
@@ -145,7 +147,7 @@ async def test_a_click_program_describes_its_commands_and_the_draft_works(
         "names": "string[]",
     }
     assert tools["greeter_show"]["parameters"] == {"file": "path"}
-    arguments = {"names": ["-a", "b"], "count": -2, "shout": False, "kind": ["a", "b"], "range": [1, 2]}
+    arguments: dict[str, Any] = {"names": ["-a", "b"], "count": -2, "shout": False, "kind": ["a", "b"], "range": [1, 2]}
     printed = await call_drafted(tmp_path, {**source, "env": python_path}, "greeter_greet", **arguments)
     assert printed.splitlines()[-1] == "-a b -2 False a,b (1, 2) False"
 
@@ -189,6 +191,39 @@ def test_a_command_that_a_click_program_lacks_is_an_error(
     assert "it has no command 'gret', only greet, secret, show" in done.err
 
 
+SCRIPTS = {
+    "guarded": CLICK.replace('print("printed at import")', 'if __name__ == "__main__":\n    cli()'),
+    "last": CLICK.replace('print("printed at import")', "import sys\n\nsys.exit(cli.main())"),
+    "typer": """
+import typer
+
+def main(text: str, loud: bool = False):
+    print(text, loud)
+
+typer.run(main)
+""",
+}
+
+
+@pytest.mark.parametrize("form", ["python {path}", "python -m {module}", "{path}"])
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_a_script_describes_itself_without_being_run(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, form: str
+) -> None:
+    script = tmp_path / f"{name}_program.py"
+    script.write_text(f"#!/usr/bin/env python3\n{SCRIPTS[name]}")
+    script.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    source = draft(inside, form.format(path=script, module=script.stem))
+    source |= {"env": {"PYTHONPATH": str(tmp_path)}}
+    if name == "typer":
+        assert await call_drafted(tmp_path, source, f"{name}_program", text="-a", loud=True) == "-a True"
+    else:
+        assert list(source["tools"]) == [f"{name}_program_greet", f"{name}_program_show"]
+        assert await call_drafted(tmp_path, source, f"{name}_program_show", file="a") == "a"
+
+
 # Help texts
 
 
@@ -226,7 +261,7 @@ async def test_the_help_of_argparse_is_parsed_and_the_draft_works(inside: Inside
     assert "('dry_run', True), ('format', 'png')" in printed
 
 
-REAL = {
+REAL: dict[str, tuple[tuple[str, ...], str, dict[str, Any], str]] = {
     "grep": (("grep",), "grep", {"patterns": "b.", "file": ["letters"], "line_number": True}, "2:bb"),
     "git": (("git", "status"), "git_status", {"short": True}, "?? letters"),
     "ls": (("ls",), "ls", {"all": True, "file": ["letters"]}, "letters"),
@@ -257,9 +292,9 @@ async def test_the_draft_of_a_real_program_works(inside: Inside, tmp_path: Path,
     [
         ("  -v, --verbose     more", {"option": "--verbose", "kind": "boolean", "description": "more"}),
         ("  -x                one letter", {"option": "-x", "kind": "boolean"}),
-        ("  -n, --number=NUM  lines", {"option": "--number", "kind": "integer", "is_joined": True}),
-        ("  --color[=WHEN]    when", {"option": "--color", "kind": "string", "is_joined": True}),
-        ("  -o FILE, --out FILE  to", {"option": "--out", "kind": "path", "is_joined": False}),
+        ("  -n, --number=NUM  lines", {"option": "--number", "kind": "integer", "joint": "="}),
+        ("  --color[=WHEN]    when", {"option": "--color", "kind": "string", "joint": "="}),
+        ("  -o FILE, --out FILE  to", {"option": "--out", "kind": "path", "joint": None}),
         ("      --select <RULE>", {"option": "--select", "kind": "string"}),
         ("  --mode {a,b}  one", {"option": "--mode", "choices": ["a", "b"]}),
         ("  --mode <a|b>  one", {"option": "--mode", "choices": ["a", "b"]}),
@@ -270,18 +305,43 @@ async def test_the_draft_of_a_real_program_works(inside: Inside, tmp_path: Path,
         ("  --edit, --no-edit  edit", {"option": "--edit", "negation": "--no-edit"}),
         ("  --long\n        described\n        below", {"option": "--long", "description": "described below"}),
         ("  -q, --quiet, --silent  say less", {"option": "--quiet"}),
+        ("  -in infile    read from", {"option": "-in", "kind": "path", "joint": None}),
+        ("  -std=<standard>  assume", {"option": "-std", "kind": "string", "joint": "="}),
+        ("-y              overwrite", {"option": "-y", "kind": "boolean"}),
+        ("-b     : issue warnings", {"option": "-b", "kind": "boolean", "description": "issue warnings"}),
+        ("  -q or --quiet    say less", {"option": "--quiet", "kind": "boolean"}),
+        ("  -q --quiet    say less", {"option": "--quiet", "kind": "boolean", "description": "say less"}),
+        ("  -q  --quiet   say less", {"option": "--quiet", "kind": "boolean", "description": "say less"}),
+        ("  --null        -T reads names", {"option": "--null", "description": "-T reads names"}),
+        ("  --thin      - make it thin", {"option": "--thin", "description": "make it thin"}),
+        ("  -C[number]  features", {"option": "-C", "joint": ""}),
+        ("  -D <value> Specify it", {"option": "-D", "joint": None, "description": "Specify it"}),
+        ("  --bind SRC DEST  mount", {"option": "--bind", "takes_several": True, "is_list": True}),
+        ("  --dns list  servers", {"option": "--dns", "takes_several": False, "is_list": True}),
+        ("  --cpus decimal  number", {"option": "--cpus", "kind": "number"}),
+        ("  --period int  limit", {"option": "--period", "kind": "integer"}),
+        ("  --all=false:\n\tshow all", {"option": "--all", "kind": "boolean", "negation": "--all=false"}),
+        ("  --[no]edit: edit", {"option": "--edit", "negation": "--noedit", "description": "edit"}),
     ],
 )
 def test_each_form_of_an_option_is_understood(line: str, parameter: dict[str, Any]) -> None:
-    (found,) = parse_help(f"Usage: p [OPTION]...\n\n{line}\n", ["p"]).parameters
+    (found,) = parse_help(f"Usage: p [OPTION]...\n\n{line}\n", False, ["p"]).parameters
     assert {name: getattr(found, name) for name in parameter} == parameter
 
 
 @pytest.mark.parametrize(
-    "line", ["  -h, --help  show this", "  --version  print it", "  -NUM  same as -C", "  - a point"]
+    "line",
+    [
+        "  -h, --help  show this",
+        "  --version  print it",
+        "  -NUM  same as -C",
+        "  - a point",
+        "  --no-OPTION  turn off",
+    ],
 )
 def test_what_is_no_use_to_a_model_is_left_out(line: str) -> None:
-    assert parse_help(f"Usage: p\n\n{line}\n", ["p"]).parameters == []
+    (argument,) = parse_help(f"Usage: p FILE\n\n{line}\n", False, ["p"]).parameters
+    assert argument.name == "FILE"
 
 
 @pytest.mark.parametrize(
@@ -296,8 +356,55 @@ def test_what_is_no_use_to_a_model_is_left_out(line: str) -> None:
     ],
 )
 def test_the_usage_has_the_arguments(usage: str, arguments: list[tuple[str, bool, bool]]) -> None:
-    found = parse_help(f"usage: {usage}\n", ["/usr/bin/p"]).parameters
-    assert [(one.name, one.is_required, one.is_list) for one in found] == arguments
+    parameters = parse_help(f"usage: {usage}\n  --version\n", False, ["/usr/bin/p"]).parameters
+    assert [(entry.name, entry.is_required, entry.is_list) for entry in parameters if not entry.option] == arguments
+
+
+@pytest.mark.parametrize(
+    ("usage", "options"),
+    [
+        ("p [-h] [-x X] --width N [--tag TAG [TAG ...]]", ["-x", "--width", "--tag"]),
+        ("p [-46AaC] [-in FILE] [-force]", ["-4", "-6", "-A", "-a", "-C", "-in", "-force"]),
+        ("p [-l LEXER | -g] [-n | -N type]", ["-l", "-g", "-n", "-N"]),
+        ("p [-options] [--global_flags] [-u|--utc] FILE", ["--utc"]),
+        ("p [[infile options] -i infile]... {[outfile options] outfile}...", ["-i"]),
+    ],
+)
+def test_the_usage_has_options_that_no_line_describes(usage: str, options: list[str]) -> None:
+    parameters = parse_help(f"usage: {usage}\n", False, ["p"]).parameters
+    assert [entry.option for entry in parameters if entry.option] == options
+
+
+def test_two_options_in_one_line_are_two_parameters() -> None:
+    line = "  -f  force it, really      -q  quiet operation"
+    force, quiet = parse_help(f"Usage: p [-opts] x\n{line}\n", False, ["p"]).parameters[:2]
+    assert (force.option, force.description) == ("-f", "force it, really")
+    assert (quiet.option, quiet.description) == ("-q", "quiet operation")
+
+
+def test_a_command_after_the_options_is_an_argument_unless_the_text_lists_commands() -> None:
+    text = "Usage: docker run [OPTIONS] IMAGE [COMMAND] [ARG...]\n\nCreate a container\n\n  --init  run init\n"
+    command = parse_help(text, False, ["docker", "run"])
+    assert [(entry.name, entry.is_required) for entry in command.parameters] == [
+        ("init", False), ("IMAGE", True), ("COMMAND", False), ("ARG", False),
+    ]  # fmt: skip
+    assert command.description == "Create a container"
+
+
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("unknown option -- -\nusage: p [-a rounds]\n", ""),
+        ("p 1.2.3 (amd64)\nUsage: p FILE\n\nCounts the words\nof files.\n", "Counts the words of files."),
+        ("p [OPTIONS...] NAME ...\n\nShow \x1b[1mit\x1b[0m.\n", "Show it."),
+        ("OVERVIEW: dumps sizes\n\nUSAGE: p [options] file...\n", "dumps sizes"),
+        ("Usage: p FILE\n\tReads the list of files\n", "Reads the list of files"),
+        ("A tool.  Usage:\n\n    q [options] a\n    q --args b\n\nMore of it.\n", "More of it."),
+        ("Usage: p FILE\n  The default action\n  is this.\n", "The default action is this."),
+    ],
+)
+def test_the_description_is_text_about_the_program(text: str, description: str) -> None:
+    assert parse_help(text, text.startswith("unknown"), ["p"]).description == description
 
 
 # Mistakes
@@ -323,3 +430,46 @@ def test_what_cannot_be_drafted_is_an_error(
     done = inside("import-command", *command)
     assert done.code == 2
     assert problem in done.err
+
+
+FIND = "Usage: find [-H] [path...] [expression]\n\nTests:\n" + "      -amin N -anewer FILE -atime N\n" * 5
+APT = "Usage: apt-get [options] command\n\nMost used commands:\n  update - Retrieve\n  install - Install\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "problem"),
+    [
+        ("ps", "Usage:\n ps [options]\n\n Try 'ps --help <simple|list>'\n", "the help of `ps` names no parameters"),
+        ("find", FIND, "the help of `find` lists its options in an unknown form"),
+        ("apt-get install", APT, "the help of `apt-get install` does not describe 'install'"),
+        ("x", "cannot open display\n", "the help of `x` names no parameters"),
+    ],
+)
+def test_a_text_without_parameters_is_an_error_with_an_example(
+    tmp_path: Path, command: str, text: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(problem)) as raised:
+        parse_help(text, False, command.split())
+    example = str(raised.value).partition("For example:")[2]
+    (tmp_path / "settings.yaml").write_text(example)
+    build_from_settings(load(tmp_path / "settings.yaml", os.environ))
+    assert YAML(typ="safe").load(example)["sources"][0]["tools"][re.sub("[- ]", "_", command)]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (APT, "update, install"),
+        ("Standard commands\nasn1parse         ca          \ncms               crl\n", "asn1parse, ca, cms, crl"),
+        ("Tool\n\nCommands:\n\n -certreq     Generates\n -list        Lists\n", "-certreq, -list"),
+        ("p <command>\n\nUsage:\n\np install   do\n\nAll commands:\n\n    access, add,\n    bugs\n",
+         "access, add, bugs"),
+        ("Usage: p [flags]\n\nBasic Commands (Beginner):\n  create    Create it\n\nMore Commands:\n  run  Run\n",
+         "create, run"),
+        ("p [OPTIONS...] COMMAND ...\n\nUnit Commands:\n  list [PATTERN...]      List,\n"
+         "                         ordered\n  stop UNIT...   Stop\n", "list, stop"),
+    ],
+)  # fmt: skip
+def test_a_program_with_commands_lists_them(text: str, names: str) -> None:
+    with pytest.raises(ConfigError, match=f"'p' needs a command. Name one of its commands: {re.escape(names)}$"):
+        parse_help(text, False, ["p"])

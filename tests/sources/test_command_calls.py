@@ -34,6 +34,17 @@ async def test_no_shell_interprets_a_value(tmp_path: Path) -> None:
     assert (await report(tmp_path, tool, {"text": text}))["argv"] == [text, f"--n={text}"]
 
 
+async def test_a_value_beginning_with_a_dash_is_accepted_if_the_enum_lists_it(tmp_path: Path) -> None:
+    order = {"type": "array", "items": {"enum": ["-r", "-n"]}}
+    tool: Json = {"command": ["echo", "{flag}{rest}", "{order}"]}
+    tool["parameters"] = {"flag": {"enum": ["", "-b"]}, "rest": "string", "order": order}
+    result = await call_one(tmp_path, tool, {"flag": "-b", "rest": "", "order": ["-r", "-n"]})
+    assert words(result) == "-b -r -n"
+    for rest in ("-x", "-bx"):
+        result = await call_one(tmp_path, tool, {"flag": "", "rest": rest, "order": ["-r"]})
+        assert "$.flag: the value begins with '-'" in words(result)
+
+
 async def test_defaults_of_parameters_are_used(tmp_path: Path) -> None:
     tool = write_tool("report", "{n}", parameters={"n": {"type": "integer", "default": 5}})
     assert (await report(tmp_path, tool))["argv"] == ["5"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import os
@@ -19,84 +18,55 @@ TIMEOUT = 60
 """Seconds that a program has to describe itself."""
 _SCRIPT = Path(__file__).with_name("click_description.py")
 _START = 4096
-_SHEBANG = re.compile(r"#!\s*(\S*python[\d.]*)\s*$", re.MULTILINE)
+_SHEBANG = re.compile(r"#!\s*(?:\S*/env\s+)?(\S*python[\d.]*)\s*$", re.MULTILINE)
 _EXEC = re.compile(r"^'''exec' \"?([^\"\n]*?python[\d.]*)\"? ", re.MULTILINE)
 """The interpreter in a script whose path is too long, or has a space, for a first line of its own."""
-_IMPORT = re.compile(r"^from ([\w.]+) import (\w+)$", re.MULTILINE)
-_CALL = re.compile(r"sys\.exit\(([\w.]+)\(\)\)")
 _PYTHON = re.compile(r"python[\d.]*")
 _KINDS = {"integer": "integer", "float": "number", "boolean": "string", "path": "path", "filename": "path"}
 _COMPLETION = ("--install-completion", "--show-completion")
 
 
-class EntryPoint(NamedTuple):
-    """The function that a Python program runs, and its interpreter.
+class PythonProgram(NamedTuple):
+    """A Python program: its interpreter, and the script or `-m MODULE` that it runs.
 
-    `used` words of the command name the program. `folder` is where Python looks for modules first.
+    `used` words of the command name the program.
     """
 
     python: str
-    module: str
-    attribute: str
-    used: int = 1
-    folder: str | None = None
+    target: Sequence[str]
+    used: int
 
 
-def find_entry_point(words: Sequence[str], program: str) -> EntryPoint | None:
-    """Return what a console script, or `python -m MODULE`, runs; None if it is another program."""
+def find_python_program(words: Sequence[str], program: str) -> PythonProgram | None:
+    """Return the Python program of a command: `python SCRIPT`, `python -m MODULE` or a script; None for others."""
     if _PYTHON.fullmatch(os.path.basename(words[0])):
-        return _find_module_entry(program, words[2]) if words[1:2] == ["-m"] and len(words) > 2 else None
+        used = 3 if words[1:2] == ["-m"] else 2
+        is_complete = len(words) >= used and (used == 3 or os.path.isfile(words[1]))
+        return PythonProgram(program, words[1:used], used) if is_complete else None
     try:
         with open(program, "rb") as file:
             text = file.read(_START).decode(errors="replace")
     except OSError:
         return None
     interpreter = _SHEBANG.match(text) or _EXEC.search(text)
-    imported, called = _IMPORT.search(text), _CALL.search(text)
-    if interpreter is None or imported is None or called is None or called[1].split(".")[0] != imported[2]:
-        return None
-    return EntryPoint(interpreter[1], imported[1], called[1], folder=os.path.dirname(program) or None)
+    return None if interpreter is None else PythonProgram(interpreter[1], [program], 1)
 
 
-def _find_module_entry(python: str, module: str) -> EntryPoint | None:
-    """Return what the `__main__` of a package imports and calls. It is read, because importing it would run it."""
-    code = "import importlib.util as u, sys; s = u.find_spec(sys.argv[1] + '.__main__'); print(s.origin if s else '')"
-    done = _run_python([python, "-c", code, module])
-    path = done.stdout.decode().strip() if done is not None else ""
-    if not path.endswith(".py"):
-        return None
-    tree = ast.parse(Path(path).read_bytes())
-    called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-            name = alias.asname or alias.name
-            if isinstance(node, ast.ImportFrom):
-                origin = f"{module}.{node.module or ''}".rstrip(".") if node.level else node.module or ""
-                found = [alias.name] if name in called else []
-            else:
-                prefix = f"{name}."
-                origin, found = alias.name, [each.removeprefix(prefix) for each in called if each.startswith(prefix)]
-            if found and origin.partition(".")[0] == module.partition(".")[0]:
-                return EntryPoint(python, origin, found[0], used=3)
-    return None
-
-
-def draft_click_commands(words: Sequence[str], entry: EntryPoint) -> list[DraftCommand]:
+def draft_click_commands(words: Sequence[str], program: PythonProgram) -> list[DraftCommand]:
     """Draft the commands of a program; none if it is not made with click or typer. Raises ConfigError."""
-    command = [entry.python, "-c", _SCRIPT.read_text("utf-8"), entry.module, entry.attribute, *words[entry.used :]]
-    done = _run_python(command, entry.folder)
+    done = _run_python([program.python, "-c", _SCRIPT.read_text("utf-8"), *program.target, *words[program.used :]])
     described = json.loads(done.stdout or b"{}") if done is not None else {}
     if "problem" in described:
         raise ConfigError(described["problem"], where=words[0], hint="Name one of its commands")
-    program = words[: entry.used]
-    return [_draft_command([*program, *each["words"]], each) for each in described.get("commands", ())]
+    start = words[: program.used]
+    return [_draft_command([*start, *each["words"]], each) for each in described.get("commands", ())]
 
 
-def _run_python(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[bytes] | None:
+def _run_python(command: Sequence[str]) -> subprocess.CompletedProcess[bytes] | None:
     """Run the interpreter of a program; return None if it fails."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(  # noqa: S603 - the user's own program, without a shell
-            command, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=True, cwd=folder
+            command, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=True
         )
     return None
 
@@ -125,7 +95,8 @@ def _draft_parameter(described: Mapping[str, Any]) -> DraftParameter:
         description=described["help"],
         is_list=described["multiple"] or (described["nargs"] != 1 and not is_flag),
         is_required=described["required"],
-        is_joined=option.startswith("--") and not takes_several,  # so that a value may begin with a dash
+        # A joined value may begin with a dash.
+        joint="=" if option.startswith("--") and not takes_several else None,
         takes_several=takes_several and bool(option),
         follows_dashes=not option,
     )

@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from mcp_bridge.cli.drafting.click_program import TIMEOUT, draft_click_commands, find_entry_point
+from mcp_bridge.cli.drafting.click_program import TIMEOUT, draft_click_commands, find_python_program
 from mcp_bridge.cli.drafting.draft import DraftCommand, render_settings
-from mcp_bridge.cli.drafting.help_text import parse_help
+from mcp_bridge.cli.drafting.help_text import build_error, parse_help
 from mcp_bridge.cli.drafting.options import ImportCommandOptions
 from mcp_bridge.cli.output import format_count, report
 from mcp_bridge.contracts.errors import ConfigError
@@ -53,14 +53,14 @@ def _split_words(given: Sequence[str]) -> list[str]:
 
 
 def _draft_commands(words: Sequence[str], program: str) -> list[DraftCommand]:
-    entry = find_entry_point(words, program)
-    if entry is not None and (commands := draft_click_commands(words, entry)):
+    python_program = find_python_program(words, program)
+    if python_program is not None and (commands := draft_click_commands(words, python_program)):
         return commands
-    return [parse_help(_read_help(words), words)]
+    return [parse_help(*_read_help(words), words)]
 
 
-def _read_help(words: Sequence[str]) -> str:
-    """Return what the program says about itself. Raises ConfigError."""
+def _read_help(words: Sequence[str]) -> tuple[str, bool]:
+    """Return what the program prints about itself, and whether this is the output of an error. Raises ConfigError."""
     option = _HELP.get(os.path.basename(words[0]), "--help")
     shown = shlex.join([*words, option])
     try:
@@ -75,10 +75,9 @@ def _read_help(words: Sequence[str]) -> str:
     except OSError as error:
         raise ConfigError(f"`{shown}` cannot be run: {error.strerror}", hint="Check the program") from error
     except subprocess.TimeoutExpired:
-        raise ConfigError(
-            f"`{shown}` did not end within {TIMEOUT} seconds", hint="Write the settings by hand"
-        ) from None
-    text = (done.stdout if done.stdout.strip() else done.stderr).decode(errors="replace")
+        raise build_error(f"`{shown}` did not end within {TIMEOUT} seconds", words) from None
+    has_output = bool(done.stdout.strip())
+    text = (done.stdout if has_output else done.stderr).decode(errors="replace")
     if not text.strip():
-        raise ConfigError(f"`{shown}` printed nothing", hint="Write the settings by hand, see docs/commands.md")
-    return text
+        raise build_error(f"`{shown}` printed nothing", words)
+    return text, done.returncode != 0 and not has_output

@@ -26,7 +26,7 @@ class DraftParameter:
         kind: The type of its value, or of the items of a list.
         choices: The values that it can have, if they are known.
         is_list: Whether it can be given several times.
-        is_joined: Whether the value follows the option after `=`.
+        joint: What joins the option and its value in one word, such as `=` or nothing. None for two words.
         takes_several: Whether one option takes all the values of a list.
         follows_dashes: Whether `--` precedes this argument.
     """
@@ -39,7 +39,7 @@ class DraftParameter:
     description: str = ""
     is_list: bool = False
     is_required: bool = False
-    is_joined: bool = False
+    joint: str | None = None
     takes_several: bool = False
     follows_dashes: bool = False
 
@@ -57,7 +57,10 @@ class DraftParameter:
         if self.kind == "boolean":
             part = {"if": key, "add": self.option}
             return [{**part, "else": self.negation} if self.negation else part]
-        words = [f"{self.option}={value}"] if self.is_joined else [self.option, value] if self.option else [value]
+        if self.joint is not None:
+            words = [f"{self.option}{self.joint}{value}"]
+        else:
+            words = [self.option, value] if self.option else [value]
         if self.takes_several:
             return [{"if": key, "add": words}]
         is_repeated = self.is_list and len(words) > 1
@@ -75,8 +78,12 @@ class DraftCommand:
     @property
     def names(self) -> Sequence[str]:
         """The words that name the program and its subcommand."""
-        words = self.words[2:] if self.words[1:2] == ["-m"] else self.words
-        return [os.path.basename(word) for word in words]
+        words = self.words
+        if words[1:2] == ["-m"]:
+            words = words[2:]
+        elif len(words) > 1 and words[1].endswith(".py"):
+            words = words[1:]
+        return [os.path.basename(word).removesuffix(".py") for word in words]
 
     @property
     def tool_name(self) -> str:
@@ -111,6 +118,12 @@ def render_settings(commands: Sequence[DraftCommand]) -> str:
     yaml.width = 110
     yaml.dump({"sources": [_style(source)]}, text)
     return text.getvalue()
+
+
+def render_example(words: Sequence[str]) -> str:
+    """Render settings with a tool for a command that cannot be drafted, as a start for the user."""
+    text = DraftParameter(name="text", is_required=True, description="What the parameter means.")
+    return render_settings([DraftCommand(words=words, description="What the tool does.", parameters=[text])])
 
 
 def _style(value: Any, depth: int = 0) -> Any:

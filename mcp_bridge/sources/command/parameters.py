@@ -23,13 +23,15 @@ _DOT_BEFORE = re.compile(r"(^|[=:,@])\./$")
 class CommandParameters:
     """The input schema of a command, its default values, and the parameters that are paths below the root.
 
-    `dotted_paths` are those before which the command always writes `./`.
+    `dotted_paths` are those before which the command always writes `./`. `listed_options` are the values beginning with
+    a dash that the schema of a parameter lists, so the author of the settings allows them.
     """
 
     schema: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     paths: Set[str] = frozenset()
     dotted_paths: Set[str] = frozenset()
+    listed_options: Mapping[str, Set[str]] = field(default_factory=dict)
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -53,7 +55,17 @@ def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandPar
     if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
         schema["required"] = names
     paths = {name for name, part in parts.items() if _is_path(part)}
-    return CommandParameters({**schema, "properties": properties}, defaults, paths)
+    listed_options = {name: values for name, part in properties.items() if (values := _list_options(part))}
+    return CommandParameters({**schema, "properties": properties}, defaults, paths, listed_options=listed_options)
+
+
+def _list_options(schema: Mapping[str, Any]) -> Set[str]:
+    """Return the values beginning with a dash that a schema, or that of its items, lists."""
+    values: list[Any] = []
+    for part in (schema, schema.get("items")):
+        if isinstance(part, Mapping):
+            values += [*(part["enum"] if isinstance(part.get("enum"), list) else ()), part.get("const")]
+    return {value for value in values if isinstance(value, str) and value.startswith("-")}
 
 
 def _is_path(part: Any) -> bool:

@@ -107,12 +107,22 @@ class ArgumentTemplate:
         used = {(part.name, name) for part in conditional for word in _list_words(part) for name in _list_names(word)}
         return {name for condition, name in used if name != condition and name not in always}
 
-    def fill(self, values: Mapping[str, Any], allow_dash: Set[str] = frozenset()) -> list[str]:
-        """Return the words of the command. `values` has the given parameters only.
+    def fill(
+        self,
+        values: Mapping[str, Any],
+        allow_dash: Set[str] = frozenset(),
+        listed_options: Mapping[str, Set[str]] = {},
+    ) -> list[str]:
+        """Return the words of the command.
 
-        Raises InvalidArguments for a value that no word can contain, or that would turn its word into an option: it
-        begins with a dash and the word in the template does not, no word `--` precedes it, and it is not in
-        `allow_dash`.
+        Args:
+            values: The values of the parameters that are given.
+            allow_dash: The parameters whose values may become options.
+            listed_options: The words that a parameter may become although they are options.
+
+        Raises:
+            InvalidArguments: No word can contain a value, or a value would turn its word into an option: it begins with
+                a dash and the word in the template does not, and no word `--` precedes it.
         """
         self._check_size(values)
         words: list[str] = []
@@ -125,6 +135,7 @@ class ArgumentTemplate:
                     and text.startswith("-")
                     and not is_past_options
                     and first.name not in allow_dash
+                    and text not in listed_options.get(first.name, ())
                 ):
                     raise InvalidArguments([f"$.{first.name}: {_DASH}"])
                 words.append(text)

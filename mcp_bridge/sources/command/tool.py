@@ -108,7 +108,7 @@ class CommandTool(PlanningHandler):
                 if not is_dotted and _MORE_THAN_A_PATH.match(item):
                     raise InvalidArguments([f"$.{name}: {_NO_PATH}"])
                 resolve_inside(root, directory, f"./{item}" if is_dotted else item, f"$.{name}")
-        words = self.template.fill(values, self.allow_dash)
+        words = self.template.fill(values, self.allow_dash, self.parameters.listed_options)
         if not is_planned:
             words = [self.program, *words[1:]]
             if self.system.sandbox is not None:
