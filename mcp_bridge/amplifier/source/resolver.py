@@ -14,7 +14,6 @@ from mcp_bridge.amplifier.module_sources import FileSource, GitSource, PackageSo
 from mcp_bridge.amplifier.source.checkouts import (
     Checkout,
     Checkouts,
-    find_missing,
     get_packages_folder,
     hash_files,
     read_requirements,
@@ -22,6 +21,7 @@ from mcp_bridge.amplifier.source.checkouts import (
 )
 from mcp_bridge.amplifier.source.git import GitAddress, is_git_source, parse_address
 from mcp_bridge.amplifier.source.lock_file import LockFile
+from mcp_bridge.runtime.requirements import find_missing
 
 
 class Resolver:
