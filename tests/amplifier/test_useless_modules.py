@@ -173,3 +173,29 @@ async def test_a_tool_that_needs_agents_for_some_calls_only_is_published(tmp_pat
     async with observed.client(mode=LEGACY) as client:
         assert not (await client.call_tool("skills", {})).is_error
         assert observed.problems == []
+
+
+@BOTH_HOSTS
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("'tool:*', decide", "a hook must name one event, such as 'tool:pre', got 'tool:*'"),
+        ("'tool:pre', decide, priority='10'", "must be an integer, such as 10, got '10'"),
+    ],
+)
+async def test_a_hook_that_could_never_decide_is_reported_and_calls_are_denied(
+    arguments: str, problem: str, tmp_path: Path
+) -> None:
+    module = f"""
+def decide(event, data):
+    return HookResult(action="deny")
+
+async def mount(coordinator, config):
+    coordinator.hooks.register({arguments})
+"""
+    other = "async def mount(coordinator, config):\n    await coordinator.mount('tools', MockTool('other'))\n"
+    plan = {"tools": ["other"], "hooks": ["never"]}
+    observed = Observed(tmp_path, {"never": module, "other": other}, plan=plan)
+    async with observed.client(mode=LEGACY) as client:
+        assert (await client.call_tool("other", {})).is_error
+        assert problem in observed.problems[0]
