@@ -33,6 +33,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
 HANDLER_TIMEOUT = 30.0  # seconds that a handler may take to decide
+_PATTERN = frozenset("*?[]")  # the characters of a pattern, which the names of events do not have
 _SLACK = 0.01  # share of its timeout that a handler may lose to those before it; resetting the deadline costs more
 
 
@@ -76,10 +77,17 @@ class HookRegistry:
     def register(self, event: str, handler: Handler, priority: int = 0, name: str | None = None) -> Callable[[], None]:
         """Register a sync or async handler of an event; the returned function unregisters this handler only.
 
-        Raises TypeError for a handler that is not callable.
+        Raises TypeError for a handler that is not callable and for a priority that is no integer, and ValueError for
+        an event that is a pattern, because no event has such a name and the handler would never run.
         """
+        if not isinstance(event, str):
+            raise TypeError(f"the event of a hook must be text, such as 'tool:pre', got {type(event).__name__}")
+        if not event or not _PATTERN.isdisjoint(event):
+            raise ValueError(f"a hook must name one event, such as 'tool:pre', got {event!r}. Register each event")
         if not callable(handler):
             raise TypeError(f"a hook on {event} must be callable, got {type(handler).__name__}")
+        if not isinstance(priority, int):
+            raise TypeError(f"the priority of a hook on {event} must be an integer, such as 10, got {priority!r}")
         name = name or str(getattr(handler, "__name__", type(handler).__name__))
         registration = Registration(priority, next(self._numbers), name, handler)
         registered = list(self._registered.get(event, ()))

@@ -16,7 +16,13 @@ import anyio
 
 from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge.amplifier.module_import import CORE_EXTRA, import_module_at, is_foreign, wrap_load_errors
+from mcp_bridge.amplifier.module_import import (
+    CORE_EXTRA,
+    describe_load_error,
+    import_module_at,
+    is_foreign,
+    wrap_load_errors,
+)
 from mcp_bridge.amplifier.module_sources import ENTRY_POINT_GROUP
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
@@ -126,7 +132,7 @@ class ModuleLoader:
                 if is_own_cancellation(error):
                     raise
                 logger.exception("on_session_ready of module %r failed", module_id)
-                problem = str(error) if isinstance(error, ModuleLoadError) else describe_error(error)
+                problem = str(error) if isinstance(error, ModuleLoadError) else describe_load_error(error)
                 failed.append(f"{module_id}: on_session_ready failed: {problem}")
                 self.failed_modules.append(module_id)
         return failed

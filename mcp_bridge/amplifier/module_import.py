@@ -16,13 +16,12 @@ from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.amplifier.errors import ModuleLoadError
 from mcp_bridge.amplifier.module_sources import ENTRY_POINT_GROUP
 from mcp_bridge.runtime.python_import import run_spec
+from mcp_bridge.runtime.requirements import suggest_package
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 CORE_PACKAGE = "amplifier_core"
 CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
-_ADDRESSES = {"amplifier_foundation": "git+https://github.com/microsoft/amplifier-foundation"}
-"""Where to install packages from that no package index has. Someone else might register their names there."""
 _MANIFEST = "amplifier.toml"  # declares the language of a module (amplifier-core, `resolve_module`)
 
 
@@ -100,21 +99,16 @@ def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == CORE_PACKAGE:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == CORE_PACKAGE:
             raise ModuleLoadError(
                 f"module '{module_id}' needs {CORE_PACKAGE}, which is not installed. Run: pip install '{CORE_EXTRA}'"
             ) from error
-        raise ModuleLoadError(
-            f"module '{module_id}' {doing}: {describe_error(error)}{_suggest_package(error)}"
-        ) from error
+        raise ModuleLoadError(f"module '{module_id}' {doing}: {describe_load_error(error)}") from error
 
 
-def _suggest_package(error: BaseException) -> str:
-    """Return the command that installs a missing package; empty for a missing module inside a package."""
-    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
-    if not name or "." in name:
-        return ""
-    return f". Install the package that provides it: {sys.executable} -m pip install {_ADDRESSES.get(name, name)}"
+def describe_load_error(error: BaseException) -> str:
+    """Return type and text of an error, and what to install if an import has failed."""
+    return f"{describe_error(error)}{suggest_package(error)}"
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from mcp_bridge.contracts.similar_names import find_similar_name
 MODULE_SECTIONS = ("providers", "tools", "hooks")  # sections that are lists of modules
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
 _AGENT_KINDS = ("orchestrator", "context")
+_INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")  # amplifier-core compares numbers with them
 _SPEC_KEYS = ("module", "source", "config")
 _INSTRUCTIONS = ("instructions", "instruction", "system")  # keys of the same text; bundles write the last two
 _INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
@@ -20,16 +22,28 @@ AGENT_KEYS = (
     *(key for pair in _INHERITANCE for key in pair),
 )  # fmt: skip
 
+_AGENT_FILES = ("include", "dirs")
+_BUNDLE_HINT = "Convert the bundle to a mount plan, as the documentation of Amplifier modules describes"
+_MODULE_ID = r"[\w.-]+"
+_EXAMPLES = {
+    "session": ", such as session: {orchestrator: ID, context: ID}",
+    "agents": " of names to agents, such as agents: {NAME: {instructions: TEXT}}",
+}
+
 KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProblem:
-    """A problem in a plan, with its place and the value found there."""
+    """A problem in a plan, with its place and the value found there.
+
+    `expects` is whether the problem is the value: then the message ends with it.
+    """
 
     place: KeyPath
     problem: str
     found: Any = None
+    expects: bool = False
 
     @property
     def path(self) -> str:
@@ -99,9 +113,19 @@ def read_plan(given: Any) -> tuple[MountPlan, list[PlanProblem]]:
     problems: list[PlanProblem] = []
     agents = _read_mapping(given, "agents", problems)
     problems += _check_spelling((), given, (*PLAN_SECTIONS, *_AGENT_KINDS))
+    if given.get("includes"):
+        problem = f"the bundles that it includes are not read. {_BUNDLE_HINT}"
+        problems.append(PlanProblem(place=("includes",), problem=problem, found=given["includes"]))
+    if given and not problems and given.keys().isdisjoint((*PLAN_SECTIONS, *_AGENT_KINDS)):
+        problem = f"expected modules under {', '.join(PLAN_SECTIONS)}. Its keys are: {', '.join(map(str, given))}"
+        problems.append(PlanProblem(place=(), problem=problem, found=given))
     plan = replace(_read_modules_of_plan(given, problems), agents=agents)
     for name, config in agents.items():
-        problems += read_agent(str(name), config, agents)[1]
+        if name in _AGENT_FILES and isinstance(config, list):
+            problem = f"the files of agents that a bundle includes are not read. {_BUNDLE_HINT}"
+            problems.append(PlanProblem(place=("agents", name), problem=problem, found=config))
+        else:
+            problems += read_agent(str(name), config, agents)[1]
     return plan, problems
 
 
@@ -109,7 +133,7 @@ def read_agent(name: str, given: Any, known: Collection[str]) -> tuple[PlannedAg
     """Read an agent of a plan with these agents; return it without its invalid parts, and the problems."""
     place: KeyPath = ("agents", name)
     if not isinstance(given, Mapping):
-        return PlannedAgent(name=name), [_build_problem(place, given, "a mapping")]
+        return PlannedAgent(name=name), [_build_problem(place, given, "an agent, as a mapping")]
     problems = _check_spelling(place, given, AGENT_KEYS)
     agent = PlannedAgent(
         name=name,
@@ -138,6 +162,16 @@ def dump_module(spec: PlannedModule) -> dict[str, Any]:
 
 def _read_modules_of_plan(given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath = ()) -> MountPlan:
     session = _read_mapping(given, "session", problems, place)
+    for key in _INJECTION_LIMITS:
+        limit = session.get(key)
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+            problems.append(_build_problem((*place, "session", key), limit, "a whole number"))
+    for kind in _AGENT_KINDS:
+        section = given.get(kind)
+        name = section if isinstance(section, str) else _as_mapping(section).get("module")
+        if name is not None and session.get(kind) is None:
+            problem = f"the {kind} of a session belongs under 'session'. Write: session: {{{kind}: {name}}}"
+            problems.append(PlanProblem(place=(*place, kind), problem=problem, found=section))
     keys = (*_AGENT_KINDS, *(f"{kind}_source" for kind in _AGENT_KINDS))
     problems += _check_spelling((*place, "session"), session, keys)
     agent = {kind: _read_agent_module(session, kind, given, problems, place) for kind in _AGENT_KINDS}
@@ -205,9 +239,13 @@ def _read_preferences(value: Any, problems: list[PlanProblem], place: KeyPath) -
     if not isinstance(value, list):
         problems.append(_build_problem(place, value, "a list of mappings with 'provider' and 'model'"))
         return []
-    wrong = [one for one in enumerate(value) if not isinstance(one[1], Mapping) or not one[1].get("provider")]
-    problems += [_build_problem((*place, index), one, "a mapping with 'provider' and 'model'") for index, one in wrong]
-    return [one for one in value if isinstance(one, Mapping) and one.get("provider")]
+    preferences = []
+    for index, preference in enumerate(value):
+        if isinstance(_as_mapping(preference).get("provider"), str) and preference["provider"]:
+            preferences.append(preference)
+        else:
+            problems.append(_build_problem((*place, index), preference, "a mapping with 'provider' and 'model'"))
+    return preferences
 
 
 def _read_mapping(
@@ -217,7 +255,8 @@ def _read_mapping(
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        problems.append(_build_problem((*place, section), value, "a mapping"))
+        example = _EXAMPLES.get(section, "")
+        problems.append(_build_problem((*place, section), value, f"a mapping{example}"))
         return {}
     return value
 
@@ -247,7 +286,9 @@ def _read_modules(
     if value is None:
         return []
     if not isinstance(value, list):
-        problems.append(_build_problem((*place, kind), value, "a list of modules"))
+        name = value if isinstance(value, str) else _as_mapping(value).get("module", next(iter(_as_mapping(value)), ""))
+        example = f"{kind}: [{{module: {name if re.fullmatch(_MODULE_ID, str(name)) else 'ID'}}}]"
+        problems.append(_build_problem((*place, kind), value, f"a list of modules, such as {example}"))
         return []
     found = [_read_module(one, kind, (*place, kind, index), problems) for index, one in enumerate(value)]
     return [spec for spec in found if spec is not None]
@@ -262,9 +303,14 @@ def _read_module(value: Any, kind: str, place: KeyPath, problems: list[PlanProbl
     name, config = value.get("module"), value.get("config")
     misspelled = _check_spelling(place, value, _SPEC_KEYS)
     problems += misspelled
+    if "module" not in value:
+        if not misspelled:
+            keys = ", ".join(map(str, value)) or "none"
+            problem = f"expected a mapping with 'module', the id of a module. Its keys are: {keys}"
+            problems.append(PlanProblem(place=place, problem=problem, found=value))
+        return None
     if not isinstance(name, str) or not name:
-        if "module" in value or not misspelled:
-            problems.append(_build_problem((*place, "module"), name, "the id of a module"))
+        problems.append(_build_problem((*place, "module"), name, "the id of a module"))
         return None
     if config is not None and not isinstance(config, Mapping):
         problems.append(_build_problem((*place, "config"), config, "a mapping"))
@@ -282,5 +328,9 @@ def _check_spelling(place: KeyPath, given: Mapping[str, Any], known: Sequence[st
     ]
 
 
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _build_problem(place: KeyPath, found: Any, expected: str) -> PlanProblem:
-    return PlanProblem(place=place, problem=f"expected {expected}", found=found)
+    return PlanProblem(place=place, problem=f"expected {expected}", found=found, expects=True)

@@ -15,13 +15,6 @@ from mcp_bridge.runtime.python_import import import_attribute
 from mcp_bridge.runtime.source_files import find_source_files
 from mcp_bridge.runtime.third_party import describe_error
 
-_PACKAGES = {
-    "agents": "openai-agents", "crewai": "crewai", "fastmcp": "fastmcp", "langchain": "langchain",
-    "langchain_core": "langchain-core", "llama_index": "llama-index-core", "llm": "llm",
-    "pydantic_ai": "pydantic-ai-slim", "smolagents": "smolagents",
-}  # fmt: skip
-"""The frameworks' modules, and the packages that have them."""
-
 
 class FrameworkSource:
     """Tools of LangChain, pydantic-ai, FastMCP and others, without changes to them.
@@ -70,7 +63,7 @@ class FrameworkSource:
             try:
                 await self._add_object(discovered, reference)
             except SourceError as error:
-                text = f"{error}{_suggest_package(error.__cause__)}"
+                text = str(error)
                 discovered.problems.append(text if reference in text else f"'{reference}': {text}")
         for path in self._utcp:
             _add_manual(discovered, path)
@@ -86,13 +79,6 @@ class FrameworkSource:
                 return
             reference = f"{reference}()"
         discovered.problems.append(describe_unknown(reference, thing))
-
-
-def _suggest_package(cause: BaseException | None) -> str:
-    """Say how to install the framework whose import has failed; empty for anything else."""
-    name = cause.name if isinstance(cause, ModuleNotFoundError) else None
-    package = _PACKAGES.get((name or "").partition(".")[0])
-    return f". Run: pip install {package}" if package is not None else ""
 
 
 def _add_manual(discovered: DiscoveredTools, path: Path) -> None:

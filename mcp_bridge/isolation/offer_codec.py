@@ -27,6 +27,7 @@ def encode_offer(offer: Offer) -> Json:
         **{kind: [_encode_entry(kind, entry) for entry in getattr(offer, kind)] for kind in _FIELDS},
         "problems": [str(to_plain(problem)) for problem in offer.problems],
         "notes": [str(to_plain(note)) for note in offer.notes],
+        "partial": offer.partial,
     }
 
 
@@ -46,6 +47,7 @@ def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
         prompts=decode("prompts", PromptEntry),
         problems=given["problems"],
         notes=given["notes"],
+        partial=given["partial"],
     )
 
 

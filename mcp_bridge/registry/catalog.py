@@ -95,7 +95,8 @@ class Catalog(Generic[T]):
             elif self._has_looks and name in BUILT_IN_TOOLS:
                 problems.append(f"{self._kind} '{name}' has a name of the bridge itself. {_HINTS[self._kind]}")
             elif (other := self._find_other(name, looks, owner)) is not None:
-                problems.append(self._format_clash(name, other.owner, owner, self._key(other)))
+                clash = self._format_clash(name, other.owner, owner, self._key(other))
+                problems.append(f"{clash} That of {_format_owner(owner)} is not published.")
             else:
                 free[name] = entry
         return list(free.values())

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.runtime.requirements import suggest_package
 
 SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
@@ -51,7 +52,8 @@ def load_object(reference: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise ConfigError(f"plugin '{reference}': {error}", hint="Install the package, or fix the name") from error
+        hint = suggest_package(error).removeprefix(". ") or "Install the package, or fix the name"
+        raise ConfigError(f"plugin '{reference}': {error}", hint=hint) from error
     except Exception as error:  # from the third-party module, or for an impossible name
         problem = f"plugin '{reference}': {type(error).__name__}: {error}"
         raise ConfigError(problem, hint="Write it as package.module:Name, or fix the module") from error

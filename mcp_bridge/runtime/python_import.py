@@ -15,6 +15,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.similar_names import find_similar_name
+from mcp_bridge.runtime.requirements import suggest_package
 from mcp_bridge.runtime.third_party import describe_error, get_error_text, is_own_cancellation
 
 _PACKAGE = Path(__file__).parent.parent
@@ -152,7 +153,7 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
         place = _find_place(error, root) or fallback
         text = (error.msg if isinstance(error, SyntaxError) else get_error_text(error)) or "no message"
         hint = f". {_HINTS[text]}" if text in _HINTS else ""
-        parts = (place, doing, f"{type(error).__name__}: {text}{hint}")
+        parts = (place, doing, f"{type(error).__name__}: {text}{hint}{suggest_package(error)}")
         raise SourceError(": ".join(part for part in parts if part)) from error
 
 

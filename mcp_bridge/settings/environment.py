@@ -22,8 +22,10 @@ _REFERENCE = re.compile(
 
 _PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
 """Variables that every process has. They are not secrets: redacting them would make logs unreadable."""
-PLAN_KEYS = ("session", "orchestrator", "context", "providers", "tools", "hooks", "agents", "spawn")
-"""The keys of a mount plan of Amplifier. Bundles write `spawn`, for the tools of agents."""
+PLAN_KEYS = (
+    "session", "orchestrator", "context", "providers", "tools", "hooks", "agents", "spawn", "bundle", "includes"
+)  # fmt: skip
+"""The keys of a mount plan of Amplifier, and of a bundle, which is a mount plan with three more keys."""
 SERVER_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
 """The keys under which clients list servers."""
 _SECRET_SECTIONS = ("sources", "state", *SERVER_SECTIONS, *PLAN_KEYS)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp_bridge.settings.model import PolicySettings, Settings, SourceSettings
 
 M = TypeVar("M", bound="BaseModel")
+_PLAN_HINT = "In a mount plan, each module is a mapping with `module`; all other tools are listed under `sources`."
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Settings:
@@ -47,7 +48,8 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
         data = {**data, "policy": [_split_policy(item, document, index) for index, item in enumerate(data["policy"])]}
     if has_servers(data):
         data = _add_servers(data, document)
-    return validate(Settings, data, document, ErrorReport(document=document, model=Settings))
+    report = ErrorReport(document=document, model=Settings, hints=dict.fromkeys(PLAN_KEYS, _PLAN_HINT))
+    return validate(Settings, data, document, report)
 
 
 def prepare(document: Document) -> Document:
@@ -107,12 +109,20 @@ def _split_policy(item: Any, document: Document, index: int) -> dict[str, Any]:
 
 
 def _is_mount_plan(data: Mapping[str, Any]) -> bool:
-    """Return whether a file is a mount plan: it has a session or a list of modules, and no `sources`."""
-    lists = [data[key] for key in ("providers", "tools", "hooks") if isinstance(data.get(key), list)]
-    modules = any(isinstance(one, dict) and "module" in one for modules in lists for one in modules)
+    """Return whether a file is a mount plan or a bundle: it has a session or names modules, and no other sources."""
+    if "sources" in data or has_servers(data):
+        return False
+    if isinstance(data.get("bundle"), dict):
+        return True
     session = data.get("session")
-    loop = isinstance(session, dict) and not {"orchestrator", "context"}.isdisjoint(session)
-    return "sources" not in data and (loop or modules)
+    if isinstance(session, dict) and not {"orchestrator", "context"}.isdisjoint(session):
+        return True
+    for key in ("providers", "tools", "hooks"):
+        modules = data.get(key)
+        for module in modules if isinstance(modules, list) else [modules]:
+            if isinstance(module, str) or (isinstance(module, dict) and "module" in module):
+                return True
+    return False
 
 
 def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:

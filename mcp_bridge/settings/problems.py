@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 from mcp_bridge.contracts.errors import ConfigError
@@ -51,13 +51,14 @@ _EXPECTED = {
 class ErrorReport:
     """Reports the errors of validating `model` with the data at `base` of the document.
 
-    `also_known` are valid keys at `base` that the model does not have.
+    `also_known` are valid keys at `base` that the model does not have. `hints` are those for unknown keys at `base`.
     """
 
     document: Document
     model: type[BaseModel]
     base: KeyPath = ()
     also_known: Sequence[str] = ()
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, errors: Sequence[ErrorDetails]) -> ConfigError:
         """Combine all errors into one, in the order of the file."""
@@ -93,6 +94,8 @@ class ErrorReport:
         key, is_top = str(where[-1]), len(where) == len(self.base) + 1
         known = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
         problem = f"unknown key {quote_text(key)}"
+        if is_top and key in self.hints:
+            return problem, self.hints[key]
         if (match := find_similar_name(key, known)) is not None:
             return f"{problem}, did you mean '{match}'?", ""
         return problem, f"Known keys: {', '.join(known)}."
@@ -142,7 +145,8 @@ def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) ->
     message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
     message = re.sub(r"^Input should be( an?)? (valid )?", r"expected\1 ", message)
     message = _redact(message, document, [value] if hidden and isinstance(value, str) else [])
-    return message if isinstance(value, dict) else f"{message}, found {found}"
+    shows_value = error.get("ctx", {}).get("shows_value", not isinstance(value, dict))
+    return f"{message}, found {found}" if shows_value else message
 
 
 def _redact(message: str, document: Document, own: Sequence[str]) -> str:

@@ -61,6 +61,28 @@ async def test_a_handler_that_is_not_callable_is_rejected_at_registration() -> N
         HookRegistry().register("x", "no handler")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("event", "priority", "error", "problem"),
+    [
+        ("tool:*", 0, ValueError, r"must name one event, such as 'tool:pre', got 'tool:\*'\. Register each event"),
+        ("*", 0, ValueError, "must name one event"),
+        ("tool:p?e", 0, ValueError, "must name one event"),
+        ("", 0, ValueError, "must name one event"),
+        (["tool:pre", "tool:post"], 0, TypeError, "the event of a hook must be text, such as 'tool:pre', got list"),
+        ("tool:pre", "10", TypeError, "the priority of a hook on tool:pre must be an integer, such as 10, got '10'"),
+        ("tool:pre", 1.5, TypeError, "must be an integer, such as 10, got 1.5"),
+        ("tool:pre", None, TypeError, "must be an integer, such as 10, got None"),
+    ],
+)
+async def test_patterns_and_other_priorities_are_rejected_at_registration(
+    event: Any, priority: Any, error: type[Exception], problem: str
+) -> None:
+    hooks = HookRegistry()
+    with pytest.raises(error, match=problem):
+        hooks.register(event, print, priority)
+    assert hooks.list_handlers() == {}
+
+
 async def test_every_event_has_the_default_fields_unless_it_has_its_own() -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     hooks.set_default_fields(session_id="s", parent_id="p")

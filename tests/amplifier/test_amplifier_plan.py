@@ -69,7 +69,43 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     "a section": ({"tools": {"module": "x"}}, "tools", "expected a list of modules"),
     "a module": ({"hooks": ["a", 5]}, "hooks[1]", "expected a module: its name, or a mapping with 'module'"),
     "an empty name": ({"tools": [""]}, "tools[0]", "expected a module: its name, or a mapping with 'module'"),
-    "no module": ({"tools": [{}]}, "tools[0].module", "expected the id of a module"),
+    "no module": (
+        {"tools": [{"name": "x", "source": "y"}]},
+        "tools[0]",
+        "expected a mapping with 'module', the id of a module. Its keys are: name, source",
+    ),
+    "text for a section": (
+        {"tools": "cnt"},
+        "tools",
+        "expected a list of modules, such as tools: [{module: cnt}]",
+    ),
+    "a mapping for a section": (
+        {"hooks": {"tool:pre": "x"}},
+        "hooks",
+        "expected a list of modules, such as hooks: [{module: ID}]",
+    ),
+    "orchestrator beside the session": (
+        {"orchestrator": "loop-basic"},
+        "orchestrator",
+        "the orchestrator of a session belongs under 'session'. Write: session: {orchestrator: loop-basic}",
+    ),
+    "context of an agent beside its session": (
+        {"agents": {"a": {"context": {"module": "c", "config": {}}}}},
+        "agents.a.context",
+        "the context of a session belongs under 'session'. Write: session: {context: c}",
+    ),
+    "limit": ({"session": {"injection_size_limit": "5"}}, "session.injection_size_limit", "expected a whole number"),
+    "no section": (
+        {"modules": ["x"]},
+        "",
+        "expected modules under session, providers, tools, hooks, agents. Its keys are: modules",
+    ),
+    "bundles": ({"includes": [{"bundle": "x"}]}, "includes", "the bundles that it includes are not read. Convert"),
+    "files of agents": (
+        {"agents": {"include": ["x:y"]}},
+        "agents.include",
+        "the files of agents that a bundle includes are not read. Convert",
+    ),
     "module of another type": ({"tools": [{"module": ["x"]}]}, "tools[0].module", "expected the id of a module"),
     "module misspelt": ({"tools": [{"modul": "x"}]}, "tools[0].modul", "unknown key 'modul', did you mean 'module'?"),
     "config misspelt": (
@@ -85,7 +121,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     ),
     "config": ({"providers": [{"module": "x", "config": [1]}]}, "providers[0].config", "expected a mapping"),
     "orchestrator": ({"session": {"orchestrator": 5}}, "session.orchestrator", "expected a module"),
-    "context": ({"session": {"context": {"config": {}}}}, "session.context.module", "expected the id of a module"),
+    "context": ({"session": {"context": {"config": {}}}}, "session.context", "expected a mapping with 'module'"),
     "config beside": (
         {"session": {"orchestrator": "x"}, "orchestrator": {"config": 5}},
         "orchestrator.config",
@@ -104,7 +140,7 @@ def test_a_problem_has_its_path_in_the_plan(given: Any, path: str, problem: str)
 
 def test_every_problem_is_reported_and_the_rest_is_a_plan() -> None:
     plan, problems = read_plan({"tools": [{"module": 1}, "good", {"config": {}}], "hooks": 5})
-    assert [one.path for one in problems] == ["tools[0].module", "tools[2].module", "hooks"]
+    assert [one.path for one in problems] == ["tools[0].module", "tools[2]", "hooks"]
     assert [spec.module for spec in plan.list_modules()] == ["good"]
 
 
@@ -132,7 +168,8 @@ def test_settings_tell_file_line_and_place_of_what_is_wrong_in_a_plan(tmp_path: 
     said = refused(tmp_path / "s.yaml").splitlines()
     assert len(said) == 2
     assert said[0].startswith(f"{tmp_path}/s.yaml:6: sources[0].plan.tools[0].confg: unknown key 'confg', did you mean")
-    assert said[1].startswith(f"{tmp_path}/s.yaml:8: sources[0].plan.hooks: expected a list of modules")
+    expected = "expected a list of modules, such as hooks: [{module: a}], found a mapping"
+    assert said[1] == f"{tmp_path}/s.yaml:8: sources[0].plan.hooks: {expected}"
 
 
 def test_a_plan_that_is_wrong_shows_no_secret(tmp_path: Path) -> None:
@@ -173,13 +210,30 @@ def test_problems_of_a_plan_that_is_the_whole_file_have_lines(tmp_path: Path) ->
     written(tmp_path, {"plan.yaml": "tools:\n  - module: here\nhooks:\n  - {module: x, config: 5}\nagents: []\n"})
     said = refused(tmp_path / "plan.yaml").splitlines()
     assert said[0].startswith(f"{tmp_path}/plan.yaml:4: hooks[0].config: expected a mapping, found")
-    assert said[1].startswith(f"{tmp_path}/plan.yaml:5: agents: expected a mapping, found")
+    assert said[1].startswith(f"{tmp_path}/plan.yaml:5: agents: expected a mapping of names to agents, such as")
 
 
-@pytest.mark.parametrize("text", ["tools: [{name: x}]", "tools: x", "hooks: []", "session: x", "session: {}"])
+@pytest.mark.parametrize("text", ["tools: [{name: x}]", "tools: {x: 1}", "hooks: []", "session: x", "session: {}"])
 def test_other_files_without_sources_are_no_plans(text: str, tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": text})
-    assert "unknown key" in refused(tmp_path / "s.yaml")
+    problem = refused(tmp_path / "s.yaml")
+    assert "unknown key" in problem
+    assert problem.endswith("each module is a mapping with `module`; all other tools are listed under `sources`.")
+
+
+@pytest.mark.parametrize("text", ["cnt", "[cnt, 5]", "{module: cnt}"])
+def test_a_file_that_names_modules_in_another_form_is_a_plan(text: str, tmp_path: Path) -> None:
+    written(tmp_path, {"s.yaml": f"tools: {text}"})
+    assert f"{tmp_path / 's.yaml'}:1: tools" in (problem := refused(tmp_path / "s.yaml"))
+    assert "expected a" in problem
+
+
+def test_a_bundle_is_a_plan_except_for_what_it_includes(tmp_path: Path) -> None:
+    bundle = "bundle: {name: mine, version: 1.0.0}\n"
+    written(tmp_path, {"s.yaml": f"{bundle}tools: [here]\nspawn: {{}}\n", "more.yaml": f"{bundle}includes: [x]\n"})
+    assert load(tmp_path / "s.yaml", {}).sources[0].options["plan"]["tools"] == ["here"]
+    build_from_settings(load(tmp_path / "s.yaml", {}))
+    assert refused(tmp_path / "more.yaml").startswith(f"{tmp_path / 'more.yaml'}:2: includes: the bundles that it")
 
 
 def validated(path: Path) -> Any:

@@ -215,8 +215,8 @@ async def test_modules_are_found_by_path_by_file_url_and_beside_the_settings(tmp
         ("gone.py", "no such file or folder"),
         ("package:no-such-package", "the package 'no-such-package' is not installed"),
         ("7", "no such file or folder"),
-        (7, "the source of 'x' has an unknown form. Write a path, file://PATH, package:NAME"),
-        ("https://host/x", "the source of 'x' has an unknown form. Write a path, file://PATH, package:NAME"),
+        (7, "the source of 'x' is the number 7. Write a path, file://PATH, package:NAME"),
+        ("https://me:pw@host/x", r"the source of 'x' is text 'https://\*\*\*@host/x'. Write a path, file://PATH"),
     ],
 )
 async def test_a_source_that_leads_nowhere_says_why(source: str | int, said: str, tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from mcp_bridge.amplifier.source import checkouts
 from mcp_bridge.amplifier.source.checkouts import (
     check_python,
     describe_clashes,
-    find_missing,
     get_packages_folder,
     has_same_versions,
     install,
     list_installed,
     read_requirements,
 )
+from mcp_bridge.runtime.requirements import find_missing
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.git_repositories import only_from, wheel
 

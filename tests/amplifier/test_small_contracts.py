@@ -96,14 +96,6 @@ async def test_what_a_hook_prints_never_reaches_a_client(tmp_path: Path, suppres
         assert [block.text for block in result.content] == ["done"]
 
 
-async def test_a_missing_package_is_named_with_the_command_to_install_it(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"needy": "import a_missing_package\n", "fine": SCALAR})
-    async with served.running():
-        [problem] = served.problems
-        assert "No module named 'a_missing_package'. Install the package that provides it: " in problem
-        assert problem.endswith("-m pip install a_missing_package")
-
-
 INVALID_FOR_CORE = """
 __amplifier_module_type__ = "provider"
 

@@ -1,4 +1,4 @@
-"""Tools whose names are not text."""
+"""Names of tools: those that are not text, and those that two plans have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from mcp_bridge import open_bridge
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
 
 TOOLS = """
 class Tool:
@@ -40,3 +41,49 @@ async def test_a_tool_whose_name_is_not_text_is_left_out(module: str, mount: str
         assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
     [problem] = served.problems
     assert "its name is not text, but int" in problem
+
+
+PAIR = """
+async def mount(coordinator, config):
+    for name in config["names"]:
+        await coordinator.mount("tools", MockTool(name, config["result"]))
+"""
+COLLIDING = """
+sources:
+  - type: amplifier
+    name: first
+    plan: {{tools: [{{module: pair, source: {file}, config: {{names: [same, one], result: first}}}}]}}
+  - type: amplifier
+    name: second
+    {isolation}
+    plan: {{tools: [{{module: pair, source: {file}, config: {{names: [same, two], result: second}}}}]}}
+"""
+
+
+@pytest.mark.parametrize("isolation", ["tags: []", "isolation: process"], ids=["here", "isolated"])
+async def test_a_name_that_two_plans_have_costs_one_tool(isolation: str, tmp_path: Path) -> None:
+    file = f"pair_{len(isolation)}.py"  # a module is imported once in a process
+    (tmp_path / file).write_text(HEADS["native"] + PAIR)
+    (tmp_path / "plans.yaml").write_text(COLLIDING.format(isolation=isolation, file=file))
+    async with open_bridge(tmp_path / "plans.yaml") as bridge:
+        assert sorted(tool.name for tool in bridge.registry.list()) == ["one", "same", "two"]
+        assert (await bridge.registry.ainvoke("same", {})).data == "first"
+        assert bridge.problems["first"] == []
+        [problem] = bridge.problems["second"]
+        assert problem == (
+            "Tool 'same' comes from both source 'first' and source 'second'. Give one of the sources a prefix, or the "
+            "tool an alias. That of source 'second' is not published."
+        )
+
+
+async def test_a_tool_of_a_plan_gives_way_to_a_function(tmp_path: Path) -> None:
+    (tmp_path / "pair_of_plan.py").write_text(HEADS["native"] + PAIR)
+    (tmp_path / "functions.py").write_text("from mcp_bridge import tool\n\n@tool\ndef same() -> str: return 'python'\n")
+    sources = COLLIDING.format(isolation="", file="pair_of_plan.py").partition("  - type: amplifier\n    name: second")[
+        0
+    ]
+    (tmp_path / "plans.yaml").write_text(f"{sources}  - {{type: python, path: functions.py}}\n")
+    async with open_bridge(tmp_path / "plans.yaml") as bridge:
+        assert sorted(tool.name for tool in bridge.registry.list()) == ["one", "same"]
+        assert (await bridge.registry.ainvoke("same", {})).data == "python"
+        assert "comes from both" in bridge.problems["first"][0]

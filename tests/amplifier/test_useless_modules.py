@@ -52,6 +52,39 @@ class Skills:
 async def mount(coordinator, config):
     await coordinator.mount("tools", Skills(coordinator))
 """
+HELPED = """
+class Delegate:
+    name, description = "delegate", "Gives a task to an agent, or lets one continue."
+    input_schema = {"type": "object"}
+
+    def __init__(self, coordinator): self.coordinator = coordinator
+
+    async def execute(self, input):
+        name = input.get("agent", "self")
+        if not name:
+            return ToolResult(success=False, error={"message": "Which agent?"})
+        if input.get("session_id"):
+            return await self._resume(input)
+        return await self._start(name)
+
+    async def _start(self, name):
+        def find():
+            return self.coordinator.get_capability("session.spawn")
+        return await self._run(find())
+
+    async def _resume(self, input):
+        return await self._run(self.coordinator.get_capability("session.resume"))
+
+    async def _run(self, start):
+        if start is None:
+            return ToolResult(success=False, error={"message": "Session spawning not available."})
+        return ToolResult(output="done")
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Delegate(coordinator))
+    await coordinator.mount("tools", MockTool("other"))
+"""
+"""A tool in which other methods start the agent, as in the public tool-delegate."""
 SPAWNS = """
 async def mount(coordinator, config): pass
 
@@ -76,8 +109,9 @@ async def test_hooks_that_nothing_calls_are_reported_and_the_others_work(tmp_pat
     reasons = [
         "it has no effect, because its hooks only receive 'llm:response', 'provider:request', and the plan has no "
         "agent that runs. Remove it from the plan",
-        "its tool 'task' is not published: it can only fail, because no module registers the capability "
-        "'session.spawn', which starts agents. Remove it from the plan",
+        "its tool 'task' is not published: it can only start agents (the capability 'session.spawn'), and the plan has "
+        "none that runs: its session has no orchestrator, and no module registers the capability. Add them, or remove "
+        "the tool from the plan",
     ]
     assert observed.problems == [f"reminds: {reasons[0]}", f"delegates: {reasons[1]}"]
     assert [(one["mounted"], one["problem"]) for one in session["modules"]] == [(True, reasons[1]), (True, reasons[0])]
@@ -98,11 +132,39 @@ async def test_a_module_that_may_have_an_effect_is_not_reported(tmp_path: Path, 
         assert observed.problems == []
 
 
-@BOTH_HOSTS
-async def test_a_tool_that_calls_agents_is_published_where_a_module_starts_them(tmp_path: Path) -> None:
-    observed = Observed(tmp_path, {"delegates": DELEGATES, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
+async def test_a_tool_whose_results_all_come_from_agents_is_not_published_without_one(tmp_path: Path) -> None:
+    observed = Observed(tmp_path, {"helped": HELPED}, plan={"tools": ["helped"]})
     async with observed.client(mode=LEGACY) as client:
-        assert sorted(tool.name for tool in (await client.list_tools()).tools) == ["other", "task"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["other"]
+    [problem] = observed.problems
+    assert problem.startswith("helped: its tool 'delegate' is not published: it can only start agents")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return await self._start(name)", "return ToolResult(output=name)"),
+        ("return await self._start(name)", "await self._start(name)"),
+        ("return await self._start(name)", "return await self._start(name) or name"),
+        ("success=False, error={'message': 'Which agent?'}", "output='Which agent?'"),
+    ],
+)
+async def test_a_tool_with_another_result_is_published(old: str, new: str, tmp_path: Path) -> None:
+    module = HELPED.replace('"', "'").replace(old, new)
+    assert new in module
+    observed = Observed(tmp_path, {"helped": module}, plan={"tools": ["helped"]})
+    async with observed.client(mode=LEGACY):
+        assert observed.problems == []
+
+
+@BOTH_HOSTS
+@pytest.mark.parametrize(("module", "tool"), [(DELEGATES, "task"), (HELPED, "delegate")], ids=["own", "helped"])
+async def test_a_tool_that_calls_agents_is_published_where_a_module_starts_them(
+    module: str, tool: str, tmp_path: Path
+) -> None:
+    observed = Observed(tmp_path, {"delegates": module, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
+    async with observed.client(mode=LEGACY) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"other", tool}
         assert observed.problems == []
 
 
@@ -111,3 +173,29 @@ async def test_a_tool_that_needs_agents_for_some_calls_only_is_published(tmp_pat
     async with observed.client(mode=LEGACY) as client:
         assert not (await client.call_tool("skills", {})).is_error
         assert observed.problems == []
+
+
+@BOTH_HOSTS
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("'tool:*', decide", "a hook must name one event, such as 'tool:pre', got 'tool:*'"),
+        ("'tool:pre', decide, priority='10'", "must be an integer, such as 10, got '10'"),
+    ],
+)
+async def test_a_hook_that_could_never_decide_is_reported_and_calls_are_denied(
+    arguments: str, problem: str, tmp_path: Path
+) -> None:
+    module = f"""
+def decide(event, data):
+    return HookResult(action="deny")
+
+async def mount(coordinator, config):
+    coordinator.hooks.register({arguments})
+"""
+    other = "async def mount(coordinator, config):\n    await coordinator.mount('tools', MockTool('other'))\n"
+    plan = {"tools": ["other"], "hooks": ["never"]}
+    observed = Observed(tmp_path, {"never": module, "other": other}, plan=plan)
+    async with observed.client(mode=LEGACY) as client:
+        assert (await client.call_tool("other", {})).is_error
+        assert problem in observed.problems[0]

@@ -10,7 +10,10 @@ from tests.kits.cli.cli_running import LIST, run, started
 
 FINE = "from mcp_bridge import tool\n\n@tool\ndef {name}() -> int:\n    return 1\n"
 BROKEN = "import nothing_of_this_name\n"
-PROBLEM = "broken.py:1: ModuleNotFoundError: No module named 'nothing_of_this_name'"
+PROBLEM = (
+    "broken.py:1: ModuleNotFoundError: No module named 'nothing_of_this_name'. "
+    "Install the package that provides it, or correct the import"
+)
 
 
 @pytest.fixture

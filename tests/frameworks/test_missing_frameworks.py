@@ -23,5 +23,5 @@ async def test_a_framework_that_is_missing_is_named_with_its_package(
     (tmp_path / "bridge.yaml").write_text(f"sources: [{{type: framework, objects: ['{name}:tool']}}]\n")
     bridge = build_from_settings(load(tmp_path / "bridge.yaml", {}))
     async with bridge.run_sources():
-        with pytest.raises(Exception, match=f"Run: pip install {package}$"):
+        with pytest.raises(Exception, match=f"Run: .* -m pip install {package}$"):
             await bridge.wait_until_started()

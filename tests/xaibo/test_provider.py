@@ -193,7 +193,7 @@ made = NoConfig()
         ("gone.py:X", {}, r"gone\.py: no such file"),
         ("broken:X", {}, r"broken\.py:3: 'broken' cannot be imported: SyntaxError"),
         ("json.py:X", {}, r"json\.py: the name 'json' is taken by .*\. Rename the file"),
-        ("theirs:X", {}, r"'theirs' cannot be imported: xaibo is not installed\. Run: pip install 'xaibo"),
+        ("theirs:X", {}, r"theirs\.py:1: 'theirs' cannot be imported: .* -m pip install 'xaibo>=0\.3,<0\.4'$"),
         ("needy", {}, r"provider 'needy' names nothing\. Write it as package\.module:Name or path/to/file\.py:Name"),
     ],
 )

@@ -22,7 +22,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import Distribution, DistributionFinder, distributions
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -30,6 +30,7 @@ from urllib.parse import quote
 from mcp_bridge.amplifier.errors import ModuleLoadError
 from mcp_bridge.amplifier.module_import import CORE_PACKAGE
 from mcp_bridge.amplifier.source.git import GitAddress
+from mcp_bridge.runtime.requirements import find_package, parse_requirements
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -178,14 +179,9 @@ def read_requirements(folder: Path, uri: str) -> list[Requirement]:
         if not lines:
             return []
 
-        from packaging.requirements import Requirement
         from packaging.utils import canonicalize_name
 
-        return [
-            one
-            for one in map(Requirement, lines)
-            if canonicalize_name(one.name) != _CORE and (one.marker is None or one.marker.evaluate({"extra": ""}))
-        ]
+        return [item for item in parse_requirements(lines) if canonicalize_name(item.name) != _CORE]
 
 
 def check_python(folder: Path, uri: str) -> None:
@@ -199,16 +195,11 @@ def check_python(folder: Path, uri: str) -> None:
         raise ModuleLoadError(f"{uri} is for Python {required}, and the bridge runs on {version}")
 
 
-def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> list[Requirement]:
-    """The requirements that are installed in none of these folders."""
-    return [one for one in requirements if any(_find_package(name, path) is None for name in _list_names(one, path))]
-
-
 def describe_clashes(requirements: Sequence[Requirement], path: Sequence[str]) -> list[str]:
     """The requirements of which another version is installed, which Python would import first, as messages."""
     clashes = []
     for one in requirements:
-        found = _find_package(one.name, path)
+        found = find_package(one.name, path)
         if found is not None and not one.specifier.contains(found.version, prereleases=True):
             clashes.append(f"{one.name}{one.specifier}, where {found.version} is installed")
     return clashes
@@ -279,25 +270,6 @@ def _wrap_errors(uri: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ModuleLoadError(f"{uri}: its pyproject.toml cannot be read: {error}") from error
-
-
-def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
-    """The required package, and the packages that its extras require."""
-    yield requirement.name
-    found = _find_package(requirement.name, path) if requirement.extras else None
-    for line in (found.requires or []) if found is not None else []:
-        from packaging.requirements import Requirement
-
-        one = Requirement(line)
-        if one.marker is None or one.marker.evaluate({"extra": ""}):
-            continue
-        if any(one.marker.evaluate({"extra": extra}) for extra in requirement.extras):
-            yield one.name
-
-
-def _find_package(name: str, path: Sequence[str]) -> Distribution | None:
-    context: Any = DistributionFinder.Context(name=name, path=list(path))
-    return next(iter(Distribution.discover(context=context)), None)
 
 
 def _list_environment() -> list[str]:

@@ -18,7 +18,6 @@ from mcp_bridge.amplifier.source.checkouts import (
     check_links,
     check_python,
     describe_clashes,
-    find_missing,
     get_packages_folder,
     has_same_versions,
     hash_files,
@@ -31,6 +30,7 @@ from mcp_bridge.amplifier.source.checkouts import (
 from mcp_bridge.amplifier.source.git import COMMIT, Git, GitAddress
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.runtime.file_replacement import replace_file
+from mcp_bridge.runtime.requirements import find_missing
 
 LOCK_FILE_NAME = "amplifier.lock.json"
 VERSION = 1

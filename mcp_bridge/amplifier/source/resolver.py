@@ -14,14 +14,15 @@ from mcp_bridge.amplifier.module_sources import FileSource, GitSource, PackageSo
 from mcp_bridge.amplifier.source.checkouts import (
     Checkout,
     Checkouts,
-    find_missing,
     get_packages_folder,
     hash_files,
     read_requirements,
     remove_compiled,
 )
-from mcp_bridge.amplifier.source.git import GitAddress, is_git_source, parse_address
+from mcp_bridge.amplifier.source.git import GitAddress, is_git_source, parse_address, redact_userinfo
 from mcp_bridge.amplifier.source.lock_file import LockFile
+from mcp_bridge.documents.value_text import describe_value
+from mcp_bridge.runtime.requirements import find_missing
 
 
 class Resolver:
@@ -61,7 +62,8 @@ class Resolver:
             if "://" not in hint:
                 return FileSource(self._directory / Path(hint).expanduser())
         forms = "a path, file://PATH, package:NAME, or git+https://HOST/PATH@REF"
-        raise ModuleNotFoundError(f"the source of '{module_id}' has an unknown form. Write {forms}")
+        value = redact_userinfo(describe_value(hint))
+        raise ModuleNotFoundError(f"the source of '{module_id}' is {value}. Write {forms}")
 
     def _resolve_git(self, address: GitAddress) -> GitSource:
         address.require_allowed(self._git)

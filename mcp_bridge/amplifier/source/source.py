@@ -271,7 +271,7 @@ class AmplifierSource:
         elif self._plan.agents:
             problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
         resources = self._status.entries if self._status is not None else ()
-        return Offer(tools=tools, resources=resources, problems=problems)
+        return Offer(tools=tools, resources=resources, problems=problems, partial=True)
 
     def _build_child_entries(self, session: ModuleSession, agent: PlannedAgent) -> list[ToolEntry]:
         """Return the tools of an agent that another one has started. Isolated ones run in workers, also for it.

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.python_import import add_to_path
-from mcp_bridge.xaibo.source.importing import INSTALL, report_errors
+from mcp_bridge.runtime.python_import import add_to_path, report_errors
 
+_INSTALL = "Run: pip install 'xaibo>=0.3,<0.4'"
 PROVIDER = "ToolProviderProtocol"
 TEXT = "TextMessageHandlerProtocol"
 ENTRY = "__entry__"
@@ -38,8 +38,10 @@ def read_agent(path: Path, directory: Path) -> Any:
         with report_errors("xaibo cannot be imported"):
             from xaibo import AgentConfig
     except SourceError as error:
-        if "is not installed" in str(error) or "cannot import name" in str(error):  # an empty folder is a namespace
-            raise SourceError(f"{path}: an agent needs xaibo, which is not installed. {INSTALL}") from error
+        cause = error.__cause__
+        # An empty folder named xaibo is a namespace package, from which no name can be imported.
+        if isinstance(cause, ImportError) and (cause.name or "").partition(".")[0] == "xaibo":
+            raise SourceError(f"{path}: an agent needs xaibo, which is not installed. {_INSTALL}") from error
         raise
     with report_errors(f"{path} cannot be read as an agent"):
         try:

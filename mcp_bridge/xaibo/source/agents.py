@@ -15,10 +15,10 @@ from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.runtime.python_import import report_errors
 from mcp_bridge.runtime.third_party import describe_error
 from mcp_bridge.wire.values import from_bytes
 from mcp_bridge.xaibo.source import agent_config
-from mcp_bridge.xaibo.source.importing import report_errors
 from mcp_bridge.xaibo.source.providers import make_redactor
 from mcp_bridge.xaibo.source.running_call import RUNNING, RunningCall
 

@@ -1,16 +1,13 @@
-"""Imports for Xaibo: the references of its configurations, and what to do where xaibo is missing."""
+"""Imports for Xaibo: the references of its configurations."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime import python_import
+from mcp_bridge.runtime.python_import import import_attribute
 
-INSTALL = "Run: pip install 'xaibo>=0.3,<0.4'"
 _FORMAT = "Write it as package.module:Name or path/to/file.py:Name"
 
 
@@ -27,23 +24,4 @@ def import_reference(reference: str, directory: Path) -> Any:
         directory, head = path.parent, path.stem
         if not path.is_file():
             raise SourceError(f"{path}: no such file")
-    with _explain_missing_xaibo(f"'{head}' cannot be imported"):
-        return python_import.import_attribute(f"{head}:{attribute}", directory)
-
-
-@contextlib.contextmanager
-def report_errors(doing: str) -> Iterator[None]:
-    """Run third-party code: what it prints goes to stderr, and what it raises becomes a SourceError."""
-    with _explain_missing_xaibo(doing), python_import.report_errors(doing):
-        yield
-
-
-@contextlib.contextmanager
-def _explain_missing_xaibo(doing: str) -> Iterator[None]:
-    try:
-        yield
-    except SourceError as error:
-        cause = error.__cause__
-        if isinstance(cause, ModuleNotFoundError) and (cause.name or "").partition(".")[0] == "xaibo":
-            raise SourceError(f"{doing}: xaibo is not installed. {INSTALL}") from cause
-        raise
+    return import_attribute(f"{head}:{attribute}", directory)

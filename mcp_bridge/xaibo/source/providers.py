@@ -14,9 +14,9 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.runtime.python_import import report_errors
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secret_names import is_secret_key
-from mcp_bridge.xaibo.source.importing import report_errors
 
 MAKE_TIMEOUT = 30.0
 """Seconds that making a provider may take."""

@@ -16,12 +16,12 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.event_loop import is_on_asyncio
-from mcp_bridge.runtime.python_import import add_to_path
+from mcp_bridge.runtime.python_import import add_to_path, report_errors
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.agent_tools import AgentProvider
 from mcp_bridge.xaibo.source.agents import build_entries
-from mcp_bridge.xaibo.source.importing import import_reference, report_errors
+from mcp_bridge.xaibo.source.importing import import_reference
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import is_provider, make_provider, make_redactor, unwrap_provider
 

@@ -55,13 +55,12 @@ def write_settings(folder: Path, sources: str) -> Path:
     ],
     ids=["tool", "agent"],
 )
-async def test_a_name_that_another_source_has_is_an_error_of_the_settings(
-    source: str, names: str, tmp_path: Path
-) -> None:
+async def test_an_agent_whose_name_another_source_has_is_not_published(source: str, names: str, tmp_path: Path) -> None:
     sources = f"sources:\n  - {source}\n  - type: amplifier\n    name: second\n    PLAN\n"
-    with pytest.raises(ConfigError, match=f"'run_agent' comes from both {names}. Give one of the sources a prefix"):
-        async with open_bridge(write_settings(tmp_path, sources)):
-            pass
+    async with open_bridge(write_settings(tmp_path, sources)) as bridge:
+        [problem] = bridge.problems["second"]
+        assert f"'run_agent' comes from both {names}. Give one of the sources a prefix" in problem
+        assert problem.endswith("That of source 'second' is not published.")
 
 
 async def test_agents_with_a_name_or_a_prefix_of_their_own_do_not_collide(tmp_path: Path) -> None:

@@ -209,10 +209,14 @@ async def test_an_agent_that_cannot_run_is_an_error_with_the_reason(tmp_path: Pa
 @pytest.mark.parametrize(
     ("agents", "path", "problem"),
     [
-        ([], "agents", "expected a mapping"),
-        ({"a": "b"}, "agents.a", "expected a mapping"),
+        ([], "agents", "expected a mapping of names to agents, such as agents: {NAME: {instructions: TEXT}}"),
+        ({"a": "b"}, "agents.a", "expected an agent, as a mapping"),
         ({"a": {"tols": []}}, "agents.a.tols", "unknown key 'tols', did you mean 'tools'?"),
-        ({"a": {"tools": [{"source": "x"}]}}, "agents.a.tools[0].module", "expected the id of a module"),
+        (
+            {"a": {"tools": [{"source": "x"}]}},
+            "agents.a.tools[0]",
+            "expected a mapping with 'module', the id of a module. Its keys are: source",
+        ),
         (
             {"a": {"session": {"contxt": "c"}}},
             "agents.a.session.contxt",

@@ -1,0 +1,143 @@
+"""Requirements of Python code: which of them are installed, and what to install where an import fails.
+
+It imports importlib.metadata, tomllib and packaging late, because every start imports this file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+    from packaging.requirements import Requirement
+
+_PACKAGE = Path(__file__).parent.parent
+_USER_INFO = re.compile(r"//[^/@]*@")
+# The names of some packages differ from those of their modules. Third parties could register a module's name.
+_KNOWN_PACKAGES = {
+    "agents": "openai-agents", "amplifier_core": f"{DISTRIBUTION}[amplifier]",
+    "amplifier_foundation": "git+https://github.com/microsoft/amplifier-foundation",
+    "anthropic": f"{DISTRIBUTION}[anthropic]", "crewai": "crewai", "fastmcp": "fastmcp", "langchain": "langchain",
+    "langchain_core": "langchain-core", "llama_index": "llama-index-core", "llm": "llm",
+    "openai": f"{DISTRIBUTION}[openai]", "pydantic_ai": "pydantic-ai-slim", "smolagents": "smolagents",
+    "xaibo": "xaibo>=0.3,<0.4",
+}  # fmt: skip
+
+
+def suggest_package(error: BaseException) -> str:
+    """Return how to install what a failed import needs, as the end of a message; empty for any other error.
+
+    The requirements are those of the file with the import: in the pyproject.toml of its project, in a requirements.txt
+    beside one of these files, or in the metadata of its package. The name of the module is never suggested, because the
+    package of that name may be a different one.
+    """
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    file = _find_importing_file(error)
+    origin, lines = _read_requirements_of(file) if file is not None else ("", [])
+    missing = [line for line in lines if find_missing(parse_requirements([line]), sys.path)]
+    top, _, submodule = error.name.partition(".")
+    if missing:
+        return f". {origin} requires what is not installed. Run: {_build_command(missing)}"
+    if top in _KNOWN_PACKAGES:
+        return f". Run: {_build_command([_KNOWN_PACKAGES[top]])}"
+    if file is None or submodule:
+        return ""
+    return ". Install the package that provides it, or correct the import"
+
+
+def parse_requirements(lines: Iterable[str]) -> list[Requirement]:
+    """Return the requirements that apply to this machine. Raises ValueError for an invalid one."""
+    from packaging.requirements import Requirement
+
+    requirements = [Requirement(line) for line in lines]
+    return [item for item in requirements if item.marker is None or item.marker.evaluate({"extra": ""})]
+
+
+def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> list[Requirement]:
+    """Return the requirements that are installed in none of these folders."""
+    return [item for item in requirements if any(find_package(name, path) is None for name in _list_names(item, path))]
+
+
+def find_package(name: str, path: Sequence[str]) -> Distribution | None:
+    """Return the installed package with a name, or None."""
+    from importlib.metadata import Distribution, DistributionFinder
+
+    context: Any = DistributionFinder.Context(name=name, path=list(path))
+    return next(iter(Distribution.discover(context=context)), None)
+
+
+def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
+    """The required package, and the packages that its extras require."""
+    yield requirement.name
+    package = find_package(requirement.name, path) if requirement.extras else None
+    for line in (package.requires or []) if package is not None else []:
+        from packaging.requirements import Requirement
+
+        item = Requirement(line)
+        if item.marker is None or item.marker.evaluate({"extra": ""}):
+            continue
+        if any(item.marker.evaluate({"extra": extra}) for extra in requirement.extras):
+            yield item.name
+
+
+def _find_importing_file(error: ModuleNotFoundError) -> Path | None:
+    """Return the file whose import has failed, or None if the bridge itself has tried the import."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith("<") and "importlib" not in Path(frame.filename).parts:
+            file = Path(frame.filename)
+            return None if file.is_relative_to(_PACKAGE) else file
+    return None
+
+
+def _read_requirements_of(file: Path) -> tuple[str, list[str]]:
+    """Return where the requirements of a file are declared, and those that are valid."""
+    from importlib.metadata import distribution, packages_distributions
+    from tomllib import loads
+
+    if "site-packages" in file.parts:
+        module = file.parts[file.parts.index("site-packages") + 1].removesuffix(".py")
+        names = packages_distributions().get(module)
+        if not names:
+            return "", []
+        return f"The package '{names[0]}'", _keep_valid(distribution(names[0]).requires or [])
+    project = next((folder for folder in file.parents if (folder / "pyproject.toml").is_file()), None)
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        if project is not None:
+            path = project / "pyproject.toml"
+            if lines := _keep_valid(loads(path.read_text("utf-8")).get("project", {}).get("dependencies", [])):
+                return str(path), lines
+    for folder in filter(None, (file.parent, project)):
+        with suppress(OSError, ValueError):
+            path = folder / "requirements.txt"
+            text = path.read_text("utf-8-sig")
+            return str(path), _keep_valid(re.sub(r"(^|\s)#.*", "", line) for line in text.splitlines())
+    return "", []
+
+
+def _keep_valid(lines: Iterable[str]) -> list[str]:
+    valid = []
+    for line in lines:
+        with suppress(ValueError):
+            parse_requirements([line])
+            valid.append(line.strip())
+    return valid
+
+
+def _build_command(requirements: Sequence[str]) -> str:
+    if importlib.util.find_spec("pip") is not None:
+        command = [sys.executable, "-m", "pip", "install"]
+    else:  # as in environments that uv makes
+        command = ["uv", "pip", "install", "--python", sys.executable]
+    return shlex.join([*command, *(_USER_INFO.sub("//***@", line.partition(";")[0].strip()) for line in requirements)])
