@@ -55,6 +55,7 @@ class _FastMcpServer(SdkServer):
     _bind: Any
     _has_extensions = False
     _context: Any
+    _lifespan: Any
 
     async def __aenter__(self) -> Self:
         if not is_on_asyncio():
@@ -66,6 +67,8 @@ class _FastMcpServer(SdkServer):
         client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
         self.client = await client.__aenter__()
         try:
+            async with self._context(fastmcp=self.server) as context:
+                self._lifespan = context.lifespan_context
             async with package.Client(self.server) as newest:  # only the newest version lists extensions
                 self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
         except BaseException:
@@ -81,6 +84,10 @@ class _FastMcpServer(SdkServer):
     async def list_page_items(self, kind: str) -> Sequence[Any]:
         items: Sequence[Any] = await getattr(self.client, f"list_{kind}")()
         return items
+
+    def read_presentation(self) -> tuple[Any, str | None]:
+        result = self.client.initialize_result
+        return result.server_info, result.instructions
 
     async def build_handler(self, name: str) -> Handler:
         tool = await self.server.get_tool(name)
@@ -110,7 +117,7 @@ class _FastMcpServer(SdkServer):
     async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
         with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
             result = await self.server.read_resource(uri)
-        return result.input_required if hasattr(result, "input_required") else result.contents
+        return result.input_required if hasattr(result, "input_required") else (result.contents, result.meta)
 
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
         with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
@@ -127,7 +134,7 @@ class _FastMcpServer(SdkServer):
         return _WILDCARD.sub(r"{+\1}", text)
 
     def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
-        return self.requests.build_request(ctx, method, params, {})
+        return self.requests.build_request(ctx, method, params, self._lifespan)
 
     async def _handle_message(self, message: Any) -> None:
         if str(getattr(message, "method", None)).endswith("/list_changed"):
@@ -203,10 +210,12 @@ def _may_find_context(function: Any) -> bool:
 
     These are its own module, those that are used there, and theirs, but not those that installed packages use.
     """
-    names = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__globals__", None)
+    unwrapped = inspect.unwrap(getattr(function, "__func__", function))
+    names = getattr(unwrapped, "__globals__", None)
     if names is None:
         return True
-    pending: list[Mapping[str, Any]] = [names]
+    # A function that another one defines is in no module, nor is what it takes from there.
+    pending: list[Mapping[str, Any]] = [{"": unwrapped}, inspect.getclosurevars(unwrapped).nonlocals, names]
     seen = {id(names)}
     while pending:
         scope = pending.pop()

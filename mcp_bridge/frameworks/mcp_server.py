@@ -84,6 +84,9 @@ class _McpServer(SdkServer):
             if (cursor := page.next_cursor) is None:
                 return items
 
+    def read_presentation(self) -> tuple[Any, str | None]:
+        return self.client.server_info, self.client.instructions
+
     async def build_handler(self, name: str) -> Handler:
         if self.client.server_capabilities.extensions:
             return self._build_intercepted_handler(name)
@@ -110,7 +113,8 @@ class _McpServer(SdkServer):
         return run_through_client
 
     async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
-        return await self._run(_READ, {"uri": uri}, ctx)
+        result = await self._run(_READ, {"uri": uri}, ctx)
+        return result if is_a(result, "mcp_types", "InputRequiredResult") else (result, None)
 
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
         return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)

@@ -96,7 +96,7 @@ class RequestFactory:
             method=method,
             params={**params, **questions.render_continuation(ctx.answers, ctx.state), "_meta": dict(ctx.meta)},
             request_id=ctx.request_id or "0",
-            meta={"progress_token": ctx.meta.get("progressToken", TOKEN)},
+            meta={**ctx.meta, "progress_token": ctx.meta.get("progressToken", TOKEN)},
             close_sse_stream=ctx.close_stream,
         )
 

@@ -21,13 +21,23 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.server_info import ServerInfo
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, is_a, make_failure
-from mcp_bridge.frameworks.sdk_calls import RequestFactory, dump_json, find_call_error, read_needs
+from mcp_bridge.frameworks.sdk_calls import (
+    RequestFactory,
+    dump_json,
+    find_call_error,
+    is_protocol_error,
+    read_needs,
+)
 from mcp_bridge.frameworks.toolboxes import Toolbox
 from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.values import as_text
 
 Handler = Callable[..., Any]
 _MADE_UP = re.compile(r"FastMCP-\w+|mcp-server")
+_BUSY = -32000
+"""The code of the errors of FastMCP's rate limiters."""
+_FIRST_DELAY, _LAST_DELAY = 0.05, 1.0
+"""Seconds before lists are requested again from a busy server."""
 logger = logging.getLogger("mcp_bridge.frameworks")
 
 
@@ -56,7 +66,10 @@ class SdkServer(Toolbox):
 
     @abstractmethod
     async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
-        """Return the contents of a resource, each with `content`, `mime_type` and `meta`."""
+        """Return the contents of a resource and the `_meta` of the result, or an `InputRequiredResult`.
+
+        Each of the contents has `content`, `mime_type` and `meta`.
+        """
 
     @abstractmethod
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
@@ -65,6 +78,10 @@ class SdkServer(Toolbox):
     @abstractmethod
     async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
         """Return a completion (a model)."""
+
+    @abstractmethod
+    def read_presentation(self) -> tuple[Any, str | None]:
+        """Return how the server presents itself to its client (an `Implementation`), and its instructions."""
 
     def open_requests(self, auth: Any) -> None:
         """Prepare for calls. The SDK is imported here. `auth` is the server's own authentication, which is not used."""
@@ -76,17 +93,30 @@ class SdkServer(Toolbox):
             )
 
     async def list_entries(self) -> Sequence[ToolEntry]:
-        return [await self._build_tool(dump_json(tool)) for tool in await self.list_page_items("tools")]
+        return [await self._build_tool(dump_json(tool)) for tool in await self._list_items("tools")]
+
+    async def _list_items(self, kind: str) -> Sequence[Any]:
+        """List the items of a kind; again while the server is busy, until the time to open it is over."""
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                return await self.list_page_items(kind)
+            except Exception as error:
+                if not is_protocol_error(error) or getattr(error, "code", None) != _BUSY:
+                    raise
+                logger.info("the server %r is busy, so its %s are listed again: %s", self.server.name, kind, error)
+            await anyio.sleep(delay)
+            delay = min(2 * delay, _LAST_DELAY)
 
     async def list_offer(self) -> Offer:
         """List tools, resources, templates and prompts."""
         completes = self.client.server_capabilities.completions is not None
-        templates = await self.list_page_items("resource_templates")
+        templates = await self._build_templates(completes)
         return Offer(
             tools=await self.list_entries(),
-            resources=[self._build_resource(dump_json(one)) for one in await self.list_page_items("resources")],
-            templates=[self._build_template(dump_json(one), completes) for one in templates],
-            prompts=[self._build_prompt(dump_json(one), completes) for one in await self.list_page_items("prompts")],
+            resources=[self._build_resource(dump_json(one)) for one in await self._list_items("resources")],
+            templates=templates,
+            prompts=[self._build_prompt(dump_json(one), completes) for one in await self._list_items("prompts")],
             server=self._find_server_info(),
         )
 
@@ -100,9 +130,16 @@ class SdkServer(Toolbox):
 
     def _find_server_info(self) -> ServerInfo:
         """Return the author's description of the server, without generated names."""
-        server = self.server
-        name = None if _MADE_UP.fullmatch(server.name) else server.name
-        return ServerInfo(name=name, version=server.version or None, instructions=server.instructions or None)
+        info, instructions = self.read_presentation()
+        return ServerInfo(
+            name=None if _MADE_UP.fullmatch(info.name) else info.name,
+            version=info.version or None,
+            title=info.title,
+            instructions=instructions or None,
+            description=info.description,
+            website_url=info.website_url,
+            icons=[dump_json(icon) for icon in info.icons or ()] or None,
+        )
 
     async def _build_tool(self, tool: Json) -> ToolEntry:
         meta = tool.get("_meta") or {}
@@ -124,6 +161,17 @@ class SdkServer(Toolbox):
             return await self._read_contents(resource["uri"], ctx)
 
         return ResourceEntry(resource["uri"], read_contents, **_read_resource_fields(resource))
+
+    async def _build_templates(self, completes: bool) -> list[ResourceTemplate]:
+        """Build the templates. One that RFC 6570 does not allow is a problem."""
+        templates, problems = [], []
+        for item in await self._list_items("resource_templates"):
+            try:
+                templates.append(self._build_template(dump_json(item), completes))
+            except ValueError as error:
+                problems.append(f"resource template '{item.uri_template}' is not published: {error}")
+        self.problems = problems
+        return templates
 
     def _build_template(self, template: Json, completes: bool) -> ResourceTemplate:
         text = template["uriTemplate"]
@@ -148,7 +196,8 @@ class SdkServer(Toolbox):
             return convert_error(error, is_for_model=not is_crash and is_a(error, self.package, "ResourceError"))
         if is_a(result, "mcp_types", "InputRequiredResult"):
             return read_needs(result)
-        return [_to_embedded(uri, item) for item in result]
+        contents, meta = result
+        return ToolResult(success=True, content=[_to_embedded(uri, item) for item in contents], meta=meta)
 
     def adapt_template(self, text: str) -> str:
         """Return a URI template in the terms of RFC 6570."""
@@ -167,7 +216,8 @@ class SdkServer(Toolbox):
                 return convert_error(error, is_for_model=is_a(error, self.package, "PromptError"))
             if is_a(result, "mcp_types", "InputRequiredResult"):
                 return read_needs(result)
-            return [Message(convert_block(message.content), message.role) for message in result.messages]
+            messages = [Message(convert_block(message.content), message.role) for message in result.messages]
+            return ToolResult(success=True, content=messages, meta=result.meta)
 
         reference = {"type": "ref/prompt", "name": prompt["name"]}
         names = [argument.name for argument in arguments]
@@ -182,9 +232,8 @@ class SdkServer(Toolbox):
 
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Handler]:
         def build_function(argument: str) -> Handler:
-            async def list_values(value: str, known: Mapping[str, str]) -> list[str]:
-                found = await self.list_completions(reference, argument, value, known)
-                return [str(one) for one in found.values]
+            async def list_values(value: str, known: Mapping[str, str]) -> Json:
+                return dump_json(await self.list_completions(reference, argument, value, known))
 
             return list_values
 
@@ -196,11 +245,11 @@ def convert_result(result: Any) -> ToolResult | NeedsInput:
     if is_a(result, "mcp_types", "InputRequiredResult"):
         return read_needs(result)
     blocks = [convert_block(block) for block in result.content]
+    output = result.structured_content
     if not result.is_error:
-        return ToolResult(success=True, output=result.structured_content, content=blocks, meta=result.meta)
+        return ToolResult(success=True, output=output, content=blocks, meta=result.meta)
     error = "\n".join(block.text for block in blocks if isinstance(block, Text))
-    others = [block for block in blocks if not isinstance(block, Text)]
-    return ToolResult(success=False, error=error, content=others or None, code="tool_error", meta=result.meta)
+    return ToolResult(success=False, output=output, error=error, content=blocks, code="tool_error", meta=result.meta)
 
 
 def convert_block(block: Any) -> Content:

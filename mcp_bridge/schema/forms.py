@@ -197,8 +197,9 @@ def _build_form(
     required = [name for name in listed if not fields[name].nullable]
     blanks = tuple(name for name in listed if fields[name].nullable)
     checked = _build_object({name: item.checked for name, item in fields.items()}, required)
+    labels = _select(whole, _LABELS) if adapter is None else {}  # those of a type are for programmers
     return FormSchema(
-        _build_object({name: item.sent for name, item in fields.items()}, required),
+        {**labels, **_build_object({name: item.sent for name, item in fields.items()}, required)},
         {name: item.checked["pattern"] for name, item in fields.items() if "pattern" in item.checked},
         Validator(checked, check_formats=True),
         _InstanceReader(adapter=adapter, single=single, blanks=blanks) if adapter is not None else None,

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, PromptReference
 
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.sources.python.source import PythonSource
+from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
 
 needs("fastmcp")
@@ -111,6 +114,31 @@ async def who_is(user: str = Depends(load_user), ctx: Context = CurrentContext()
     async with serve(text) as client:
         assert (await call(client, "who")).startswith("user of ")
         assert (await call(client, "who_is")).startswith("user of ")
+
+
+async def test_a_function_inside_of_another_one_finds_the_context(serve: Any) -> None:
+    text = f"""{FASTMCP}
+mcp = Server("demo")
+
+def add_tools():
+    def find_id() -> str:
+        from fastmcp.server.dependencies import get_context
+        return get_context().request_id
+
+    @mcp.tool()
+    def own() -> str:
+        from fastmcp.server.dependencies import get_context
+        return get_context().request_id
+
+    @mcp.tool()
+    def other() -> str:
+        return find_id()
+
+add_tools()
+"""
+    async with serve(text) as client:
+        results = [await client.call_tool(name, {}) for name in ("own", "other")]
+    assert [result.is_error for result in results] == [False, False]
 
 
 async def test_code_of_other_modules_finds_the_context(
@@ -215,6 +243,119 @@ def say() -> str:
 """
     async with serve(text) as client:
         assert await call(client, "say") == "closed"
+
+
+async def test_metadata_of_resource_and_prompt_results_arrives(serve: Any, era: str) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.prompts import Message, PromptResult
+from fastmcp.resources import ResourceContent, ResourceResult
+mcp = Server("demo")
+
+@mcp.resource("data://table")
+def table() -> ResourceResult:
+    return ResourceResult([ResourceContent("1", meta={{"row": 1}})], meta={{"rows": 1}})
+
+@mcp.prompt()
+def ask() -> PromptResult:
+    return PromptResult([Message("Why?")], meta={{"team": "infra"}})
+"""
+    async with serve(text, mode=era) as client:
+        resource = await client.read_resource("data://table")
+        prompt = await client.get_prompt("ask")
+    assert (resource.meta["rows"], resource.contents[0].meta) == (1, {"row": 1})
+    assert prompt.meta["team"] == "infra"
+
+
+async def test_a_completion_keeps_its_order_and_its_total(serve: Any, era: str) -> None:
+    text = f"""{FASTMCP}
+from mcp_types import Completion
+mcp = Server("demo")
+
+@mcp.prompt()
+def poem(city: str) -> str:
+    return city
+
+@mcp.completion
+def complete_city(reference, argument, context):
+    return Completion(values=["Rome", "Bern"], total=250, has_more=True)
+"""
+    async with serve(text, mode=era) as client:
+        reference = PromptReference(type="ref/prompt", name="poem")
+        completion = (await client.complete(reference, {"name": "city", "value": "x"})).completion
+    assert (completion.values, completion.total, completion.has_more) == (["Rome", "Bern"], 250, True)
+
+
+async def test_a_rate_limiter_slows_the_start_and_does_not_stop_it(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
+mcp = Server("demo")
+mcp.add_middleware(RateLimitingMiddleware(max_requests_per_second=20, burst_capacity=2))
+
+@mcp.resource("data://one")
+def one() -> str:
+    return "1"
+"""
+    async with serve(text) as client:
+        assert [str(item.uri) for item in (await client.list_resources()).resources] == ["data://one"]
+
+
+async def test_the_request_context_has_the_value_of_the_lifespan(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from contextlib import asynccontextmanager
+
+@asynccontextmanager
+async def open_database(server):
+    yield {{"database": "open"}}
+
+mcp = Server("demo", lifespan=open_database)
+
+@mcp.tool()
+def look(ctx: Context) -> str:
+    return ctx.request_context.lifespan_context["database"]
+"""
+    async with serve(text) as client:
+        assert await call(client, "look") == "open"
+
+
+async def test_a_template_that_rfc_6570_does_not_allow_is_a_problem_and_the_rest_is_served(tmp_path: Path) -> None:
+    path = tmp_path / "server.py"
+    path.write_text(f"""{FASTMCP}
+from fastmcp.resources import ResourceTemplate
+mcp = Server("demo")
+mcp.add_template(ResourceTemplate(uri_template="data://table{{?api-version}}", name="table", parameters={{}}))
+
+@mcp.tool()
+def say() -> str:
+    return "hi"
+""")
+    bridge = Bridge(sources=[AttachedSource(source=PythonSource("server", path=path))])
+    async with connect(bridge) as client:
+        assert await call(client, "say") == "hi"
+        (problem,) = bridge.problems["server"]
+    assert "data://table{?api-version}" in problem
+
+
+async def test_the_title_of_a_form_reaches_the_user(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from pydantic import BaseModel
+mcp = Server("demo")
+
+class Booking(BaseModel):
+    date: str
+
+@mcp.tool()
+async def book(ctx: Context) -> str:
+    return (await ctx.elicit("When?", Booking)).action
+"""
+    titles = []
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        titles.append(params.requested_schema.get("title"))
+        return ElicitResult(action="decline")
+
+    async with serve(text, mode="legacy", elicitation_callback=answer) as client:
+        await call(client, "book")
+    assert titles == ["Booking"]
 
 
 def test_the_examples_of_the_readme_are_the_same_through_the_bridge() -> None:

@@ -315,3 +315,52 @@ async def test_clients_see_the_name_the_version_and_the_instructions_of_the_serv
     async with connect(build_from_file(path), mode=era) as client:
         assert (client.server_info.name, client.server_info.version) == ("Weather desk", "1.2")
         assert client.instructions == "Ask for a city."
+
+
+async def test_clients_see_the_icons_and_the_website_of_the_server(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+from mcp_types import Icon
+icon = Icon(src="https://a.example/icon.png", mime_type="image/png", sizes=["48x48"])
+mcp = Server("demo", website_url="https://a.example", icons=[icon])
+
+@mcp.tool()
+def say() -> str:
+    return "hi"
+"""
+    async with serve(text, mode=era) as client:
+        info = client.server_info
+        result = await client.call_tool("say", {})
+    assert info.website_url == "https://a.example"
+    assert [(icon.src, icon.sizes) for icon in info.icons] == [("https://a.example/icon.png", ["48x48"])]
+    stamp = (result.meta or {}).get("io.modelcontextprotocol/serverInfo", {})
+    assert "icons" not in stamp  # not with every result
+
+
+async def test_an_error_keeps_its_structured_content(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+from mcp_types import CallToolResult, TextContent
+mcp = Server("demo")
+
+@mcp.tool()
+def fail() -> CallToolResult:
+    text = TextContent(type="text", text="no such table")
+    return CallToolResult(content=[text], structured_content={{"code": 42}}, is_error=True)
+"""
+    async with serve(text, mode=era) as client:
+        result = await client.call_tool("fail", {})
+    assert result.is_error
+    assert [block.text for block in result.content] == ["no such table"]
+    assert result.structured_content == {"code": 42}
+
+
+async def test_tools_find_the_metadata_of_a_request(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+mcp = Server("demo")
+
+@mcp.tool()
+def find_user(ctx: Context) -> str:
+    return ctx.request_context.meta["user"]
+"""
+    async with serve(text, mode=era) as client:
+        result = await client.call_tool("find_user", {}, meta={"user": "ann"})
+    assert result.content[0].text == "ann"
