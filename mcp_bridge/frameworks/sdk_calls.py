@@ -125,6 +125,11 @@ def is_protocol_error(error: BaseException) -> bool:
     return is_a(error, "mcp", "MCPError")
 
 
+def read_protocol_error(error: Any) -> tuple[int, Any]:
+    """Return the code and the data of an MCPError."""
+    return error.error.code, error.error.data
+
+
 def dump_json(model: Any) -> Json:
     """Return a model of the SDK as the JSON that it is on the wire."""
     data: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, PromptReference
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.sources.python.source import PythonSource
-from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
 
 needs("fastmcp")
@@ -186,16 +184,103 @@ def test_a_server_of_a_settings_file_is_described_to_a_client_that_does_not_wait
     assert (result["serverInfo"]["name"], result["instructions"]) == ("demo", "Climb.")
 
 
-async def test_a_template_with_a_wildcard_matches_several_segments(serve: Any) -> None:
+async def test_templates_are_listed_as_written_and_the_server_reads_their_variables(serve: Any, era: str) -> None:
     text = f"""{FASTMCP}
+from pydantic import Field
 mcp = Server("demo")
 
 @mcp.resource("files://{{path*}}")
 def read(path: str) -> str:
     return path
+
+@mcp.resource("items://{{category}}{{?tags,page-size}}")
+def search(category: str, tags: list[str] = Field(default_factory=list), page_size: int = 10) -> str:
+    return f"{{category}} {{tags}} {{page_size}}"
+"""
+    reads = {
+        "files://a/b/c.txt": "a/b/c.txt",
+        "items://books": "books [] 10",
+        "items://books?tags=a,b": "books ['a', 'b'] 10",
+        "items://books?tags=a%2Cb,c&page-size=2": "books ['a,b', 'c'] 2",
+    }
+    async with serve(text, mode=era) as client:
+        templates = (await client.list_resource_templates()).resource_templates
+        results = {uri: (await client.read_resource(uri)).contents[0].text for uri in reads}
+        with pytest.raises(MCPError, match="not found|Unknown resource") as missing:
+            await client.read_resource("items://books/7?tags=a")
+    assert [item.uri_template for item in templates] == ["files://{path*}", "items://{category}{?tags,page-size}"]
+    assert results == reads
+    assert missing.value.code == -32602
+
+
+async def test_the_text_of_a_crash_stays_on_a_server_with_middleware(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.middleware import Middleware
+mcp = Server("demo")
+mcp.add_middleware(Middleware())
+
+@mcp.tool
+def crash() -> str:
+    raise ValueError("secret 1234")
+
+@mcp.resource("data://one")
+def one() -> str:
+    raise ValueError("secret 1234")
+
+@mcp.prompt
+def ask() -> str:
+    raise ValueError("secret 1234")
 """
     async with serve(text) as client:
-        assert (await client.read_resource("files://a/b/c.txt")).contents[0].text == "a/b/c.txt"
+        texts = [await call(client, "crash")]
+        for request in (client.read_resource("data://one"), client.get_prompt("ask")):
+            with pytest.raises(MCPError) as raised:
+                await request
+            texts.append(raised.value.message)
+    assert all("internal error (reference" in line and "1234" not in line for line in texts)
+
+
+async def test_a_tool_of_the_server_reports_what_does_not_exist(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.transforms import PromptsAsTools
+mcp = Server("demo")
+mcp.add_transform(PromptsAsTools(mcp))
+"""
+    async with serve(text) as client:
+        assert "Unknown prompt" in await call(client, "get_prompt", name="poem")
+
+
+async def test_plain_functions_return_generators_and_coroutines(serve: Any) -> None:
+    text = f"""{FASTMCP}
+mcp = Server("demo")
+
+async def double(number: int) -> int:
+    return 2 * number
+
+async def count_later():
+    for number in (1, 2):
+        yield number
+
+@mcp.tool
+def lines():
+    return (line for line in ("a", "b"))
+
+@mcp.tool
+async def later_lines():
+    return (line for line in ("a", "b"))
+
+@mcp.tool
+def doubled(number: int):
+    return double(number)
+
+@mcp.tool
+def numbers():
+    return count_later()
+"""
+    async with serve(text) as client:
+        results = [await call(client, name) for name in ("lines", "later_lines", "numbers")]
+        assert [json.loads(result) for result in results] == [["a", "b"], ["a", "b"], [1, 2]]
+        assert await call(client, "doubled", number=4) == "8"
 
 
 async def test_types_that_pydantic_builds_arrive_as_such(serve: Any) -> None:
@@ -315,24 +400,6 @@ def look(ctx: Context) -> str:
 """
     async with serve(text) as client:
         assert await call(client, "look") == "open"
-
-
-async def test_a_template_that_rfc_6570_does_not_allow_is_a_problem_and_the_rest_is_served(tmp_path: Path) -> None:
-    path = tmp_path / "server.py"
-    path.write_text(f"""{FASTMCP}
-from fastmcp.resources import ResourceTemplate
-mcp = Server("demo")
-mcp.add_template(ResourceTemplate(uri_template="data://table{{?api-version}}", name="table", parameters={{}}))
-
-@mcp.tool()
-def say() -> str:
-    return "hi"
-""")
-    bridge = Bridge(sources=[AttachedSource(source=PythonSource("server", path=path))])
-    async with connect(bridge) as client:
-        assert await call(client, "say") == "hi"
-        (problem,) = bridge.problems["server"]
-    assert "data://table{?api-version}" in problem
 
 
 async def test_the_title_of_a_form_reaches_the_user(serve: Any) -> None:

@@ -221,6 +221,42 @@ def crash_in_thread() -> str:
         assert "1234" not in await call(client, "crash") + await call(client, "crash_in_thread")
 
 
+async def test_protocol_errors_of_resources_and_prompts_keep_their_text(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+from mcp.shared.exceptions import MCPError
+mcp = Server("demo")
+
+@mcp.resource("files://{{name}}")
+def read(name: str) -> str:
+    raise MCPError(-32602, f"there is no file {{name}}")
+
+@mcp.prompt()
+def ask() -> str:
+    raise MCPError(-32603, "the archive is closed")
+"""
+    async with serve(text, mode=era) as client:
+        with pytest.raises(MCPError, match="there is no file x") as resource:
+            await client.read_resource("files://x")
+        with pytest.raises(MCPError, match="the archive is closed"):
+            await client.get_prompt("ask")
+    assert resource.value.code == -32602
+
+
+async def test_a_tool_can_require_a_capability_of_the_client(serve: Any, kind: str) -> None:
+    text = f"""{kind}
+from mcp.shared.exceptions import MCPError
+mcp = Server("demo")
+
+@mcp.tool()
+def sample() -> str:
+    raise MCPError(-32021, "no sampling", {{"requiredCapabilities": {{"sampling": {{}}}}}})
+"""
+    async with serve(text, mode="auto") as client:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("sample", {})
+    assert (raised.value.code, raised.value.data["requiredCapabilities"]) == (-32021, {"sampling": {}})
+
+
 async def test_a_tool_reads_a_resource_of_its_server(serve: Any, kind: str) -> None:
     first = "list(found)[0].content" if kind is SDK else "found.contents[0].content"
     text = f"""{kind}
