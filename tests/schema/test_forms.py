@@ -196,6 +196,7 @@ TYPES = [
     (Annotated[int, Field(gt=0, lt=10)], {"type": "integer", "minimum": 1, "maximum": 9}),
     (Annotated[int, Field(gt=0, ge=5)], {"type": "integer", "minimum": 5}),
     (Annotated[float, Field(gt=0)], {"type": "number"}),
+    (int | float, {"type": "number"}), (float | int | None, {"type": "number"}),
     (Annotated[str, Field(title="A", description="B", default="c")], {
         "type": "string", "title": "A", "description": "B", "default": "c",
     }),
