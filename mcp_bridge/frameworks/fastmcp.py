@@ -215,7 +215,11 @@ def _may_find_context(function: Any) -> bool:
     if names is None:
         return True
     # A function that another one defines is in no module, nor is what it takes from there.
-    pending: list[Mapping[str, Any]] = [{"": unwrapped}, inspect.getclosurevars(unwrapped).nonlocals, names]
+    try:
+        outer_names = inspect.getclosurevars(unwrapped).nonlocals
+    except ValueError:  # a variable has no value yet
+        return True
+    pending: list[Mapping[str, Any]] = [{"": unwrapped}, outer_names, names]
     seen = {id(names)}
     while pending:
         scope = pending.pop()

@@ -138,14 +138,16 @@ def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
 
 def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
     """Return a completion of another server in its order, with the values that may be sent."""
-    given = [str(value) for value in completion.get("values") or ()]
-    values = [value for value in given if len(value) <= LONGEST][:MOST]
-    total, has_more = completion.get("total"), completion.get("hasMore")
+    texts = [str(value) for value in completion.get("values") or ()]
+    values = [text for text in texts if len(text) <= LONGEST][:MOST]
     limited: dict[str, Any] = {"values": values}
+    total, has_more = completion.get("total"), completion.get("hasMore")
     if type(total) is int and total >= len(values):
         limited["total"] = total
-    if isinstance(has_more, bool) or len(values) < len(given):
-        limited["hasMore"] = bool(has_more) or len(values) < len(given)
+    if len(values) < len(texts):
+        limited["hasMore"] = True
+    elif isinstance(has_more, bool):
+        limited["hasMore"] = has_more
     return limited
 
 

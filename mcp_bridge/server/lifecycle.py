@@ -70,7 +70,7 @@ class Lifecycle:
         return {
             "protocolVersion": version,
             "capabilities": self._capabilities,
-            "serverInfo": self._responses.describe_fully(version),
+            "serverInfo": self._responses.render_server_info(version),
             **self._responses.instructions,
         }
 
@@ -80,7 +80,7 @@ class Lifecycle:
         result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": capabilities, **instructions}
         scope = self._responses.choose_scope(request)
         described = self._responses.with_cache_hints(result, request.version, scope=scope)
-        return described | {"_meta": {SERVER_INFO: self._responses.describe_fully(request.version)}}
+        return described | {"_meta": {SERVER_INFO: self._responses.render_server_info(request.version)}}
 
 
 def _declare(extensions: Mapping[str, Any]) -> Mapping[str, Any]:

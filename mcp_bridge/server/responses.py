@@ -67,7 +67,7 @@ class Responses:
         self._details = {name: value for name, value in details.items() if value is not None}
         self.instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
 
-    def describe_fully(self, version: str) -> dict[str, Any]:
+    def render_server_info(self, version: str) -> dict[str, Any]:
         """Return the server's `Implementation`: from 2025-11-25 with icons, URL and description.
 
         Other results have only `server_info`, because icons may be large.

@@ -206,7 +206,7 @@ def search(category: str, tags: list[str] = Field(default_factory=list), page_si
     async with serve(text, mode=era) as client:
         templates = (await client.list_resource_templates()).resource_templates
         results = {uri: (await client.read_resource(uri)).contents[0].text for uri in reads}
-        with pytest.raises(MCPError, match="not found|Unknown resource") as missing:
+        with pytest.raises(MCPError, match=r"not found|Unknown resource") as missing:
             await client.read_resource("items://books/7?tags=a")
     assert [item.uri_template for item in templates] == ["files://{path*}", "items://{category}{?tags,page-size}"]
     assert results == reads

@@ -213,8 +213,9 @@ def _read_block(block: Any) -> Content:
 
 
 def _read_meta(result: Json) -> Json | None:
-    given = result.get("_meta")
-    return {key: value for key, value in given.items() if key != SERVER_INFO} or None if given else None
+    """Return the `_meta` of a result without the name of the server that sent it, or None."""
+    meta = result.get("_meta") or {}
+    return {key: value for key, value in meta.items() if key != SERVER_INFO} or None
 
 
 def _read_resource_result(result: Json) -> ToolResult:
