@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-frameworks test-clients conformance gateway openapi openapi-examples scale modules check docs site bench clean
+.PHONY: demo test test-frameworks test-fastmcp test-clients conformance gateway openapi openapi-examples scale modules check docs site bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
@@ -13,6 +13,9 @@ test: .venv/.test       ## all tests, with coverage
 
 test-frameworks: .venv/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
+
+test-fastmcp: .venv/.test ## FastMCP's own tests, with the bridge between its clients and its servers
+	$(BIN)/python -m tests.kits.frameworks.fastmcp_suite
 
 test-clients: .venv/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these; CLIENTS=--gateway: through a gateway)
 	$(BIN)/python -m tests.kits.clients.real_clients $(CLIENTS)

@@ -56,7 +56,7 @@ START_LIMIT = 20.0
 START_PATIENCE = 30.0
 """Seconds for which such a call waits for sources that have published nothing yet. With the wait of each first request,
 this is less than the 60 seconds after which many clients cancel."""
-_INFO = ("name", "version", "title", "instructions")
+_INFO = ("name", "version", "title", "instructions", "description", "website_url", "icons")
 
 
 class AttachedSource(NamedTuple):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Completions = Sequence[str] | Callable[..., Any]
 """All values, or a function that returns them. The function receives the text typed so far and, if it has a second
 parameter, the arguments that are already known (a mapping of text). It may be async. The server ranks and truncates
-the values."""
+the values, unless the function returns MCP's completion object, a mapping with `values`, `total` and `hasMore`."""
 
 
 @dataclass(frozen=True)

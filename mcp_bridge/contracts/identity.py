@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_bridge._version import __version__
 from mcp_bridge.contracts.listing import LIST_ALL, ToolListing
@@ -36,6 +37,9 @@ class Identity(NamedTuple):
     listing: ToolListing = LIST_ALL
     has_skills: bool = False
     is_open: bool = False
+    description: str | None = None
+    website_url: str | None = None
+    icons: Sequence[Mapping[str, Any]] | None = None
 
     def with_info(self, info: ServerInfo) -> Identity:
         """Return a copy with the values that `info` sets."""

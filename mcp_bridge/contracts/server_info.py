@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,9 @@ class ServerInfo:
         version: The version of the server.
         title: The name for users.
         instructions: How a model should use the server.
+        description: What the server is for, for users.
+        website_url: The address of its website.
+        icons: Icons of the server, as MCP defines them.
         lifespan: A function that returns an async context manager, such as one decorated with
             `contextlib.asynccontextmanager`. Its value is `ctx.lifespan`.
     """
@@ -30,6 +33,9 @@ class ServerInfo:
     version: str | None = None
     title: str | None = None
     instructions: str | None = None
+    description: str | None = None
+    website_url: str | None = None
+    icons: Sequence[Mapping[str, Any]] | None = None
     lifespan: Lifespan | None = None
 
 

@@ -8,7 +8,6 @@ A local tool's function is called directly. A tool that takes a `Context` or a d
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -23,8 +22,8 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.frameworks.common import Json, is_a
-from mcp_bridge.frameworks.sdk_calls import is_protocol_error, read_needs
-from mcp_bridge.frameworks.sdk_server import Handler, SdkServer, convert_error, convert_result
+from mcp_bridge.frameworks.sdk_calls import read_needs
+from mcp_bridge.frameworks.sdk_server import Handler, SdkServer, convert_error, convert_result, return_failure
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.wire.values import as_text
@@ -37,7 +36,6 @@ _PLAIN = (str, int, bool)
 _WRAPPED = {PACKAGE: {"wrap_result": True}}
 _UI = "io.modelcontextprotocol/ui"
 """An extension that every server declares, and that changes no call."""
-_WILDCARD = re.compile(r"\{(\w+)\*\}")
 
 
 def build_toolbox(server: Any) -> Toolbox:
@@ -55,6 +53,7 @@ class _FastMcpServer(SdkServer):
     _bind: Any
     _has_extensions = False
     _context: Any
+    _lifespan: Any
 
     async def __aenter__(self) -> Self:
         if not is_on_asyncio():
@@ -66,6 +65,8 @@ class _FastMcpServer(SdkServer):
         client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
         self.client = await client.__aenter__()
         try:
+            async with self._context(fastmcp=self.server) as context:
+                self._lifespan = context.lifespan_context
             async with package.Client(self.server) as newest:  # only the newest version lists extensions
                 self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
         except BaseException:
@@ -82,6 +83,10 @@ class _FastMcpServer(SdkServer):
         items: Sequence[Any] = await getattr(self.client, f"list_{kind}")()
         return items
 
+    def read_presentation(self) -> tuple[Any, str | None]:
+        result = self.client.initialize_result
+        return result.server_info, result.instructions
+
     async def build_handler(self, name: str) -> Handler:
         tool = await self.server.get_tool(name)
         has_middleware = any(not is_a(each, PACKAGE, "DereferenceRefsMiddleware") for each in self.server.middleware)
@@ -91,26 +96,22 @@ class _FastMcpServer(SdkServer):
         elif (direct := _build_direct_handler(tool)) is not None:
             return direct
 
+        async def run(arguments: Json, ctx: CallContext) -> Any:
+            with self._bind(self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})):
+                if tool is None:
+                    return _convert_result(await self.server.call_tool(name, arguments))
+                async with self._context(fastmcp=self.server):
+                    return _convert_result(await tool.run(arguments))
+
         async def run_with_context(data: Json, ctx: CallContext) -> Any:
-            arguments = dict(data or {})
-            request = self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})
-            try:
-                with self._bind(request):
-                    if tool is None:
-                        return _convert_result(await self.server.call_tool(name, arguments))
-                    async with self._context(fastmcp=self.server):
-                        return _convert_result(await tool.run(arguments))
-            except Exception as error:
-                return convert_error(
-                    error, is_for_model=is_a(error, PACKAGE, "FastMCPError") or is_protocol_error(error)
-                )
+            return await return_failure(run(dict(data or {}), ctx), PACKAGE)
 
         return run_with_context
 
     async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
         with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
             result = await self.server.read_resource(uri)
-        return result.input_required if hasattr(result, "input_required") else result.contents
+        return result.input_required if hasattr(result, "input_required") else (result.contents, result.meta)
 
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
         with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
@@ -122,12 +123,12 @@ class _FastMcpServer(SdkServer):
         ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
         return await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)
 
-    def adapt_template(self, text: str) -> str:
-        """FastMCP's `{path*}` matches several segments as one text, which RFC 6570 writes `{+path}`."""
-        return _WILDCARD.sub(r"{+\1}", text)
+    def is_opaque(self, template: str) -> bool:
+        """Variables of a query may be lists, whose commas and encoded commas differ."""
+        return "{?" in template or super().is_opaque(template)
 
     def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
-        return self.requests.build_request(ctx, method, params, {})
+        return self.requests.build_request(ctx, method, params, self._lifespan)
 
     async def _handle_message(self, message: Any) -> None:
         if str(getattr(message, "method", None)).endswith("/list_changed"):
@@ -162,30 +163,36 @@ def _build_direct_handler(tool: Any) -> Handler | None:
 
 
 def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
-    if is_async(handler):
+    async def convert_later(value: Any) -> Any:
+        try:
+            if inspect.isawaitable(value):
+                value = await value
+            if inspect.isasyncgen(value):
+                value = [item async for item in value]
+            return _convert_value(tool, value)
+        except Exception as error:
+            return convert_error(error, PACKAGE)
 
-        async def run_async(data: Json) -> Any:
-            try:
-                return _convert_value(tool, await handler(data))
-            except Exception as error:
-                return convert_error(error, is_for_model=is_a(error, PACKAGE, "FastMCPError"))
-
-        return run_async
+    async def run_async(data: Json) -> Any:
+        return await convert_later(handler(data))
 
     def run_in_thread(data: Json) -> Any:
         try:
-            return _convert_value(tool, handler(data))
+            value = handler(data)
+            if type(value) not in _PLAIN and (inspect.isawaitable(value) or inspect.isasyncgen(value)):
+                return convert_later(value)  # which the bridge awaits in the event loop
+            return _convert_value(tool, value)
         except Exception as error:
-            return convert_error(error, is_for_model=is_a(error, PACKAGE, "FastMCPError"))
+            return convert_error(error, PACKAGE)
 
-    return run_in_thread
+    return run_async if is_async(handler) else run_in_thread
 
 
 def _convert_value(tool: Any, value: Any) -> Any:
     """Convert the return value of a function as FastMCP does, with shortcuts for the plainest types."""
     kind, schema = type(value), tool.output_schema
     if kind not in _PLAIN or kind is not tool.return_type:
-        return _convert_result(tool.convert_result(value))
+        return _convert_result(tool.convert_result(list(value) if inspect.isgenerator(value) else value))
     content = [Text(value if kind is str else as_text(value))]
     if schema is None:
         return ToolResult(success=True, content=content)
@@ -203,10 +210,16 @@ def _may_find_context(function: Any) -> bool:
 
     These are its own module, those that are used there, and theirs, but not those that installed packages use.
     """
-    names = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__globals__", None)
+    unwrapped = inspect.unwrap(getattr(function, "__func__", function))
+    names = getattr(unwrapped, "__globals__", None)
     if names is None:
         return True
-    pending: list[Mapping[str, Any]] = [names]
+    # A function that another one defines is in no module, nor is what it takes from there.
+    try:
+        outer_names = inspect.getclosurevars(unwrapped).nonlocals
+    except ValueError:  # a variable has no value yet
+        return True
+    pending: list[Mapping[str, Any]] = [{"": unwrapped}, outer_names, names]
     seen = {id(names)}
     while pending:
         scope = pending.pop()

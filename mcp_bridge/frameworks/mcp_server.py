@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.frameworks.common import Json, get_package, is_a
 from mcp_bridge.frameworks.sdk_calls import is_protocol_error
-from mcp_bridge.frameworks.sdk_server import Handler, SdkServer, convert_error, convert_result
+from mcp_bridge.frameworks.sdk_server import Handler, SdkServer, convert_result, is_for_model, return_failure
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 
 _CALL, _READ, _GET = "tools/call", "resources/read", "prompts/get"
@@ -84,33 +84,31 @@ class _McpServer(SdkServer):
             if (cursor := page.next_cursor) is None:
                 return items
 
+    def read_presentation(self) -> tuple[Any, str | None]:
+        return self.client.server_info, self.client.instructions
+
     async def build_handler(self, name: str) -> Handler:
         if self.client.server_capabilities.extensions:
             return self._build_intercepted_handler(name)
 
+        async def run(data: Json, ctx: CallContext) -> Any:
+            return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
+
         async def run_in_server(data: Json, ctx: CallContext) -> Any:
-            try:
-                return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
-            except Exception as error:
-                cause = error.__cause__ if is_a(error, "mcp", "UnexpectedToolError") else None
-                failure = cause if isinstance(cause, Exception) else error  # the function's own exception
-            # outside of the block, where the wrapper would become the context of its own cause
-            return convert_error(failure, is_for_model=_is_for_model(failure))
+            return await return_failure(run(data, ctx), self.package)
 
         return run_in_server
 
     def _build_intercepted_handler(self, name: str) -> Handler:
         async def run_through_client(data: Json, ctx: CallContext) -> Any:
-            call = partial(self.client.call_tool, name, dict(data or {}), progress_callback=ctx.progress)
-            try:
-                return convert_result(await call())
-            except Exception as error:
-                return convert_error(error, is_for_model=is_protocol_error(error))
+            call = self.client.call_tool(name, dict(data or {}), progress_callback=ctx.progress)
+            return convert_result(await return_failure(call, self.package))
 
         return run_through_client
 
     async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
-        return await self._run(_READ, {"uri": uri}, ctx)
+        result = await self._run(_READ, {"uri": uri}, ctx)
+        return result if is_a(result, "mcp_types", "InputRequiredResult") else (result, None)
 
     async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
         return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)
@@ -155,7 +153,7 @@ class _McpServer(SdkServer):
         try:
             return await self._call_method(request)
         except Exception as error:
-            if request.method != _CALL or is_protocol_error(error) or not _is_for_model(error):
+            if request.method != _CALL or is_protocol_error(error) or not is_for_model(error, self.package):
                 raise
             text = {"type": "text", "text": str(error)}
             return import_module("mcp_types").CallToolResult.model_validate({"content": [text], "isError": True})
@@ -168,13 +166,6 @@ async def _call_middleware(middleware: Any, call_next: Any, request: Any) -> Any
 def _get_home(middleware: Any) -> str:
     """Return the package that a middleware is from: a function's or a class's."""
     return str(getattr(middleware, "__module__", "")).partition(".")[0] or get_package(type(middleware))
-
-
-def _is_for_model(error: Exception) -> bool:
-    """Whether an error of a tool is meant for the model, rather than a crash, whose text stays on the server."""
-    return is_protocol_error(error) or (
-        is_a(error, "mcp", "ToolError") and not is_a(error, "mcp", "UnexpectedToolError")
-    )
 
 
 def _is_continued(params: Mapping[str, Any]) -> bool:

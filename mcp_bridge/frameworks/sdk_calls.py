@@ -96,7 +96,7 @@ class RequestFactory:
             method=method,
             params={**params, **questions.render_continuation(ctx.answers, ctx.state), "_meta": dict(ctx.meta)},
             request_id=ctx.request_id or "0",
-            meta={"progress_token": ctx.meta.get("progressToken", TOKEN)},
+            meta={**ctx.meta, "progress_token": ctx.meta.get("progressToken", TOKEN)},
             close_sse_stream=ctx.close_stream,
         )
 
@@ -123,6 +123,11 @@ def find_call_error(error: BaseException | None) -> CallError | None:
 
 def is_protocol_error(error: BaseException) -> bool:
     return is_a(error, "mcp", "MCPError")
+
+
+def read_protocol_error(error: Any) -> tuple[int, Any]:
+    """Return the code and the data of an MCPError."""
+    return error.error.code, error.error.data
 
 
 def dump_json(model: Any) -> Json:

@@ -40,6 +40,8 @@ _LABELS = ("title", "description")
 _LIMITS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _BRANCHES = ("anyOf", "oneOf", "allOf", "not", "if")
 _NULL = {"type": "null"}
+_NUMBERS = ([{"type": "integer"}, {"type": "number"}], [{"type": "number"}, {"type": "integer"}])
+"""Alternatives that are the same as "number", such as those of `int | float`."""
 _MAX_STEPS = 32  # references and nulls of one property; stops at a reference to itself
 _FLAT = "A form is flat: text, numbers, booleans and choices"
 
@@ -197,8 +199,9 @@ def _build_form(
     required = [name for name in listed if not fields[name].nullable]
     blanks = tuple(name for name in listed if fields[name].nullable)
     checked = _build_object({name: item.checked for name, item in fields.items()}, required)
+    labels = _select(whole, _LABELS) if adapter is None else {}  # those of a type are for programmers
     return FormSchema(
-        _build_object({name: item.sent for name, item in fields.items()}, required),
+        {**labels, **_build_object({name: item.sent for name, item in fields.items()}, required)},
         {name: item.checked["pattern"] for name, item in fields.items() if "pattern" in item.checked},
         Validator(checked, check_formats=True),
         _InstanceReader(adapter=adapter, single=single, blanks=blanks) if adapter is not None else None,
@@ -273,7 +276,7 @@ def _describe_kind(part: Mapping[str, Any]) -> str:
 
 
 def _resolve_property(name: str, schema: Any, definitions: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The property without references and null, and whether null was allowed."""
+    """The property without references, null and needless alternatives, and whether null was allowed."""
     if not isinstance(schema, Mapping):
         _reject(name, "it may be anything", _FLAT)
     part, nullable = dict(schema), False
@@ -286,6 +289,9 @@ def _resolve_property(name: str, schema: Any, definitions: Mapping[str, Any]) ->
             part = {**target, **part}
         elif (rest := _remove_null(part)) is not None:
             part, nullable = rest, True
+        elif part.get("anyOf") in _NUMBERS:
+            del part["anyOf"]
+            part["type"] = "number"
         else:
             return part, nullable
     _reject(name, "it has a reference that leads nowhere", "Write the schema out")

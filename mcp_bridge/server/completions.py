@@ -56,8 +56,11 @@ class CompletionMethod:
         offered = entry.completions.get(argument, ())
         data = {"argument": argument, "value": typed, "known": dict(known)}
         values = await self._call_completion(offered, entry, name, request, data) if offered else ()
-        ranked, total = rank_values([str(value) for value in values], typed)
-        completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
+        if isinstance(values, Mapping):
+            completion = _limit_completion(values)
+        else:
+            ranked, total = rank_values([str(value) for value in values], typed)
+            completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
         return self._responses.complete_result({"completion": completion}, request.version)
 
     async def _call_completion(
@@ -67,12 +70,12 @@ class CompletionMethod:
         name: str,
         request: Request,
         data: Mapping[str, Any],
-    ) -> Collection[Any]:
+    ) -> Collection[Any] | Mapping[str, Any]:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
         prepared = self._prepare_completion(completed, name, data["argument"], offered)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
         output = to_plain(self._responses.check_success(result, request.version, name=name).output)
-        return output if isinstance(output, list) else [] if output is None else [output]
+        return output if isinstance(output, list | Mapping) else [] if output is None else [output]
 
     def _find_entry(self, ref: Mapping[str, Any]) -> tuple[str, PromptEntry | ResourceTemplate]:
         if ref["type"] == "ref/prompt":
@@ -131,6 +134,21 @@ def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     from mcp_bridge.schema.uri_templates import parse_template_variables  # a start without templates does not need it
 
     return [variable.name for variable in parse_template_variables(entry.uri_template)]
+
+
+def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a completion of another server in its order, with the values that may be sent."""
+    texts = [str(value) for value in completion.get("values") or ()]
+    values = [text for text in texts if len(text) <= LONGEST][:MOST]
+    limited: dict[str, Any] = {"values": values}
+    total, has_more = completion.get("total"), completion.get("hasMore")
+    if type(total) is int and total >= len(values):
+        limited["total"] = total
+    if len(values) < len(texts):
+        limited["hasMore"] = True
+    elif isinstance(has_more, bool):
+        limited["hasMore"] = has_more
+    return limited
 
 
 def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[list[str], int]:

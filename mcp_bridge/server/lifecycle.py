@@ -10,6 +10,7 @@ from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.server.params import is_larger
 from mcp_bridge.server.requests import Request, Session, read_client_info
 from mcp_bridge.server.responses import Responses
+from mcp_bridge.wire.meta_keys import SERVER_INFO
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 
 MAX_CAPABILITIES = 64 * 1024
@@ -69,7 +70,7 @@ class Lifecycle:
         return {
             "protocolVersion": version,
             "capabilities": self._capabilities,
-            "serverInfo": self._responses.server_info,
+            "serverInfo": self._responses.render_server_info(version),
             **self._responses.instructions,
         }
 
@@ -77,7 +78,9 @@ class Lifecycle:
         instructions = self._responses.instructions
         capabilities = self._stateless_capabilities
         result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": capabilities, **instructions}
-        return self._responses.with_cache_hints(result, request.version, scope=self._responses.choose_scope(request))
+        scope = self._responses.choose_scope(request)
+        described = self._responses.with_cache_hints(result, request.version, scope=scope)
+        return described | {"_meta": {SERVER_INFO: self._responses.render_server_info(request.version)}}
 
 
 def _declare(extensions: Mapping[str, Any]) -> Mapping[str, Any]:

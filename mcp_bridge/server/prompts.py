@@ -60,10 +60,12 @@ class PromptMethods:
         if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
         from mcp_bridge.wire.messages import render_messages
+        from mcp_bridge.wire.results import render_meta
 
-        rendered = render_messages(self._responses.check_success(result, version, name=name).content or (), version)
+        checked = self._responses.check_success(result, version, name=name)
+        rendered = {"messages": render_messages(checked.content or (), version), **render_meta(checked, version)}
         description = {"description": entry.description} if entry.description else {}
-        return self._responses.complete_result({**description, "messages": rendered}, version)
+        return self._responses.complete_result({**description, **rendered}, version)
 
     def _render_page(self, request: Request, cursor: str | None) -> Any:
         self._refresh()

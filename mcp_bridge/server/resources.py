@@ -74,12 +74,14 @@ class ResourceMethods:
         if isinstance(result, dict):
             return self._responses.stamp(result)
         from mcp_bridge.wire.resource_contents import render_contents  # a start does not need it
+        from mcp_bridge.wire.results import render_meta
 
-        contents = render_contents(self._responses.check_success(result, version, uri=uri), version)
+        checked = self._responses.check_success(result, version, uri=uri)
+        contents = render_contents(checked, version)
         for item in contents:
             if item["uri"] == match.uri:
                 item["uri"] = echo(uri)
-        rendered = {"contents": contents}
+        rendered = {"contents": contents, **render_meta(checked, version)}
         # it may depend on the caller
         return self._responses.with_cache_hints(rendered, version, ttl_ms=0, scope="private")
 

@@ -19,7 +19,7 @@ from mcp_bridge.server.client_text import RequestError, redact_around
 from mcp_bridge.server.pages import BadCursor, Pages
 from mcp_bridge.wire.meta_keys import SERVER_INFO
 from mcp_bridge.wire.outcomes import REQUIRED
-from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
+from mcp_bridge.wire.protocol_versions import ICONS, STATELESS, has_feature
 from mcp_bridge.wire.results import COMPLETE
 
 if TYPE_CHECKING:
@@ -59,7 +59,20 @@ class Responses:
         """Replace how the server presents itself."""
         title = {"title": identity.title} if identity.title is not None else {}
         self.server_info = {"name": identity.name, **title, "version": identity.version}
+        details: dict[str, Any] = {
+            "description": identity.description,
+            "websiteUrl": identity.website_url,
+            "icons": [dict(icon) for icon in identity.icons or ()] or None,
+        }
+        self._details = {name: value for name, value in details.items() if value is not None}
         self.instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
+
+    def render_server_info(self, version: str) -> dict[str, Any]:
+        """Return the server's `Implementation`: from 2025-11-25 with icons, URL and description.
+
+        Other results have only `server_info`, because icons may be large.
+        """
+        return {**self.server_info, **self._details} if has_feature(version, ICONS) else self.server_info
 
     @property
     def is_waiting(self) -> bool:

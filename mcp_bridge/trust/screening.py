@@ -121,6 +121,7 @@ class TextScreen:
             info,
             title=self._screen_optional(info.title, "server"),
             instructions=self._screen_optional(info.instructions, "instructions"),
+            description=self._screen_optional(info.description, "server"),
         )
 
     def screen_text(self, text: str, place: str) -> str:

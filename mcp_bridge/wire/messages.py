@@ -20,14 +20,16 @@ def to_messages(value: Any) -> ToolResult:
 
     Raises Unreadable for a value that contains itself or cannot be read, and for a message with an unknown role.
     """
+    meta = None
     if isinstance(value, ToolResult):
         if value.is_error:
             return value
+        meta = value.meta
         value = list(value.content) if value.content is not None else value.output
     if value is None:
         raise Unreadable("a prompt must return text, content or messages, found nothing")
     items = value if isinstance(value, list | tuple) else [value]
-    return ToolResult(success=True, content=tuple(_to_message(item) for item in items))
+    return ToolResult(success=True, content=tuple(_to_message(item) for item in items), meta=meta)
 
 
 def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:

@@ -19,13 +19,16 @@ def to_contents(value: Any, uri: str, mime_type: str | None) -> ToolResult:
     Text, bytes, JSON values and an `EmbeddedResource` without a URI get `uri`. A list that contains content or bytes
     becomes several resources. Raises ValueError for a value that contains itself or cannot be read.
     """
+    meta = None
     if isinstance(value, ToolResult):
         if value.is_error:
             return value
+        meta = value.meta
         value = list(value.content) if value.content is not None else value.output
     is_list = isinstance(value, list | tuple) and any(isinstance(item, Content | bytes) for item in value)
     items = value if is_list else [value]
-    return ToolResult(success=True, content=tuple(_to_embedded_resource(item, uri, mime_type) for item in items))
+    contents = tuple(_to_embedded_resource(item, uri, mime_type) for item in items)
+    return ToolResult(success=True, content=contents, meta=meta)
 
 
 def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:

@@ -28,10 +28,19 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
         and not (tool.shows_injections and _has_injections(result.content))
     ):
         rendered |= _render_structured_content(result.output, tool, version)
-    may_have_meta = result.meta is not None or result.is_error
-    if may_have_meta and has_feature(version, STRUCTURED) and (meta := _render_result_meta(result)):
-        rendered["_meta"] = meta
+    if result.meta is not None or result.is_error:
+        rendered |= render_meta(result, version)
     return rendered
+
+
+def render_meta(result: ToolResult, version: str) -> dict[str, Any]:
+    """Return the member `_meta` of a result, with the code of a failure; nothing if it is empty."""
+    if not has_feature(version, STRUCTURED):
+        return {}
+    meta = to_plain_mapping(result.meta) if result.meta is not None else {}
+    if result.is_error and result.code:
+        meta[ERROR_CODE] = to_text(to_plain(result.code))
+    return {"_meta": meta} if meta else {}
 
 
 def _has_injections(content: Any) -> bool:
@@ -83,10 +92,3 @@ def _render_structured_content(output: Any, tool: WireTool, version: str) -> dic
             return {"structuredContent": output}
         return {}
     return {"structuredContent": output} if isinstance(output, dict) else {}
-
-
-def _render_result_meta(result: ToolResult) -> dict[str, Any]:
-    meta = to_plain_mapping(result.meta)
-    if result.is_error and result.code:
-        meta[ERROR_CODE] = to_text(to_plain(result.code))
-    return meta

@@ -308,11 +308,22 @@ async def ask_app(app: Any, host: str, origin: str) -> int:
     return int(sent[0]["status"])
 
 
-async def test_a_registry_is_served_under_the_given_name() -> None:
-    info = ServerInfo(name="shop", instructions="Ask.")
-    async with connect(to_bridge(ToolRegistry(), info=info), mode="legacy") as client:
-        assert client.server_info.name == "shop"
-        assert client.instructions == "Ask."
+async def test_a_registry_is_served_with_the_description_of_its_server() -> None:
+    icon = {"src": "https://shop.example/icon.png", "mimeType": "image/png"}
+    details = {"description": "Sells apples.", "websiteUrl": "https://shop.example", "icons": [icon]}
+    info = ServerInfo(
+        name="shop",
+        instructions="Ask.",
+        description="Sells apples.",
+        website_url="https://shop.example",
+        icons=[icon],
+    )
+    for mode in ("legacy", "auto"):
+        async with connect(to_bridge(ToolRegistry(), info=info), mode=mode) as client:
+            assert client.server_info.name == "shop"
+            assert client.instructions == "Ask."
+            described = client.server_info.model_dump(by_alias=True, exclude_none=True)
+            assert {key: described[key] for key in details} == details
 
 
 async def test_a_lifespan_that_cannot_start_stops_the_start() -> None:

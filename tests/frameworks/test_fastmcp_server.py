@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import ElicitResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult, PromptReference
 
 from tests.kits.frameworks.environments import needs
 
@@ -113,6 +114,31 @@ async def who_is(user: str = Depends(load_user), ctx: Context = CurrentContext()
         assert (await call(client, "who_is")).startswith("user of ")
 
 
+async def test_a_function_inside_of_another_one_finds_the_context(serve: Any) -> None:
+    text = f"""{FASTMCP}
+mcp = Server("demo")
+
+def add_tools():
+    def find_id() -> str:
+        from fastmcp.server.dependencies import get_context
+        return get_context().request_id
+
+    @mcp.tool()
+    def own() -> str:
+        from fastmcp.server.dependencies import get_context
+        return get_context().request_id
+
+    @mcp.tool()
+    def other() -> str:
+        return find_id()
+
+add_tools()
+"""
+    async with serve(text) as client:
+        results = [await client.call_tool(name, {}) for name in ("own", "other")]
+    assert [result.is_error for result in results] == [False, False]
+
+
 async def test_code_of_other_modules_finds_the_context(
     serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,16 +184,103 @@ def test_a_server_of_a_settings_file_is_described_to_a_client_that_does_not_wait
     assert (result["serverInfo"]["name"], result["instructions"]) == ("demo", "Climb.")
 
 
-async def test_a_template_with_a_wildcard_matches_several_segments(serve: Any) -> None:
+async def test_templates_are_listed_as_written_and_the_server_reads_their_variables(serve: Any, era: str) -> None:
     text = f"""{FASTMCP}
+from pydantic import Field
 mcp = Server("demo")
 
 @mcp.resource("files://{{path*}}")
 def read(path: str) -> str:
     return path
+
+@mcp.resource("items://{{category}}{{?tags,page-size}}")
+def search(category: str, tags: list[str] = Field(default_factory=list), page_size: int = 10) -> str:
+    return f"{{category}} {{tags}} {{page_size}}"
+"""
+    reads = {
+        "files://a/b/c.txt": "a/b/c.txt",
+        "items://books": "books [] 10",
+        "items://books?tags=a,b": "books ['a', 'b'] 10",
+        "items://books?tags=a%2Cb,c&page-size=2": "books ['a,b', 'c'] 2",
+    }
+    async with serve(text, mode=era) as client:
+        templates = (await client.list_resource_templates()).resource_templates
+        results = {uri: (await client.read_resource(uri)).contents[0].text for uri in reads}
+        with pytest.raises(MCPError, match=r"not found|Unknown resource") as missing:
+            await client.read_resource("items://books/7?tags=a")
+    assert [item.uri_template for item in templates] == ["files://{path*}", "items://{category}{?tags,page-size}"]
+    assert results == reads
+    assert missing.value.code == -32602
+
+
+async def test_the_text_of_a_crash_stays_on_a_server_with_middleware(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.middleware import Middleware
+mcp = Server("demo")
+mcp.add_middleware(Middleware())
+
+@mcp.tool
+def crash() -> str:
+    raise ValueError("secret 1234")
+
+@mcp.resource("data://one")
+def one() -> str:
+    raise ValueError("secret 1234")
+
+@mcp.prompt
+def ask() -> str:
+    raise ValueError("secret 1234")
 """
     async with serve(text) as client:
-        assert (await client.read_resource("files://a/b/c.txt")).contents[0].text == "a/b/c.txt"
+        texts = [await call(client, "crash")]
+        for request in (client.read_resource("data://one"), client.get_prompt("ask")):
+            with pytest.raises(MCPError) as raised:
+                await request
+            texts.append(raised.value.message)
+    assert all("internal error (reference" in line and "1234" not in line for line in texts)
+
+
+async def test_a_tool_of_the_server_reports_what_does_not_exist(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.transforms import PromptsAsTools
+mcp = Server("demo")
+mcp.add_transform(PromptsAsTools(mcp))
+"""
+    async with serve(text) as client:
+        assert "Unknown prompt" in await call(client, "get_prompt", name="poem")
+
+
+async def test_plain_functions_return_generators_and_coroutines(serve: Any) -> None:
+    text = f"""{FASTMCP}
+mcp = Server("demo")
+
+async def double(number: int) -> int:
+    return 2 * number
+
+async def count_later():
+    for number in (1, 2):
+        yield number
+
+@mcp.tool
+def lines():
+    return (line for line in ("a", "b"))
+
+@mcp.tool
+async def later_lines():
+    return (line for line in ("a", "b"))
+
+@mcp.tool
+def doubled(number: int):
+    return double(number)
+
+@mcp.tool
+def numbers():
+    return count_later()
+"""
+    async with serve(text) as client:
+        results = [await call(client, name) for name in ("lines", "later_lines", "numbers")]
+        assert [json.loads(result) for result in results] == [["a", "b"], ["a", "b"], [1, 2]]
+        assert await call(client, "doubled", number=4) == "8"
 
 
 async def test_types_that_pydantic_builds_arrive_as_such(serve: Any) -> None:
@@ -215,6 +328,101 @@ def say() -> str:
 """
     async with serve(text) as client:
         assert await call(client, "say") == "closed"
+
+
+async def test_metadata_of_resource_and_prompt_results_arrives(serve: Any, era: str) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.prompts import Message, PromptResult
+from fastmcp.resources import ResourceContent, ResourceResult
+mcp = Server("demo")
+
+@mcp.resource("data://table")
+def table() -> ResourceResult:
+    return ResourceResult([ResourceContent("1", meta={{"row": 1}})], meta={{"rows": 1}})
+
+@mcp.prompt()
+def ask() -> PromptResult:
+    return PromptResult([Message("Why?")], meta={{"team": "infra"}})
+"""
+    async with serve(text, mode=era) as client:
+        resource = await client.read_resource("data://table")
+        prompt = await client.get_prompt("ask")
+    assert (resource.meta["rows"], resource.contents[0].meta) == (1, {"row": 1})
+    assert prompt.meta["team"] == "infra"
+
+
+async def test_a_completion_keeps_its_order_and_its_total(serve: Any, era: str) -> None:
+    text = f"""{FASTMCP}
+from mcp_types import Completion
+mcp = Server("demo")
+
+@mcp.prompt()
+def poem(city: str) -> str:
+    return city
+
+@mcp.completion
+def complete_city(reference, argument, context):
+    return Completion(values=["Rome", "Bern"], total=250, has_more=True)
+"""
+    async with serve(text, mode=era) as client:
+        reference = PromptReference(type="ref/prompt", name="poem")
+        completion = (await client.complete(reference, {"name": "city", "value": "x"})).completion
+    assert (completion.values, completion.total, completion.has_more) == (["Rome", "Bern"], 250, True)
+
+
+async def test_a_rate_limiter_slows_the_start_and_does_not_stop_it(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
+mcp = Server("demo")
+mcp.add_middleware(RateLimitingMiddleware(max_requests_per_second=20, burst_capacity=2))
+
+@mcp.resource("data://one")
+def one() -> str:
+    return "1"
+"""
+    async with serve(text) as client:
+        assert [str(item.uri) for item in (await client.list_resources()).resources] == ["data://one"]
+
+
+async def test_the_request_context_has_the_value_of_the_lifespan(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from contextlib import asynccontextmanager
+
+@asynccontextmanager
+async def open_database(server):
+    yield {{"database": "open"}}
+
+mcp = Server("demo", lifespan=open_database)
+
+@mcp.tool()
+def look(ctx: Context) -> str:
+    return ctx.request_context.lifespan_context["database"]
+"""
+    async with serve(text) as client:
+        assert await call(client, "look") == "open"
+
+
+async def test_the_title_of_a_form_reaches_the_user(serve: Any) -> None:
+    text = f"""{FASTMCP}
+from pydantic import BaseModel
+mcp = Server("demo")
+
+class Booking(BaseModel):
+    date: str
+
+@mcp.tool()
+async def book(ctx: Context) -> str:
+    return (await ctx.elicit("When?", Booking)).action
+"""
+    titles = []
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        titles.append(params.requested_schema.get("title"))
+        return ElicitResult(action="decline")
+
+    async with serve(text, mode="legacy", elicitation_callback=answer) as client:
+        await call(client, "book")
+    assert titles == ["Booking"]
 
 
 def test_the_examples_of_the_readme_are_the_same_through_the_bridge() -> None:

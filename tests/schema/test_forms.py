@@ -155,10 +155,15 @@ def test_every_kind_of_property_goes_out_as_its_author_wrote_it() -> None:
     assert create_form(asked).schema == asked
 
 
+def test_a_schema_keeps_its_title_and_a_type_has_none() -> None:
+    assert create_form({**asking(it={"type": "string"}), "title": "Order"}).schema["title"] == "Order"
+    assert "title" not in create_form(Booking).schema
+
+
 SENT: list[Any] = [
     None, float, Colour, Literal["a", "b"], tuple[Pace, ...], Annotated[int, Field(ge=1, lt=4)],
     Annotated[float, Field(gt=0, multiple_of=0.5)], Contact, Booking, Options, asking(**KINDS),
-    {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "T", "additionalProperties": False,
+    {"$schema": "https://json-schema.org/draft/2020-12/schema", "additionalProperties": False,
      **asking(it={"type": "string", "format": "phone", "examples": ["1"], "x-order": 1, "pattern": "^[0-9]+$"})},
 ]  # fmt: skip
 
@@ -191,6 +196,7 @@ TYPES = [
     (Annotated[int, Field(gt=0, lt=10)], {"type": "integer", "minimum": 1, "maximum": 9}),
     (Annotated[int, Field(gt=0, ge=5)], {"type": "integer", "minimum": 5}),
     (Annotated[float, Field(gt=0)], {"type": "number"}),
+    (int | float, {"type": "number"}), (float | int | None, {"type": "number"}),
     (Annotated[str, Field(title="A", description="B", default="c")], {
         "type": "string", "title": "A", "description": "B", "default": "c",
     }),

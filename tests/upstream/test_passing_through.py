@@ -129,7 +129,8 @@ async def test_resources_prompts_and_completions_pass(entry: Json, mode: str, tm
         {"role": "assistant", "content": BLOCKS[1]},
     ]
     assert names.completion.values == ["Ada", "Alan", "AAlex"]
-    assert ids.completion.values == ["1da", "1lan"]
+    assert (ids.completion.values, ids.completion.total, ids.completion.has_more) == (["1da", "1lan"], 250, True)
+    assert (note.meta["example.com/read"], greeting.meta["example.com/prompt"]) == (1, 1)
 
 
 async def test_progress_and_log_messages_reach_the_client_before_the_result(

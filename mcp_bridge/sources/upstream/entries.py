@@ -153,12 +153,11 @@ class EntryBuilder:
 
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Callable[..., Any]]:
         def build_function(argument: str) -> Callable[..., Any]:
-            async def suggest_values(value: str, known: Mapping[str, str]) -> list[str]:
+            async def suggest_values(value: str, known: Mapping[str, str]) -> Any:
                 given = {"name": argument, "value": value}
                 context = {"context": {"arguments": dict(known)}} if known else {}
                 result = await self.forwarder.request_completion({"ref": reference, "argument": given, **context})
-                values = (result.get("completion") or {}).get("values") or ()
-                return [str(one) for one in values]
+                return result.get("completion") or ()
 
             return suggest_values
 
@@ -171,8 +170,7 @@ def read_tool_result(result: Json) -> ToolResult:
     if not isinstance(content, list):
         raise TypeError("its content is not a list")
     blocks = [_read_block(block) for block in content]
-    given = result.get("_meta")
-    meta = {key: value for key, value in given.items() if key != SERVER_INFO} or None if given else None
+    meta = _read_meta(result)
     if not result.get("isError"):
         return ToolResult(success=True, output=result.get("structuredContent"), content=blocks, meta=meta)
     error, code = join_texts(blocks), (meta or {}).get(ERROR_CODE)
@@ -214,17 +212,24 @@ def _read_block(block: Any) -> Content:
     return read if isinstance(read, Content) else Text(as_text(read))
 
 
-def _read_resource_result(result: Json) -> list[EmbeddedResource]:
+def _read_meta(result: Json) -> Json | None:
+    """Return the `_meta` of a result without the name of the server that sent it, or None."""
+    meta = result.get("_meta") or {}
+    return {key: value for key, value in meta.items() if key != SERVER_INFO} or None
+
+
+def _read_resource_result(result: Json) -> ToolResult:
     listed = result.get("contents") or ()
     blocks = [from_block({"type": "resource", "resource": one, "_meta": one.get("_meta")}) for one in listed]
     contents = [block for block in blocks if isinstance(block, EmbeddedResource)]
     if not contents:
         raise ResourceNotFound("The server returned no contents for this resource.")
-    return contents
+    return ToolResult(success=True, content=contents, meta=_read_meta(result))
 
 
-def _read_messages(result: Json) -> list[Message]:
-    return [Message(_read_block(one.get("content")), one.get("role")) for one in result.get("messages") or ()]
+def _read_messages(result: Json) -> ToolResult:
+    messages = [Message(_read_block(one.get("content")), one.get("role")) for one in result.get("messages") or ()]
+    return ToolResult(success=True, content=messages, meta=_read_meta(result))
 
 
 def _read_text(item: Any, key: str) -> str:

@@ -221,6 +221,42 @@ def crash_in_thread() -> str:
         assert "1234" not in await call(client, "crash") + await call(client, "crash_in_thread")
 
 
+async def test_protocol_errors_of_resources_and_prompts_keep_their_text(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+from mcp.shared.exceptions import MCPError
+mcp = Server("demo")
+
+@mcp.resource("files://{{name}}")
+def read(name: str) -> str:
+    raise MCPError(-32602, f"there is no file {{name}}")
+
+@mcp.prompt()
+def ask() -> str:
+    raise MCPError(-32603, "the archive is closed")
+"""
+    async with serve(text, mode=era) as client:
+        with pytest.raises(MCPError, match="there is no file x") as resource:
+            await client.read_resource("files://x")
+        with pytest.raises(MCPError, match="the archive is closed"):
+            await client.get_prompt("ask")
+    assert resource.value.code == -32602
+
+
+async def test_a_tool_can_require_a_capability_of_the_client(serve: Any, kind: str) -> None:
+    text = f"""{kind}
+from mcp.shared.exceptions import MCPError
+mcp = Server("demo")
+
+@mcp.tool()
+def sample() -> str:
+    raise MCPError(-32021, "no sampling", {{"requiredCapabilities": {{"sampling": {{}}}}}})
+"""
+    async with serve(text, mode="auto") as client:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("sample", {})
+    assert (raised.value.code, raised.value.data["requiredCapabilities"]) == (-32021, {"sampling": {}})
+
+
 async def test_a_tool_reads_a_resource_of_its_server(serve: Any, kind: str) -> None:
     first = "list(found)[0].content" if kind is SDK else "found.contents[0].content"
     text = f"""{kind}
@@ -315,3 +351,52 @@ async def test_clients_see_the_name_the_version_and_the_instructions_of_the_serv
     async with connect(build_from_file(path), mode=era) as client:
         assert (client.server_info.name, client.server_info.version) == ("Weather desk", "1.2")
         assert client.instructions == "Ask for a city."
+
+
+async def test_clients_see_the_icons_and_the_website_of_the_server(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+from mcp_types import Icon
+icon = Icon(src="https://a.example/icon.png", mime_type="image/png", sizes=["48x48"])
+mcp = Server("demo", website_url="https://a.example", icons=[icon])
+
+@mcp.tool()
+def say() -> str:
+    return "hi"
+"""
+    async with serve(text, mode=era) as client:
+        info = client.server_info
+        result = await client.call_tool("say", {})
+    assert info.website_url == "https://a.example"
+    assert [(icon.src, icon.sizes) for icon in info.icons] == [("https://a.example/icon.png", ["48x48"])]
+    stamp = (result.meta or {}).get("io.modelcontextprotocol/serverInfo", {})
+    assert "icons" not in stamp  # not with every result
+
+
+async def test_an_error_keeps_its_structured_content(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+from mcp_types import CallToolResult, TextContent
+mcp = Server("demo")
+
+@mcp.tool()
+def fail() -> CallToolResult:
+    text = TextContent(type="text", text="no such table")
+    return CallToolResult(content=[text], structured_content={{"code": 42}}, is_error=True)
+"""
+    async with serve(text, mode=era) as client:
+        result = await client.call_tool("fail", {})
+    assert result.is_error
+    assert [block.text for block in result.content] == ["no such table"]
+    assert result.structured_content == {"code": 42}
+
+
+async def test_tools_find_the_metadata_of_a_request(serve: Any, kind: str, era: str) -> None:
+    text = f"""{kind}
+mcp = Server("demo")
+
+@mcp.tool()
+def find_user(ctx: Context) -> str:
+    return ctx.request_context.meta["user"]
+"""
+    async with serve(text, mode=era) as client:
+        result = await client.call_tool("find_user", {}, meta={"user": "ann"})
+    assert result.content[0].text == "ann"

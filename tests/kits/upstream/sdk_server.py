@@ -210,7 +210,7 @@ class Offered:
             contents = [{"uri": uri, "blob": PIXEL, "mimeType": "image/png"}]
         else:
             raise MCPError(-32602, "Resource not found", {"uri": uri})
-        return _complete(ctx, {"contents": contents}, cached=True)
+        return _complete(ctx, {"contents": contents, "_meta": {"example.com/read": 1}}, cached=True)
 
     async def _subscribe(self, ctx: Any, params: Any) -> Any:
         self.subscribed.append(str(params.uri))
@@ -239,12 +239,12 @@ class Offered:
             {"role": "user", "content": {"type": "text", "text": f"Greet {who}."}},
             {"role": "assistant", "content": BLOCKS[1]},
         ]
-        return _complete(ctx, {"messages": messages})
+        return _complete(ctx, {"messages": messages, "_meta": {"example.com/prompt": 1}})
 
     async def _complete(self, ctx: Any, params: Any) -> Any:
         known = (params.context.arguments if params.context else None) or {}
         values = [f"{params.argument.value}{end}" for end in ("da", "lan", *known.values())]
-        return _complete(ctx, {"completion": {"values": values, "hasMore": False}})
+        return _complete(ctx, {"completion": {"values": values, "total": 250, "hasMore": True}})
 
     async def _set_level(self, ctx: Any, params: Any) -> Any:
         return {}

@@ -1,0 +1,100 @@
+"""A pytest plugin for FastMCP's own tests: clients of a server object reach it through the bridge.
+
+pytest loads it as a module by itself, because FastMCP's tests have a package `tests` too. It appends a line for each
+test that reaches a server to the file that FASTMCP_REPORT names: the outcome and the name of the test.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fastmcp.client.transports.base import TransportOptions
+from fastmcp.client.transports.memory import FastMCPTransport
+
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.frameworks.discovery import DiscoveredTools
+from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
+from mcp_bridge.transports.memory import connect
+
+IN_BRIDGE = ContextVar("in_bridge", default=False)
+"""Whether the bridge itself opens the client."""
+REACHED = pytest.StashKey[bool]()
+connect_directly = FastMCPTransport.connect_session
+
+
+class ServerSource:
+    """Publishes a server object."""
+
+    name = "server"
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    async def run(self, publish: Publish) -> None:
+        """Publish everything that the server has."""
+        discovered = DiscoveredTools()
+        discovered.add("server", self._server)
+
+        def make_offer(opened: OpenToolboxes) -> Offer:
+            tools = [entry for _, entry in opened.tools]
+            return opened.add_to(Offer(tools=tools, problems=opened.problems))
+
+        await publish_toolboxes(discovered.toolboxes, OPEN_TIMEOUT, make_offer, publish)
+
+
+@asynccontextmanager
+async def connect_through_bridge(server: Any, options: TransportOptions, **session: Any) -> AsyncIterator[Any]:
+    """Yield the session of a client of a bridge that serves the server."""
+    failures: list[Exception] = []
+    bridge = Bridge(sources=[AttachedSource(source=ServerSource(server))])
+    token = IN_BRIDGE.set(True)
+    async with bridge.run_sources(), anyio.create_task_group() as tasks:
+        await bridge.wait_until_started()
+        await tasks.start(bridge.endpoint.run)
+        async with connect(bridge.endpoint) as (read, write):
+            IN_BRIDGE.reset(token)
+            async with options.session_class(read_stream=read, write_stream=write, **session) as opened:
+                try:
+                    yield opened
+                except Exception as error:  # an exception group would hide it from the test
+                    failures.append(error)
+        tasks.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture(autouse=True)
+def _bridge_in_between(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients of this test reach servers through the bridge."""
+
+    def connect_session(transport: Any, *, transport_options: TransportOptions | None = None, **session: Any) -> Any:
+        request.node.stash[REACHED] = True
+        if IN_BRIDGE.get():
+            return connect_directly(transport, transport_options=transport_options, **session)
+        return connect_through_bridge(transport.server, transport_options or TransportOptions(), **session)
+
+    monkeypatch.setattr(FastMCPTransport, "connect_session", connect_session)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Note in the report whether the test has reached a server."""
+    outcome = yield
+    outcome.get_result().user_properties.append(("reached", item.stash.get(REACHED, False)))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write the outcome of a test."""
+    has_outcome = report.when == "call" or report.failed
+    if has_outcome and ("reached", True) in report.user_properties and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(os.environ["FASTMCP_REPORT"]).open("a", encoding="utf-8") as file:
+            file.write(f"{report.outcome} {report.nodeid}\n")
