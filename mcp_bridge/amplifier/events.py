@@ -49,8 +49,13 @@ MODULE_ON_SESSION_READY_FAILED: Final = "module:on_session_ready_failed"
 MODULE_LOAD_FAILED: Final = "module:load_failed"
 
 ALL_EVENTS: Final[tuple[str, ...]] = tuple(value for name, value in vars().items() if name.isupper())
-DECISIVE_EVENTS: Final = frozenset({PROMPT_SUBMIT, PROVIDER_REQUEST, PROVIDER_RESPONSE, ORCHESTRATOR_COMPLETE})
-"""The events whose denial stops the run of an agent."""
+DECISIVE_EVENTS: Final = {
+    PROMPT_SUBMIT: "The task",
+    PROVIDER_REQUEST: "A request to the agent's model",
+    PROVIDER_RESPONSE: "A response of the agent's model",
+    ORCHESTRATOR_COMPLETE: "The agent's response",
+}
+"""The events whose denial stops the run of an agent, and what errors call their subjects."""
 AGENT_EVENTS: Final = frozenset({
     PROMPT_COMPLETE, PLAN_START, PLAN_END, PROVIDER_REQUEST, PROVIDER_RESPONSE, PROVIDER_RETRY, PROVIDER_ERROR,
     PROVIDER_THROTTLE, PROVIDER_TOOL_SEQUENCE_REPAIRED, PROVIDER_RESOLVE, LLM_REQUEST, LLM_RESPONSE,

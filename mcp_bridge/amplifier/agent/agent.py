@@ -208,11 +208,14 @@ class _AgentExecution(AgentRun):
         if provider is not None:  # orchestrators take the first one by default
             providers = {provider: providers.pop(provider)}
         providers = {name: CountedProvider(each, self.hooks.add_usage) for name, each in providers.items()}
+        prompt = await self.hooks.submit_prompt(task)
+        if self.hooks.denial:
+            return self.hooks.denial
         execute: Callable[..., Awaitable[Any]] = self._coordinator.get("orchestrator").execute
         chosen = {"provider": provider} if provider is not None and _accepts_provider(execute) else {}
         try:
             response = await execute(
-                prompt=task,
+                prompt=prompt,
                 context=self._coordinator.get("context"),
                 providers=providers,
                 tools=self._tools,

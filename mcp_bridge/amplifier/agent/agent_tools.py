@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.agent.running_call import bind_value
+from mcp_bridge.amplifier.events import DECISIVE_EVENTS
 from mcp_bridge.amplifier.governance.bound_call import RUNNING_CALL, BoundCall
 from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.models import HookResult, ToolResult
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
     from mcp_bridge.contracts.question import Question
 
 _EMITTED_BY_PIPELINE = frozenset({events.TOOL_PRE, events.TOOL_POST, events.TOOL_ERROR})
-_DECISIVE = {
-    events.PROMPT_SUBMIT: "The task",
-    events.PROVIDER_REQUEST: "A request to the agent's model",
-    events.PROVIDER_RESPONSE: "A response of the agent's model",
-    events.ORCHESTRATOR_COMPLETE: "The agent's response",
-}
-"""Events whose denial stops the run, whatever the orchestrator does, and what the error calls their subject."""
 _COUNTED = ("input_tokens", "output_tokens", "total_tokens")
 _ASKS_MODEL: ContextVar[bool] = ContextVar("asks_model", default=False)
 """Whether the question that is being asked is one to the client's model."""
@@ -152,6 +146,7 @@ class AgentHooks:
         self.usage = dict.fromkeys(_COUNTED, 0)
         self.status = self.denial = ""
         self._has_deltas = False
+        self._submitted: tuple[str, HookResult] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._hooks, name)
@@ -161,6 +156,9 @@ class AgentHooks:
         if event in _EMITTED_BY_PIPELINE:
             return HookResult()
         given = data or {}
+        if event == events.PROMPT_SUBMIT and self._submitted is not None and given.get("prompt") == self._submitted[0]:
+            decided, self._submitted = self._submitted[1], None
+            return decided
         if event == events.ORCHESTRATOR_COMPLETE:
             self.status = str(given.get("status", ""))
             self.turns = given.get("turn_count") or 0
@@ -174,9 +172,24 @@ class AgentHooks:
         decided = await self._emit_bound(event, given)
         if decided.action == "ask_user" or event == events.ORCHESTRATOR_COMPLETE:
             decided = await self._apply_decision(decided, event)
-        if decided.action == "deny" and event in _DECISIVE and not self.denial:
-            self.denial = f"{_DECISIVE[event]} was denied: {decided.reason or 'a policy denies it'}"
+        self._record_denial(decided, event)
         return decided
+
+    async def submit_prompt(self, prompt: str) -> str:
+        """Let hooks decide about a prompt before the orchestrator has it; return the prompt as they leave it.
+
+        Public orchestrators add their own argument to the context, so what hooks change in the event would be lost.
+        """
+        decided = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
+        decided = await self._apply_decision(decided, events.PROMPT_SUBMIT)
+        self._record_denial(decided, events.PROMPT_SUBMIT)
+        changed = str((decided.data or {}).get("prompt", prompt))
+        self._submitted = (changed, decided)
+        return changed
+
+    def _record_denial(self, decided: Any, event: str) -> None:
+        if decided.action == "deny" and event in DECISIVE_EVENTS and not self.denial:
+            self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decided.reason or 'a policy denies it'}"
 
     async def _emit_bound(self, event: str, data: dict[str, Any]) -> Any:
         """Emit an event. If a hook allows it before the user has answered, and the user then declines, deny it."""
@@ -192,12 +205,16 @@ class AgentHooks:
         return decided
 
     async def _apply_decision(self, decided: Any, event: str) -> HookResult:
-        """Apply a decision, because not every orchestrator does; return what remains for the orchestrator."""
+        """Apply a decision, because not every orchestrator does; return what remains for the orchestrator.
+
+        An `inject_context` without a text reports that the history has a new one.
+        """
         applied = await self._coordinator.process_hook_result(decided, event, "agent")
         if applied.action == "deny":
             return HookResult(action="deny", data=applied.data, reason=applied.reason)
-        left = [injection for injection in get_injections(decided) if injection.ephemeral]
-        action: Any = "inject_context" if left else "continue"
+        injections = get_injections(decided)
+        left = [injection for injection in injections if injection.ephemeral]
+        action: Any = "inject_context" if injections else "continue"
         text = "\n\n".join(injection.content for injection in left)
         return HookResult(
             action=action, data=applied.data, context_injection=text or None, ephemeral=True, context_injections=left

@@ -164,6 +164,13 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
             result = scene.results[f"call_{at}"]
             require(text in result, f"the result of '{names[at]}' lacks {text!r}: {result!r:.200}")
 
+    async def test_prompt_submit_modify_changes_the_prompt(self) -> None:
+        async with self.open_scene() as scene:
+            scene.decide(events.PROMPT_SUBMIT, action="modify", data={"prompt": "[redacted]"})
+            await scene.execute()
+        sent = repr(scene.model.requests[0].messages)
+        require("[redacted]" in sent and PROMPT not in sent, "the request has the prompt as it was before the change")
+
     async def test_tool_pre_deny_prevents_the_call(self) -> None:
         async with self.open_scene() as scene:
             scene.decide(events.TOOL_PRE, action="deny", reason="the ruler is in use")

@@ -173,7 +173,8 @@ class Execution:
         decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
         if decision.action == "deny":
             raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
-        if get_injections(decision):  # the history may contain them now
+        # The history may contain a new text now.
+        if decision.action == "inject_context" or get_injections(decision):
             messages = await self.context.get_messages_for_request(provider=self.provider)
         sent = [*messages, *self.emitter.injections.take()]
         return ChatRequest(

@@ -134,6 +134,7 @@ _ROWS: tuple[tuple[str, Level, str, str], ...] = (
     ("orchestrator.hooks", "required", _ORCHESTRATOR, "it follows deny, modify, inject_context, ask_user on tool:pre"),
     ("orchestrator.context", "required", _ORCHESTRATOR, "it adds messages to the context and gets requests from it"),
     ("orchestrator.providers", "recommended", _ORCHESTRATOR, "it works with several providers"),
+    ("orchestrator.decisions", "recommended", BRIDGE, "it follows the decisions of hooks on the other events of a run"),
     ("orchestrator.limit", "recommended", _ORCHESTRATOR, "it stops a model that never stops calling tools"),
     ("orchestrator.provider_errors", "recommended", _ORCHESTRATOR, "it does not raise when a provider fails"),
     ("context.protocol", "required", _CONTEXT, "all five methods are `async def`, callable as the contract says"),

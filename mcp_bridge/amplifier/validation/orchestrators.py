@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -20,6 +21,7 @@ from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest, RecordingC
 MAX_COMPLETIONS = 300  # completions after which a turn counts as endless
 _EVENTS = (events.PROVIDER_REQUEST, events.PROVIDER_RESPONSE, events.TOOL_PRE, events.TOOL_POST)
 _PROMPT, _INJECTED, _RESULT, _ANSWER = "What is a sample?", "An injected sample.", "A result.", "The answer."
+_CHANGED = "As changed."
 
 
 class _SampleCall(ToolCall):
@@ -82,12 +84,75 @@ class _Turn:
         return repr((self.context.messages, [request for model in self.models for request in model.requests]))
 
 
+@dataclass(frozen=True, slots=True)
+class _DecisionCase:
+    """A decision of a hook about an event, and whether an orchestrator has followed it in a turn."""
+
+    event: str
+    decision: HookResult
+    is_followed: Callable[[_Turn], bool]
+
+
+def _has_no_request(turn: _Turn) -> bool:
+    return not turn.models[0].call_count
+
+
+def _has_no_call(turn: _Turn) -> bool:
+    return not turn.tool.call_count
+
+
+def _has_injected(turn: _Turn) -> bool:
+    return _INJECTED in turn.transcript
+
+
+_DENY = HookResult(action="deny", reason="the sample denies it")
+_ASK = HookResult(action="ask_user", approval_prompt="May it?", approval_default="deny")
+_INJECT = HookResult(action="inject_context", context_injection=_INJECTED)
+_INJECT_ONCE = HookResult(action="inject_context", context_injection=_INJECTED, ephemeral=True)
+_CHANGED_CALL: dict[str, Any] = {"tool_name": "sample", "tool_input": {"text": _CHANGED}}
+_CALL_CASES = (
+    _DecisionCase(events.TOOL_PRE, _DENY, _has_no_call),
+    _DecisionCase(
+        events.TOOL_PRE,
+        HookResult(action="modify", data=_CHANGED_CALL),
+        lambda turn: turn.tool.last_input == {"text": _CHANGED},
+    ),
+    _DecisionCase(events.TOOL_PRE, _INJECT, _has_injected),
+    _DecisionCase(events.TOOL_PRE, _ASK, _has_no_call),
+)
+_RUN_CASES = (
+    *(
+        _DecisionCase(event, decision, _has_no_request)
+        for event in (events.PROMPT_SUBMIT, events.PROVIDER_REQUEST)
+        for decision in (_DENY, _ASK)
+    ),
+    _DecisionCase(
+        events.PROMPT_SUBMIT,
+        HookResult(action="modify", data={"prompt": _CHANGED}),
+        lambda turn: _PROMPT not in turn.transcript,
+    ),
+    _DecisionCase(events.PROVIDER_RESPONSE, _DENY, _has_no_call),
+    _DecisionCase(events.TOOL_POST, _DENY, lambda turn: _RESULT not in turn.transcript),
+    _DecisionCase(
+        events.TOOL_POST,
+        HookResult(action="modify", data={"result": _CHANGED, "tool_result": _CHANGED}),
+        lambda turn: _CHANGED in turn.transcript and _RESULT not in turn.transcript,
+    ),
+    *(
+        _DecisionCase(event, decision, _has_injected)
+        for event in (events.PROMPT_SUBMIT, events.PROVIDER_REQUEST, events.TOOL_POST)
+        for decision in (_INJECT, _INJECT_ONCE)
+    ),
+)
+
+
 def build_orchestrator_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
     check = _OrchestratorCheck(examiner, mounted.coordinator)
     parts = (
         ("orchestrator.execute", check.check_protocol),
         ("orchestrator.answers", check.check_turn),
-        ("orchestrator.hooks", check.check_hooks),
+        ("orchestrator.hooks", check.check_call_decisions),
+        ("orchestrator.decisions", check.check_run_decisions),
         ("orchestrator.providers", check.check_providers),
         ("orchestrator.limit", check.check_limit),
         ("orchestrator.provider_errors", check.check_provider_errors),
@@ -129,37 +194,34 @@ class _OrchestratorCheck:
         advice = "Add each with context.add_message, and ask the context for the messages of each request"
         check("orchestrator.context", problem, advice)
 
-    async def check_hooks(self) -> None:
-        """Run a turn for each decision that a hook can make about a call. The user who is asked denies."""
-        changed = {"text": "as changed"}
-        cases: tuple[tuple[HookResult, Callable[[_Turn], bool]], ...] = (
-            (HookResult(action="deny", reason="the sample says no"), lambda turn: not turn.tool.call_count),
-            (
-                HookResult(action="modify", data={"tool_name": "sample", "tool_input": changed}),
-                lambda turn: turn.tool.last_input == changed,
-            ),
-            (
-                HookResult(action="inject_context", context_injection=_INJECTED),
-                lambda turn: _INJECTED in turn.transcript,
-            ),
-            (
-                HookResult(action="ask_user", approval_prompt="May it?", approval_default="deny"),
-                lambda turn: not turn.tool.call_count,
-            ),
-        )
-        problems = [text for result, is_followed in cases if (text := await self._check_decision(result, is_followed))]
+    async def check_call_decisions(self) -> None:
         advice = "Apply the result of hooks.emit('tool:pre', ...) before calling the tool"
-        self._examiner.check("orchestrator.hooks", "; ".join(problems), advice)
+        await self._check_decisions("orchestrator.hooks", _CALL_CASES, advice)
 
-    async def _check_decision(self, result: HookResult, is_followed: Callable[[_Turn], bool]) -> str:
+    async def check_run_decisions(self) -> None:
+        advice = "Pass each result to coordinator.process_hook_result, and use its action and its data"
+        await self._check_decisions("orchestrator.decisions", _RUN_CASES, advice)
+
+    async def _check_decisions(self, item: str, cases: Sequence[_DecisionCase], advice: str) -> None:
+        """Run a turn for each decision that a hook can make. The user who is asked denies."""
+        problems = [problem for case in cases if (problem := await self._check_decision(case))]
+        self._examiner.check(item, "; ".join(problems), advice)
+
+    async def _check_decision(self, case: _DecisionCase) -> str:
+        asked: list[str] = []
+
         async def decide(event: str, data: dict[str, Any]) -> HookResult:
-            return result
+            asked.append(event)
+            return case.decision
 
         self._coordinator.approvals.answer = "Deny"
-        turn = await self._run_turn(_Turn(), (events.TOOL_PRE, decide))
+        turn = await self._run_turn(_Turn(), (case.event, decide))
+        if not asked and case.event in _EVENTS:
+            return ""  # `orchestrator.events` reports it
+        kind = f"{'an ephemeral ' if case.decision.ephemeral else ''}{case.decision.action} at {case.event}"
         if turn.outcome.problem:
-            return f"{result.action}: {turn.outcome.problem}"
-        return "" if is_followed(turn) else f"{result.action} had no effect"
+            return f"{kind}: {turn.outcome.problem}"
+        return "" if case.is_followed(turn) else f"{kind} had no effect"
 
     async def check_providers(self) -> None:
         turn = await self._run_turn(_Turn(_SampleModel(), _SampleModel()))

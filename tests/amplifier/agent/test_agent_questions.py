@@ -12,7 +12,9 @@ from mcp_bridge.approvals.grants import GrantStore
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.stores.memory import MemoryStore
 from tests.amplifier.agent.test_agent_tool import FILES, get_history, name_module
+from tests.amplifier.agent.test_public_shapes import PACKAGES
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.hooks.hooks_kit import EVERY_ERA, LOGS, Someone, code_of, texts
 
 DECIDES = """
@@ -193,3 +195,38 @@ async def test_the_user_decides_for_hooks_that_wait_for_an_approval_themselves(
     assert len(person.asked) == 1
     assert person.prompts[0].startswith("Let it go on? (risk: high)")
     assert result.is_error == (choice == "Deny")
+
+
+BOTH_DECIDE = """
+async def mount(coordinator, config):
+    async def ask(event, data):
+        return HookResult(action="ask_user", approval_prompt="May it?")
+
+    async def inject(event, data):
+        return HookResult(action="inject_context", context_injection="it rains", context_injection_role="system")
+
+    coordinator.hooks.register(config["event"], ask)
+    coordinator.hooks.register(config["event"], inject)
+"""
+
+
+@BOTH_HOSTS
+@pytest.mark.parametrize("loop", ["basic", "streaming", "loop-basic", "loop-streaming"])
+@pytest.mark.parametrize("event", ["prompt:submit", "provider:request"])
+async def test_a_text_that_comes_with_a_question_reaches_this_request(
+    event: str, loop: str, host: str, tmp_path: Path
+) -> None:
+    names = {kind: name_module(tmp_path, kind) for kind in ("hooks", "echo", loop)}
+    modules = {names["hooks"]: BOTH_DECIDE, names["echo"]: write_shape("echo", PACKAGES[host])}
+    if not loop.startswith("loop-"):
+        modules[names[loop]] = write_shape(loop, PACKAGES[host])
+    served = Served(
+        tmp_path,
+        modules,
+        session={"orchestrator": loop if loop.startswith("loop-") else names[loop], "context": "context-simple"},
+        providers=[{"module": names["echo"]}],
+        hooks=[{"module": names["hooks"], "config": {"event": event}}],
+    )
+    async with served.client(elicitation_callback=Someone("Allow")) as client:
+        result = await client.call_tool("run_agent", {"task": "Go."})
+    assert texts(result)[0].count("it rains") == 1

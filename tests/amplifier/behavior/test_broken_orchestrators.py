@@ -36,7 +36,7 @@ class Flaws:
     skips_empty: bool = False
     is_concurrent: bool = True
     catches: bool = True
-    follows: tuple[str, ...] = ("deny", "modify", "ask_user", "inject_context", "result", "post", "request")
+    follows: tuple[str, ...] = ("deny", "modify", "ask_user", "inject_context", "result", "post", "request", "prompt")
     emits: tuple[str, ...] = ("provider:error", "tool:error", "orchestrator:complete", "provider:response")
     asks_every_model: bool = False
     is_limited: bool = True
@@ -61,7 +61,9 @@ class SmallOrchestrator:
         self.context, self.tools, self.hooks, self.coordinator = context, tools, hooks, coordinator
         self.queued: list[dict[str, Any]] = []
         await self.repair_history()
-        await self.add({"role": "user", "content": prompt})
+        decision = await self.decide("prompt:submit", {"prompt": prompt})
+        changed = decision.data["prompt"] if "prompt" in self.flaws.follows else prompt
+        await self.add({"role": "user", "content": changed})
         name = self.default if self.default in providers else next(iter(providers))
         if self.flaws.asks_every_model:
             for other in providers.values():
@@ -212,6 +214,7 @@ BROKEN: dict[str, Flaws | None] = {
     "a_call_without_arguments_runs": Flaws(skips_empty=True),
     "calls_of_one_response_run_concurrently_and_results_keep_their_order": Flaws(is_concurrent=False),
     "failing_raising_and_unknown_tools_are_reported_to_the_model": Flaws(loses=("error",)),
+    "prompt_submit_modify_changes_the_prompt": ignore("prompt"),
     "tool_pre_deny_prevents_the_call": ignore("deny"),
     "tool_pre_modify_changes_the_arguments": ignore("modify"),
     "tool_pre_inject_context_reaches_the_model_and_the_call_runs": ignore("inject_context"),

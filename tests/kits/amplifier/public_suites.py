@@ -28,6 +28,7 @@ from mcp_bridge.amplifier.behavior import (
 LOOP_RULES = {
     "a_history_in_the_format_of_the_contract_is_continued",
     "only_one_provider_is_used_and_default_provider_selects_it",
+    "prompt_submit_modify_changes_the_prompt",
     "tool_pre_inject_context_reaches_the_model_and_the_call_runs",
     "tool_pre_modify_changes_the_arguments",
 }

@@ -113,39 +113,52 @@ from mcp_bridge.amplifier import ChatRequest
 class Sample:
     async def execute(self, prompt, context, providers, tools, hooks, **kwargs):
         provider = next(iter(providers.values()))
+
+        async def decide(event, data):
+            decided = await hooks.emit(event, data)
+            if decided.action == "ask_user":
+                return await kwargs["coordinator"].process_hook_result(decided, event)
+            if decided.action == "inject_context":
+                await context.add_message({"role": "system", "content": decided.context_injection})
+            return decided
+
+        decided = await decide("prompt:submit", {"prompt": prompt})
+        if decided.action == "deny":
+            return f"denied: {decided.reason}"
+        prompt = decided.data["prompt"]
         await context.add_message({"role": "user", "content": prompt})
         for _ in range(10):
             messages = await context.get_messages_for_request()
-            await hooks.emit("provider:request", {"messages": messages})
+            decided = await decide("provider:request", {"messages": messages})
+            if decided.action == "deny":
+                return f"denied: {decided.reason}"
             try:
                 response = await provider.complete(ChatRequest(messages=[]))
             except Exception as error:
                 return f"The provider failed: {error}"
-            await hooks.emit("provider:response", {"response": response, "usage": response.usage})
+            decided = await decide("provider:response", {"response": response, "usage": response.usage})
+            if decided.action == "deny":
+                return f"denied: {decided.reason}"
             calls = provider.parse_tool_calls(response)
             if not calls:
                 answer = "".join(block.text for block in response.content)
                 await context.add_message({"role": "assistant", "content": answer})
                 return answer
             for call in calls:
-                output = await self._call(call, context, tools, hooks, kwargs.get("coordinator"))
+                output = await self._call(call, tools, decide)
                 await context.add_message({"role": "tool", "tool_call_id": call.id, "content": output})
         return "That takes too long."
 
-    async def _call(self, call, context, tools, hooks, coordinator):
+    async def _call(self, call, tools, decide):
         data = {"tool_name": call.name, "tool_input": call.arguments}
-        decided = await hooks.emit("tool:pre", data)
-        if decided.action == "ask_user":
-            decided = await coordinator.process_hook_result(decided, "tool:pre")
+        decided = await decide("tool:pre", data)
         if decided.action == "deny":
             return f"denied: {decided.reason}"
-        if decided.action == "inject_context":
-            await context.add_message({"role": decided.context_injection_role, "content": decided.context_injection})
         if decided.action == "modify":
             data = decided.data
         result = await tools[call.name].execute(data["tool_input"])
-        await hooks.emit("tool:post", {**data, "result": result.output})
-        return result.output
+        decided = await decide("tool:post", {**data, "result": result.output})
+        return f"denied: {decided.reason}" if decided.action == "deny" else decided.data["result"]
 
 
 async def mount(coordinator, config):
