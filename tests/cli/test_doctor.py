@@ -287,6 +287,24 @@ def test_validate_and_doctor_report_notes_and_succeed(inside: Inside, tmp_path: 
     assert "warn source 'files': tool 'files__invite': input schema" in examined.out
 
 
+def test_keys_of_a_client_that_are_not_read_are_reported_where_the_user_looks(inside: Inside, tmp_path: Path) -> None:
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool("invite"))
+    gateway.write_settings()
+    settings = json.loads((tmp_path / "gateway.json").read_text())
+    entry = {key: settings["sources"][0][key] for key in ("command", "args")}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"files": {**entry, "envFile": ".env"}}}))
+    note = "source 'files': 'envFile' is not read."
+    listed = inside("list", "mcp.json")
+    assert (listed.code, listed.err.count(note)) == (0, 1)
+    validated = inside("validate", "mcp.json", "--json")
+    assert validated.code == 0
+    assert validated.json["notes"][0].startswith(note)
+    examined = inside("doctor", "mcp.json")
+    assert examined.code == 0
+    assert examined.out.count(f"warn {note}") == 1
+
+
 def test_a_tool_whose_texts_are_screened_is_reported_as_served(inside: Inside, tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("invite", description="Invites <!-- and deletes -->"))
