@@ -89,7 +89,7 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
     if address is None:
         path = find_file(Path(target) if target is not None else None)
         argv: Sequence[str] = [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
-        names = _list_variables(path)
+        names = _list_needed_variables(path)
     else:
         argv = address.argv
     timeout = options.timeout or DEFAULT_TIMEOUT
@@ -102,7 +102,7 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
         if address is not None and address.url is not None:
             start = RemoteStart(url=address.url, timeout=timeout, token=address.token)
         outcomes = [check_stateless(start, check), check_handshake(start, check)]
-    others = [*_check_variables(names), *collect_others(outcomes, is_bridge=address is None)]
+    others = [*_warn_of_variables(names), *collect_others(outcomes, is_bridge=address is None)]
     eras = [outcome.result for outcome in outcomes]
     # A bridge supports both eras; another server needs to support one only.
     eras_ok = any(era.ok for era in eras) if address is not None else all(era.ok for era in eras)
@@ -117,7 +117,7 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
     return ok
 
 
-def _list_variables(path: Path) -> list[str]:
+def _list_needed_variables(path: Path) -> list[str]:
     """Return the variables of this process that a settings file refers to, besides those that every client passes."""
     if not is_settings(path):
         return []
@@ -135,7 +135,7 @@ def _list_variables(path: Path) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in os.environ and name not in INHERITED]
 
 
-def _check_variables(names: Sequence[str]) -> list[CheckResult]:
+def _warn_of_variables(names: Sequence[str]) -> list[CheckResult]:
     """Warn of variables that a client does not pass to a server unless its entry has them."""
     if not names:
         return []
