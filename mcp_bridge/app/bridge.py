@@ -60,11 +60,15 @@ _INFO = ("name", "version", "title", "instructions", "description", "website_url
 
 
 class AttachedSource(NamedTuple):
-    """A source, and the selection of its tools. `timeouts` are limits in seconds by the tools' original names."""
+    """A source, and the selection of its tools.
+
+    `timeouts` are limits in seconds by the tools' original names, and `notes` concern its settings.
+    """
 
     source: ToolSource
     selection: Selection = Selection()
     timeouts: Mapping[str, float] = MappingProxyType({})
+    notes: Sequence[str] = ()
 
 
 class Bridge:
@@ -105,6 +109,9 @@ class Bridge:
         self._redactor = Redactor()
         self._secret_listeners: list[Callable[[Iterable[str]], object]] = []
         self._sources = tuple(sources)
+        for name, notes in self.settings_notes.items():
+            self.notes[name] = [*notes]
+            entry_checks.warn_about_notes(name, notes)
         self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
         names = [attached.source.name for attached in sources]
@@ -136,6 +143,11 @@ class Bridge:
     def sources(self) -> Sequence[ToolSource]:
         """The sources that fill the registry."""
         return [attached.source for attached in self._sources]
+
+    @property
+    def settings_notes(self) -> Mapping[str, Sequence[str]]:
+        """What users should know about the settings of sources, by the names of the sources."""
+        return {attached.source.name: attached.notes for attached in self._sources if attached.notes}
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -267,7 +279,7 @@ class Bridge:
     async def wait_for_tool(self, name: str) -> None:
         """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
         sources = self._sources
-        owners = {one.name for one, selection, _ in sources if not selection.prefix or selection.may_publish(name)}
+        owners = {one.name for one, selection, *_ in sources if not selection.prefix or selection.may_publish(name)}
         if any(isinstance(each.source, DerivedSource) for each in sources):  # its tools need those of all sources
             owners |= self._running
         while owners & self._pending or (  # noqa: ASYNC110 - states have no event
@@ -282,7 +294,7 @@ class Bridge:
         with anyio.move_on_after(START_PATIENCE):
             while self._unpublished and self._is_running and name not in self.registry:
                 await self._start_finished.wait()
-        for source, selection, _ in self._sources:
+        for source, selection, *_ in self._sources:
             if not isinstance(source, ReportingSource) or not selection.may_publish(name):
                 continue
             if isinstance(source, ConnectingSource):
@@ -296,7 +308,7 @@ class Bridge:
         return reason
 
     def _describe_absence(self, name: str) -> str:
-        for source, selection, _ in self._sources:
+        for source, selection, *_ in self._sources:
             if not isinstance(source, ReportingSource) or not selection.may_publish(name):
                 continue
             has_tools = any(entry.owner == source.name for entry in self.registry.list_with_unlisted())
@@ -357,8 +369,9 @@ class Bridge:
         for problem in problems:
             logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
-        self.notes[name] = [self._redactor.redact_text(sanitize_text(note)) for note in notes]
-        entry_checks.warn_about_notes(name, self.notes[name])
+        offer_notes = [self._redactor.redact_text(sanitize_text(note)) for note in notes]
+        self.notes[name] = [*attached.notes, *offer_notes]
+        entry_checks.warn_about_notes(name, offer_notes)
         self._finish_start(name)
         if self.status.is_needed:
             self.registry.resource_updated(STATUS_URI)

@@ -298,7 +298,8 @@ def _attach_source(
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, selection, watch=watch)
     timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}
-    return AttachedSource(source=built, selection=selection, timeouts=timeouts)
+    notes = origin.notes if origin is not None else ()
+    return AttachedSource(source=built, selection=selection, timeouts=timeouts, notes=notes)
 
 
 def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:

@@ -269,9 +269,14 @@ async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]
     """Return the decision that the user's answer is, or None without an answer."""
     try:
         answer = await asked
-    except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
+    except ApprovalDeclined as error:
         logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, escape_line(str(error)))
         return ApprovalDecision(scope="deny", how="elicitation")
+    except InvalidAnswer as error:
+        problems = escape_line("; ".join(error.details) or str(error))
+        logger.warning("tool %r: denied, because the answers are not valid: %s", case.tool, problems)
+        reason = f"The client's answers to the question were not valid: {problems}. Retry the call to ask again."
+        return ApprovalDecision(scope="deny", how="elicitation", reason=reason)
     if answer is None:
         return None
     logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)

@@ -22,7 +22,7 @@ from mcp_bridge.cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge.cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge.cli.target import load_target, run_sources
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.errors import ConfigError, InvalidOutput
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
@@ -112,8 +112,10 @@ def call_tool(options: CallOptions) -> None:
         print(format_json(_describe_result(result, exceptions), indent=2))
     elif result.is_error:
         report(result.error_text)
+        if result.code == InvalidOutput.code and (lines := _format_result(result)):
+            report("The result was:", *lines)
     else:
-        _print_result(result)
+        print_lines(*_format_result(result))
     raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
 
 
@@ -206,10 +208,8 @@ def _describe_exception(error: BaseException) -> dict[str, str]:
     return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
 
 
-def _print_result(result: ToolResult) -> None:
+def _format_result(result: ToolResult) -> list[str]:
     if result.content:
-        for item in result.content:
-            wire = render_block(item, "")
-            print_lines(wire["text"] if wire["type"] == "text" else json.dumps(wire))
-    elif result.output is not None:
-        print_lines(to_text(result.output))
+        blocks = [render_block(item, "") for item in result.content]
+        return [block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks]
+    return [] if result.output is None else [to_text(result.output)]

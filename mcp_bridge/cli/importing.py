@@ -95,7 +95,14 @@ def _report(result: ServerImport, others: Sequence[str], out: Path) -> None:
         report(f"Wrote {out}. Next:", f"  mcp-bridge list {out}", f"  mcp-bridge install CLIENT {out}")
 
 
+def _list_notes(result: ServerImport) -> list[dict[str, str]]:
+    """Return the notes about the servers that are taken, each once, however many files have the server."""
+    notes = {(name, note): one.path for name, found in result.taken.items() for one in found for note in one.notes}
+    return [{"name": name, "path": str(path), "note": note} for (name, note), path in notes.items()]
+
+
 def _report_rest(result: ServerImport) -> None:
+    report(*(f"Note about '{row['name']}' in {row['path']}: {row['note']}" for row in _list_notes(result)))
     report(*(f"Skipped '{one.name}' from {one.place}: {one.omission}" for one in result.left_out))
     report(*(f"PROBLEM: {error}" for error in result.problems))
 
@@ -108,6 +115,7 @@ def _describe(result: ServerImport, out: Path) -> dict[str, object]:
             for name, found in result.taken.items()
         ],
         "left_out": [{"name": one.name, "path": str(one.path), "reason": one.omission} for one in result.left_out],
+        "notes": _list_notes(result),
         "variables": [{"name": name, "place": place} for name, place in result.secrets.places.items()],
         "problems": [str(error) for error in result.problems],
     }

@@ -40,6 +40,7 @@ class Listing:
     tools: Sequence[dict[str, Any]]
     others: Sequence[dict[str, Any]]
     problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     is_broken: bool = False
 
 
@@ -59,6 +60,7 @@ def list_entries(options: ListOptions) -> None:
         else:
             _show_listing(listing)
         report_problems(listing.problems)
+        report_problems(listing.notes)
     if listing.is_broken:
         raise SystemExit(ExitCode.FAILED)
 
@@ -73,7 +75,14 @@ def _read_listing(options: ListOptions) -> Listing:
     names = {source.name for source in bridge.sources}
     is_broken = names.isdisjoint(publishing) and any(map(bridge.problems.get, names))
     rows = [*map(_describe_tool, tools)]
-    return Listing(tools=rows, others=[] if options.tag else others, problems=bridge.problems, is_broken=is_broken)
+    return Listing(
+        tools=rows,
+        others=[] if options.tag else others,
+        problems=bridge.problems,
+        # Those about single tools are reported by `validate`.
+        notes=bridge.settings_notes,
+        is_broken=is_broken,
+    )
 
 
 def _read_remote_listing(address: ServerAddress) -> Listing:

@@ -19,6 +19,7 @@ from mcp_bridge.settings import prepare, read_document
 from mcp_bridge.settings.client_entries import (
     is_server_entry,
     is_switched_off,
+    list_unread_keys,
     normalize_entry,
     resolve_places,
 )
@@ -41,6 +42,8 @@ class FoundServer:
     options: Mapping[str, Any]
     omission: str = ""
     """Why it is left out; empty if it is not."""
+    notes: Sequence[str] = ()
+    """What of its entry is not read."""
 
     @property
     def identity(self) -> str:
@@ -123,6 +126,7 @@ def find_servers_in_file(path: Path) -> Iterator[FoundServer]:
             entry = entry[step]
         name = str(place[-1])
         options = _select_options(_replace_inputs(entry)) if isinstance(entry, Mapping) else {}
+        notes = list_unread_keys(entry) if isinstance(entry, Mapping) else ()
         yield FoundServer(
             name=name,
             client=path.stem.strip("."),
@@ -130,6 +134,7 @@ def find_servers_in_file(path: Path) -> Iterator[FoundServer]:
             path=path,
             options=options,
             omission=_find_omission(entry, options),
+            notes=notes,
         )
 
 
@@ -146,6 +151,7 @@ def _convert_server(client: Client, place: ConfigPlace, server: InstalledServer,
         path=resolve_place_path(place, machine),
         options=options,
         omission=_find_omission(server.value, options),
+        notes=list_unread_keys(entry),
     )
 
 
@@ -159,7 +165,10 @@ def _find_omission(entry: Any, options: Mapping[str, Any]) -> str:
 
 
 def _select_options(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: entry[key] for key in _KEPT if entry.get(key)}
+    options = {key: entry[key] for key in _KEPT if entry.get(key)}
+    if entry.get("auth") == "oauth":
+        options["auth"] = "oauth"
+    return options
 
 
 def _translate(value: Any, client: Client, folder: Path) -> Any:

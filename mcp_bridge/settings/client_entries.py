@@ -17,6 +17,12 @@ _RENAMED: Mapping[str, str] = {
     **dict.fromkeys(("excludeTools", "disabled_tools", "disabledTools"), "exclude"),
 }
 """Keys of clients, and the keys of the settings that mean the same."""
+_UNREAD: Mapping[str, str] = {
+    "envFile": "Write its variables into `env`, or set them where the bridge starts",
+    "headersHelper": "Write the headers into `headers`, with references to variables",
+    "authProviderType": "Write the header into `headers`, with a reference to a variable",
+}
+"""Keys of clients that change what a server gets, and what to do instead."""
 _BUILT_IN = frozenset({"builtin", "platform", "frontend", "inline_python"})
 """Types of extensions of Goose that are no MCP servers."""
 _ADDRESS_KEYS = ("command", "cmd", "url", "uri", "serverUrl", "httpUrl")
@@ -68,14 +74,23 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
         given.setdefault("transport", "sse")
     if given.get("cwd") == "":
         del given["cwd"]
-    auth = given.get("auth")
-    if isinstance(auth, str) and auth != "oauth":
-        # FastMCP's client sends this text as a bearer token.
-        headers = dict(given.get("headers") or {})
-        if not any(str(name).lower() == "authorization" for name in headers):
-            given["headers"] = {"Authorization": f"Bearer {auth}", **headers}
-        del given["auth"]
+    _convert_auth(given)
     return given
+
+
+def list_unread_keys(entry: Json) -> list[str]:
+    """Return a note for each key of an entry in the form of the settings that changes its server and is not read."""
+    notes = [f"'{key}' is not read. {advice}" for key, advice in _UNREAD.items() if entry.get(key)]
+    uses_oauth = entry.get("auth") == "oauth"
+    if entry.get("auth") and not uses_oauth:
+        notes.append("'auth' is not read. Write `oauth` and run `mcp-bridge login`, or write the header into `headers`")
+    oauth = entry.get("oauth")
+    names = ", ".join(f"'{key}'" for key in oauth if key != "enabled") if isinstance(oauth, Mapping) else ""
+    if uses_oauth and names:
+        notes.append(f"'oauth' is read without {names}. `mcp-bridge login` registers the bridge as a client itself")
+    elif oauth and not entry.get("url"):
+        notes.append("'oauth' is not read. A server that the bridge starts gets its credentials from `env`")
+    return notes
 
 
 def translate_references(value: Any, folder: Path, *, has_inner_references: bool = False) -> Any:
@@ -131,6 +146,25 @@ def _convert_transport(given: dict[str, Any]) -> None:
         del given["transport"]
     elif isinstance(transport, str):
         given["transport"] = _TRANSPORTS.get(transport, transport)
+
+
+def _convert_auth(given: dict[str, Any]) -> None:
+    """Write the ways to sign in of clients in the words of the settings. What is not read stays, for a note."""
+    has_header = any(str(name).lower() == "authorization" for name in given.get("headers") or {})
+    auth = given.get("auth")
+    if isinstance(auth, str) and auth != "oauth":
+        # FastMCP's client sends this text as a bearer token.
+        if not has_header:
+            given["headers"] = {"Authorization": f"Bearer {auth}", **(given.get("headers") or {})}
+        del given["auth"]
+        return
+    if isinstance(auth, Mapping):
+        # Cursor describes its OAuth client there, other clients in `oauth`.
+        given.setdefault("oauth", given.pop("auth"))
+    oauth = given.get("oauth", False)
+    is_enabled = oauth.get("enabled") is not False if isinstance(oauth, Mapping) else oauth is not False
+    if is_enabled and given.get("url") and not has_header:
+        given["auth"] = "oauth"
 
 
 def _add_named_variables(given: dict[str, Any]) -> None:

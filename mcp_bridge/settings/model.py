@@ -87,6 +87,8 @@ class Origin:
     """A problem that has been found already, and concerns this part alone."""
     is_alone: bool = False
     """Whether all problems of this part concern it alone: the other parts are used."""
+    notes: tuple[str, ...] = ()
+    """What users should know about this part, although it can be used."""
 
 
 class IsolationSettings(SettingsModel):

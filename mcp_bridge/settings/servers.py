@@ -6,7 +6,6 @@ and `extensions` Goose.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +17,10 @@ from mcp_bridge.settings.client_entries import (
     find_project_folder,
     is_server_entry,
     is_switched_off,
+    list_unread_keys,
     normalize_entry,
     translate_references,
 )
-
-logger = logging.getLogger("mcp_bridge.settings")
 
 SERVER_LISTS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("extensions",))
@@ -33,12 +31,6 @@ _OPTIONS = (
     "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changed_tools",
     "new_tools",
 )  # fmt: skip
-_UNSUPPORTED = {
-    "envFile": "Write its variables into `env`, or set them where the bridge starts",
-    "auth": "Write `oauth` and run `mcp-bridge login`, or write the header into `headers`",
-    "headersHelper": "Write the headers into `headers`, with references to variables",
-}
-"""Keys of clients that change what a server gets, and what to do instead."""
 _INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
 """The folders of clients in whose files `$NAME` may be a part of a text."""
 _SANDBOX = ("sandbox", "network", "read", "write")
@@ -90,7 +82,7 @@ def list_entry_places(data: Mapping[str, Any]) -> Iterator[KeyPath]:
 def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) -> Iterator[dict[str, Any]]:
     """Yield a source for each server. `common` are the keys that every source has.
 
-    Keys that only clients use are ignored.
+    Keys that only clients use are ignored, with a note if they change what the server gets.
     """
     from mcp_bridge.settings.model import Origin
 
@@ -101,16 +93,14 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
             if not is_server_entry(value):
                 hint = "A server needs 'command' or 'url'. One that an extension of a client starts cannot be served."
                 entry, problem = {}, document.make_error(place, "it has neither a command nor a URL", hint)
-            for key in [key for key in _UNSUPPORTED if key in entry and (key != "auth" or entry[key] != "oauth")]:
-                path = ".".join(map(str, place))
-                logger.warning("%s: %s: '%s' is not read. %s.", document.path, path, key, _UNSUPPORTED[key])
             options = {key: value for key, value in entry.items() if key in _OPTIONS}
             if options.get("auth") != "oauth":  # clients have other forms, too
                 options.pop("auth", None)
             if isinstance(entry.get("sandbox"), str):  # likewise
                 options |= {key: entry[key] for key in _SANDBOX if key in entry}
             shared = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
-            origin = Origin(document=document, where=place, problem=problem, is_alone=True)
+            notes = tuple(list_unread_keys(entry))
+            origin = Origin(document=document, where=place, problem=problem, is_alone=True, notes=notes)
             yield {**shared, "type": "mcp", "name": str(name), "options": options, "origin": origin}
 
 

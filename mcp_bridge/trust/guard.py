@@ -114,6 +114,8 @@ class DefinitionGuard:
     def review(self, offer: Offer, *, is_stored: bool = False) -> Offer:
         """Return what is published of an offer, with a line in its problems for everything that is not.
 
+        What is published with a change has a line in its notes; changed texts come first.
+
         New definitions of an offer that `is_stored` are not remembered: they may no longer be those of the server.
         """
         problems, notes = list(offer.problems), list(offer.notes)
@@ -136,10 +138,10 @@ class DefinitionGuard:
             resources=[screen.screen_resource(one) for one in offer.resources],
             templates=[screen.screen_template(one) for one in offer.templates],
             prompts=[screen.screen_prompt(one) for one in offer.prompts],
-            notes=notes,
+            problems=problems,
             server=screen.screen_server(offer.server) if offer.server is not None else None,
         )
-        return replace(reviewed, problems=[*problems, *screen.list_problems()])
+        return replace(reviewed, notes=[*screen.list_changes(), *notes])
 
     def check_entry(self, key: DefinitionKey) -> None:
         """Raise DefinitionChanged if the definition of an entry waits for the user, or may do so."""

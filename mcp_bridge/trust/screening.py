@@ -134,7 +134,7 @@ class TextScreen:
             known += [kind for kind in kinds if kind not in known]
         return screened
 
-    def list_problems(self) -> list[str]:
+    def list_changes(self) -> list[str]:
         """Return a line for each place with changed texts."""
         return [f"{place}: {' and '.join(kinds)}" for place, kinds in self.changes.items()]
 

@@ -10,7 +10,7 @@ from typing import Any
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.encoding.exact_json import load_json
 from mcp_bridge.peer.incoming import Message, make_error
-from mcp_bridge.peer.json_lines import find_invalid_member, repair_json
+from mcp_bridge.peer.json_lines import BYTE_ORDER_MARK, find_invalid_member, repair_json
 from mcp_bridge.runtime.token_bucket import TokenBucket
 from mcp_bridge.schema.size_limits import MAX_VALUES, has_too_many_values
 
@@ -45,18 +45,18 @@ class MessageReader:
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._rejected = 0
+        self._rejected = self._repaired = 0
         self.budget = TokenBucket(rate=NOTIFICATION_RATE, burst=NOTIFICATION_BURST)
 
     def read_message(self, data: bytes | None) -> Message | None:
         """Return what the server sent as a message; None, which is logged, if it is none.
 
-        What is not JSON is repaired (`repair_json`). None means that the data was too long. A response that is invalid
-        becomes an error, so that its request does not wait any longer.
+        What is not JSON is repaired (`repair_json`), which is logged. None means that the data was too long. A response
+        that is invalid becomes an error, so that its request does not wait any longer.
         """
         if data is not None and has_too_many_values(data):
             return self._reject_values(data)
-        message = None if data is None else _parse_object(data)
+        message = None if data is None else self._parse_object(data)
         if data is None:
             problem: str | None = f"it has more than {MAX_MESSAGE} bytes"
         else:
@@ -84,6 +84,25 @@ class MessageReader:
             return None
         return make_failure(number, f"the server's response is too large: {problem}")
 
+    def _parse_object(self, data: bytes) -> Message | None:
+        try:
+            message = load_json(data.removeprefix(BYTE_ORDER_MARK))
+        except ValueError as error:
+            message = repair_json(data)
+            if isinstance(message, dict):
+                self._log_repair(error)
+        return message if isinstance(message, dict) else None
+
+    def _log_repair(self, error: ValueError) -> None:
+        """Log the first, second, fourth, eighth ... message that is repaired."""
+        self._repaired += 1
+        if self._repaired.bit_count() == 1:
+            text = (
+                "%s sent a message that is not JSON (%d until now): %s. Characters in it were replaced, and numbers "
+                "that JSON does not have became null"
+            )
+            logger.warning(text, self._label, self._repaired, error)
+
     def _log_rejection(self, problem: str) -> None:
         """Log the first, second, fourth, eighth ... message that is dropped: a server may send nothing else."""
         self._rejected += 1
@@ -96,14 +115,6 @@ def _replace_own_code(response: Message) -> Message:
     """Return the error response of a server without a code that means something else here: many servers use -32000."""
     error = response["error"]
     return {**response, "error": {**error, "code": INTERNAL_ERROR}} if error["code"] in _OWN_CODES else response
-
-
-def _parse_object(data: bytes) -> Message | None:
-    try:
-        message = load_json(data)
-    except ValueError:
-        message = repair_json(data)
-    return message if isinstance(message, dict) else None
 
 
 def find_request(fragments: tuple[bytes, bytes]) -> int | None:

@@ -15,26 +15,34 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
     try:
         match block.get("type"):
             case "text":
-                return Text("" if block["text"] is None else str(block["text"]), **shared)
+                return Text(_convert_text(block["text"]), **shared)
             case "image":
-                return Image(_decode_base64(block["data"]), str(block["mimeType"]), **shared)
+                return Image(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
             case "audio":
-                return Audio(_decode_base64(block["data"]), str(block["mimeType"]), **shared)
+                return Audio(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
             case "resource":
                 return _read_embedded_resource(block["resource"], shared)
             case "resource_link":
                 details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
-                return ResourceLink(str(block["uri"]), str(block["name"]), *details, icons=block.get("icons"), **shared)
+                uri, name = _convert_text(block["uri"]), _convert_text(block["name"])
+                return ResourceLink(uri, name, *details, icons=block.get("icons"), **shared)
     except (KeyError, TypeError, ValueError):  # ValueError includes binascii.Error and UnicodeEncodeError
         pass
     return block
 
 
 def _read_embedded_resource(resource: Mapping[str, Any], shared: Mapping[str, Any]) -> EmbeddedResource:
-    content = _decode_base64(resource["blob"]) if "blob" in resource else str(resource["text"])
+    content = _decode_base64(resource["blob"]) if "blob" in resource else _convert_text(resource["text"])
     return EmbeddedResource(
-        str(resource["uri"]), content, resource.get("mimeType"), resource_meta=resource.get("_meta"), **shared
+        _convert_text(resource["uri"]), content, resource.get("mimeType"), resource_meta=resource.get("_meta"), **shared
     )
+
+
+def _convert_text(value: Any) -> str:
+    """Return a value as text. Raises TypeError for null, which would be shown as a word or as nothing."""
+    if value is None:
+        raise TypeError("null is not a text")
+    return str(value)
 
 
 def _decode_base64(data: Any) -> bytes:

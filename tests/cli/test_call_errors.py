@@ -41,6 +41,11 @@ class Unprintable(Exception):
 
 
 @tool
+def break_schema() -> dict[str, int]:
+    return {"apples": "none left"}
+
+
+@tool
 async def hide() -> str:
     raise Unprintable
 """
@@ -55,6 +60,14 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def list_files(log: str) -> list[str]:
     return [Path(file).name for file in re.findall(r'File "(.*?)"', log)]
+
+
+def test_a_result_that_breaks_its_schema_is_shown_with_the_error(inside: Inside) -> None:
+    done = inside("call", "break_schema")
+    assert (done.code, done.out) == (1, "")
+    error, _, result = done.err.partition("The result was:\n")
+    assert "$.apples" in error
+    assert result == '{"apples":"none left"}\n'
 
 
 def test_the_traceback_has_the_users_frames_alone(inside: Inside) -> None:

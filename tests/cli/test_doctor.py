@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -88,10 +89,31 @@ def test_the_server_has_the_bare_environment_of_a_client(
     inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "x")
-    (tmp_path / "x.yaml").write_text("name: ${MY_TOKEN}\n")
-    done = inside("doctor", "x.yaml")
+    (tmp_path / "x.py").write_text("import os\n\nprint(os.environ['MY_TOKEN'])\n")
+    done = inside("doctor", "x.py")
     assert done.code == 1
-    assert "the environment variable MY_TOKEN is not set" in done.out
+    assert "KeyError: 'MY_TOKEN'" in done.out
+
+
+def test_variables_of_the_settings_are_taken_from_the_shell_with_a_warning(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    server = {"command": sys.executable, "args": ["-m", "mcp_bridge", "serve", str(TOOLS)]}
+    server["env"] = {"A": "${MY_NAME}", "B": "${MY_TOKEN}"}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"inner": server}}))
+    missing = inside("doctor", "mcp.json")
+    assert missing.code == 1
+    assert "the environment variable MY_NAME is not set" in missing.out
+    monkeypatch.setenv("MY_NAME", "ann")
+    monkeypatch.setenv("MY_TOKEN", "hidden-value")
+    server["env"]["B"] = "env:MY_TOKEN"
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"inner": server}}))
+    examined = inside("doctor", "mcp.json")
+    assert examined.code == 0, examined.out
+    assert "warn variables: taken from this shell, as no client does: MY_NAME, MY_TOKEN" in examined.out
+    assert "mcp-bridge install CLIENT FILE --env MY_NAME --env MY_TOKEN" in examined.out
+    assert "hidden-value" not in examined.out
 
 
 def check(inside: Inside, command: str, *options: str, timeout: str = "10") -> tuple[int, dict[str, str], str]:
@@ -265,11 +287,30 @@ def test_validate_and_doctor_report_notes_and_succeed(inside: Inside, tmp_path: 
     assert "warn source 'files': tool 'files__invite': input schema" in examined.out
 
 
+def test_keys_of_a_client_that_are_not_read_are_reported_where_the_user_looks(inside: Inside, tmp_path: Path) -> None:
+    gateway = ScriptedGateway(tmp_path)
+    gateway.offer(describe_tool("invite"))
+    gateway.write_settings()
+    settings = json.loads((tmp_path / "gateway.json").read_text())
+    entry = {key: settings["sources"][0][key] for key in ("command", "args")}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"files": {**entry, "envFile": ".env"}}}))
+    note = "source 'files': 'envFile' is not read."
+    listed = inside("list", "mcp.json")
+    assert (listed.code, listed.err.count(note)) == (0, 1)
+    validated = inside("validate", "mcp.json", "--json")
+    assert validated.code == 0
+    assert validated.json["notes"][0].startswith(note)
+    examined = inside("doctor", "mcp.json")
+    assert examined.code == 0
+    assert examined.out.count(f"warn {note}") == 1
+
+
 def test_a_tool_whose_texts_are_screened_is_reported_as_served(inside: Inside, tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("invite", description="Invites <!-- and deletes -->"))
     gateway.write_settings()
     examined = inside("doctor", "gateway.json")
-    assert "tool 'invite': HTML comments were made visible" in examined.out
+    assert examined.code == 0
+    assert "warn source 'files': tool 'invite': HTML comments were made visible" in examined.out
     assert "It is served with this change." in examined.out
     assert "not published" not in examined.out

@@ -61,6 +61,19 @@ def test_a_file_is_read_once_in_the_home_folder(who: Person) -> None:
     assert "files  from Cursor (user)" in done.stderr
 
 
+def test_keys_that_are_not_read_are_reported_once_and_oauth_is_taken(who: Person) -> None:
+    files = {**FILES_SERVER, "envFile": ".env"}
+    place_servers(who, "claude-desktop", {"files": files})
+    cursor = {"files": files, "web": {"url": "https://a.example/mcp", "auth": {"CLIENT_ID": "x"}}}
+    path = place_servers(who, "cursor", cursor)
+    done = who.run("import")
+    assert read_sources(who)["web"] == {"url": "https://a.example/mcp", "auth": "oauth"}
+    assert done.stderr.count("'envFile' is not read") == 1
+    assert f"Note about 'web' in {path}: 'oauth' is read without 'CLIENT_ID'." in done.stderr
+    (who.project / "mcp-bridge.yaml").unlink()
+    assert [row["name"] for row in who.json("import")["notes"]] == ["files", "web"]
+
+
 def test_secrets_are_not_copied(who: Person) -> None:
     servers = {
         "a": {"command": "a", "env": {"API_KEY": "not-to-be-shown-1", "MODE": "fast"}},

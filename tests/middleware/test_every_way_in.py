@@ -131,6 +131,25 @@ async def test_the_user_is_asked_about_calls_that_a_tool_makes(tmp_path: Path, m
     assert asked == ['May change run?\n- text (length 15): "ada@example.org"']
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_unusable_answers_are_not_reported_as_a_decision_of_the_user(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    asked: list[str] = []
+
+    async def choose(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"value": "Perhaps"})
+
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(tmp_path, source, "approval", approvals={"remember": False, "local": False})
+    async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
+        result = await client.call_tool("change", {})
+    assert (result.is_error, len(asked)) == (True, 3)
+    text = result.content[0].text
+    assert "The client's answers to the question were not valid: " in text
+    assert "declined" not in text
+
+
 @pytest.mark.parametrize(("default", "ok"), [("allow", True), ("deny", False)])
 async def test_the_default_applies_if_nobody_can_be_asked(tmp_path: Path, default: str, ok: bool) -> None:
     policy = {"approval": {"default": default}}

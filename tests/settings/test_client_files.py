@@ -209,10 +209,55 @@ def test_empty_values_of_clients_are_left_out(tmp_path: Path) -> None:
     assert load_text(tmp_path, "mcp.json", '{"mcpServers": null}').sources == ()
 
 
-@pytest.mark.parametrize("key", ["envFile", "headersHelper", "auth"])
-def test_a_key_that_is_not_supported_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str) -> None:
-    load_entry(tmp_path, {"command": "a", key: {"a": "x"}})
-    assert f"mcpServers.one: '{key}' is not read. Write " in caplog.text
+def load_notes(folder: Path, entry: dict[str, Any]) -> tuple[str, ...]:
+    """Return what the settings of a server report about its entry."""
+    (source,) = load_text(folder, "mcp.json", json.dumps({"mcpServers": {"one": entry}})).sources
+    assert source.origin is not None
+    return source.origin.notes
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("envFile", ".env", "'envFile' is not read. Write its variables into `env`"),
+        ("headersHelper", "x.sh", "'headersHelper' is not read. Write the headers into `headers`"),
+        ("authProviderType", "google_credentials", "'authProviderType' is not read. Write the header"),
+        ("auth", ["x"], "'auth' is not read. Write `oauth` and run `mcp-bridge login`"),
+        ("auth", {"CLIENT_ID": "x"}, "'oauth' is not read. A server that the bridge starts"),
+        ("oauth", {"clientId": "x"}, "'oauth' is not read. A server that the bridge starts"),
+    ],
+)
+def test_a_key_that_is_not_supported_is_reported(tmp_path: Path, key: str, value: Any, problem: str) -> None:
+    (note,) = load_notes(tmp_path, {"command": "a", key: value})
+    assert note.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("entry", "unread"),
+    [
+        ({"oauth": {}}, ""),
+        ({"oauth": True}, ""),
+        ({"oauth": {"enabled": True, "clientId": "x", "scopes": ["a"]}}, "'clientId', 'scopes'"),
+        ({"auth": {"CLIENT_ID": "x"}}, "'CLIENT_ID'"),
+    ],
+)
+def test_the_oauth_of_clients_is_that_of_the_settings(tmp_path: Path, entry: dict[str, Any], unread: str) -> None:
+    entry["url"] = "https://a.example/mcp"
+    assert load_entry(tmp_path, entry) == {"url": "https://a.example/mcp", "auth": "oauth"}
+    notes = load_notes(tmp_path, entry)
+    assert [note.partition(". ")[0] for note in notes] == ([f"'oauth' is read without {unread}"] if unread else [])
+
+
+@pytest.mark.parametrize("oauth", [False, {"enabled": False, "clientId": "x"}])
+def test_oauth_that_is_switched_off_is_not_used(tmp_path: Path, oauth: Any) -> None:
+    entry = {"url": "https://a.example/mcp", "oauth": oauth}
+    assert "auth" not in load_entry(tmp_path, entry)
+    assert load_notes(tmp_path, entry) == ()
+
+
+def test_a_header_takes_precedence_over_oauth(tmp_path: Path) -> None:
+    entry = {"url": "https://a.example/mcp", "oauth": {}, "headers": {"authorization": "Bearer x"}}
+    assert "auth" not in load_entry(tmp_path, entry)
 
 
 def test_folders_of_an_editor_are_known(tmp_path: Path) -> None:

@@ -61,14 +61,14 @@ def test_poison_is_removed_or_made_visible_and_reported(kind: str) -> None:
     screen = TextScreen()
     assert screen.screen_text(poisoned, "tool 'add'") == expected
     if "\r" not in poisoned and "\u2028" not in poisoned:
-        assert screen.list_problems()[0].startswith("tool 'add': ")
+        assert screen.list_changes()[0].startswith("tool 'add': ")
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_ordinary_texts_stay_as_they_are(text: str) -> None:
     screen = TextScreen()
     assert screen.screen_text(text, "") == text
-    assert screen.list_problems() == []
+    assert screen.list_changes() == []
 
 
 def poison(text: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ async def test_every_text_of_a_server_is_screened(tmp_path: Path) -> None:
         assert not has_hidden(shown)
         assert shown.count("Add") >= 15
         # The tool, both schemas, the resource, the prompt, its argument, and the icons and metadata of three entries.
-        assert len(bridge.problems["files"]) == 12
+        assert len(bridge.notes["files"]) == 12
 
 
 def test_the_instructions_and_the_title_of_a_server_are_screened() -> None:

@@ -205,8 +205,10 @@ async def test_what_is_no_json_in_a_result_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", RAW)
-async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(kind: str, tmp_path: Path) -> None:
-    results = {"number that is too large": "", "raw tab": "a\tb", "null as text": ""}
+async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    results = {"number that is too large": "", "raw tab": "a\tb", "null as text": '{"type":"text","text":null}'}
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
         with anyio.fail_after(10):
@@ -214,6 +216,8 @@ async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(kind: st
     text = "".join(block.text for block in result.content if block.type == "text")
     assert text == results[kind] if kind in results else "the server's response is malformed" in text
     assert result.structured_content == ({"n": None} if kind == "number that is too large" else None)
+    is_repaired = kind in {"number that is too large", "raw tab"}
+    assert ("numbers that JSON does not have became null" in caplog.text) == is_repaired
 
 
 async def test_a_server_that_repeats_its_page_is_read_no_further(tmp_path: Path) -> None:

@@ -206,19 +206,24 @@ def find_unpublished(log: str, known: Iterable[CheckResult] = ()) -> Iterator[Ch
         if reason not in reported:
             if "mcp-bridge approve" in reason:  # the reason names the command
                 advice = "Review the change before you accept it. The other tools of the server are served."
-            elif any(note in reason for note in SCREENING_NOTES):
-                advice = "It is served with this change. If you do not trust the server, remove it from the settings."
             else:
                 advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
             yield CheckResult(f"source '{name}'", False, reason, advice)
 
 
 def find_notes(log: str) -> Iterator[CheckResult]:
-    """Find what is published with a change, according to the log of a bridge."""
+    """Find what is published with a change, and settings that are not read, according to the log of a bridge."""
     for line in log.splitlines():
-        if (match := _NOTE.search(line)) is not None:
+        if (match := _NOTE.search(line)) is None:
+            continue
+        reason = match["reason"]
+        if any(note in reason for note in SCREENING_NOTES):
+            advice = "It is served with this change. If you do not trust the server, remove it from the settings."
+        elif "read" in reason.partition(". ")[0].split():
+            advice = "The server is used without it."
+        else:
             advice = "The tool is served. What is left out of its schema, only the tool itself checks."
-            yield CheckResult(f"source '{match['name']}'", True, match["reason"], advice)
+        yield CheckResult(f"source '{match['name']}'", True, reason, advice)
 
 
 def _is_state(reason: str, detail: str) -> bool:

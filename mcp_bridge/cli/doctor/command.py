@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -11,18 +12,22 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
+from mcp_bridge.cli.doctor.conversation import INHERITED, select_inherited
 from mcp_bridge.cli.doctor.eras import RemoteStart, StartCommand, check_handshake, check_stateless, collect_others
-from mcp_bridge.cli.doctor.report import print_results
+from mcp_bridge.cli.doctor.report import CheckResult, find_secret_values, print_results, redact_results
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import DoctorOptions, check_timeout
 from mcp_bridge.cli.output import print_lines, write_json
 from mcp_bridge.cli.server_address import find_address
-from mcp_bridge.cli.target import find_file
+from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.positions import walk_values
 
 ALL_CLIENTS = "all"
 DEFAULT_TIMEOUT = 20.0
 """Seconds for each response."""
+_CREDENTIAL = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
+"""A reference to a variable in the settings of another server."""
 
 
 def run_doctor(options: DoctorOptions) -> None:
@@ -80,28 +85,60 @@ def _examine_clients(target: str, options: DoctorOptions, call: TrialCall | None
 
 def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall | None) -> bool:
     address = find_address(target, options.command, options.token_env)
-    argv = address.argv if address is not None else _make_serve_command(target)
+    names: Sequence[str] = ()
+    if address is None:
+        path = find_file(Path(target) if target is not None else None)
+        argv: Sequence[str] = [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
+        names = _list_needed_variables(path)
+    else:
+        argv = address.argv
     timeout = options.timeout or DEFAULT_TIMEOUT
     check = CallCheck(call) if call is not None else None
+    environ = select_inherited(names)
     with tempfile.TemporaryDirectory() as folder:  # an empty folder, so that relative paths cannot work by chance
-        start: StartCommand | RemoteStart = StartCommand(argv=argv, folder=Path(folder), timeout=timeout)
+        start: StartCommand | RemoteStart = StartCommand(
+            argv=argv, folder=Path(folder), timeout=timeout, environ=environ
+        )
         if address is not None and address.url is not None:
             start = RemoteStart(url=address.url, timeout=timeout, token=address.token)
         outcomes = [check_stateless(start, check), check_handshake(start, check)]
-    others = collect_others(outcomes, is_bridge=address is None)
+    others = [*_warn_of_variables(names), *collect_others(outcomes, is_bridge=address is None)]
     eras = [outcome.result for outcome in outcomes]
     # A bridge supports both eras; another server needs to support one only.
     eras_ok = any(era.ok for era in eras) if address is not None else all(era.ok for era in eras)
     ok = eras_ok and all(other.ok for other in others)
+    results = redact_results([*eras, *others], find_secret_values(environ, ()))
     if options.as_json:
         place = {"url": address.url} if address is not None and address.url else {"command": list(argv)}
-        write_json({**place, "ok": ok, "checks": [asdict(result) for result in (*eras, *others)]})
+        write_json({**place, "ok": ok, "checks": [asdict(result) for result in results]})
     else:
         print_lines(f"url: {address}" if address is not None and address.url else f"command: {shlex.join(argv)}")
-        print_results([*eras, *others])
+        print_results(results)
     return ok
 
 
-def _make_serve_command(target: str | None) -> Sequence[str]:
-    path = find_file(Path(target) if target is not None else None)
-    return [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
+def _list_needed_variables(path: Path) -> list[str]:
+    """Return the variables of this process that a settings file refers to, besides those that every client passes."""
+    if not is_settings(path):
+        return []
+    from mcp_bridge.settings import prepare, read_document
+    from mcp_bridge.settings.environment import list_variables
+
+    try:
+        document = prepare(read_document(path))
+    except ConfigError:
+        # The server reports what is wrong with its file.
+        return []
+    names = [variable.name for variable in list_variables(document)]
+    for _, value in walk_values(document.data):
+        names += _CREDENTIAL.findall(value) if isinstance(value, str) else ()
+    return [name for name in dict.fromkeys(names) if name in os.environ and name not in INHERITED]
+
+
+def _warn_of_variables(names: Sequence[str]) -> list[CheckResult]:
+    """Warn of variables that a client does not pass to a server unless its entry has them."""
+    if not names:
+        return []
+    words = " ".join(f"--env {name}" for name in names)
+    advice = f"The entry of the server in the client needs them: mcp-bridge install CLIENT FILE {words}"
+    return [CheckResult("variables", True, f"taken from this shell, as no client does: {', '.join(names)}", advice)]

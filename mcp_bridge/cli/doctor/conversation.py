@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -32,6 +32,11 @@ NOTICE = 2.0
 METHOD_NOT_FOUND = -32601
 
 FaultKind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]
+
+
+def select_inherited(names: Iterable[str] = ()) -> dict[str, str]:
+    """Return the variables of this process that clients pass to servers, and those with these names."""
+    return {name: os.environ[name] for name in (*INHERITED, *names) if name in os.environ}
 
 
 class ServerFault(Exception):
@@ -73,7 +78,7 @@ class Conversation(ChildProcess):
         self._began = time.monotonic()
         self._ids = itertools.count(1)
         if environ is None:
-            environ = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            environ = select_inherited()
         try:
             super().__init__(argv, folder, {**environ, NO_RECORD: "1"})
         except (OSError, ValueError) as error:  # ValueError for a NUL character

@@ -48,10 +48,7 @@ class ServerReport:
 
     def redact(self, secrets: Iterable[str]) -> ServerReport:
         redactor = Redactor(secrets)
-        results = [
-            replace(result, detail=redactor.redact_text(result.detail), advice=redactor.redact_text(result.advice))
-            for result in self.results
-        ]
+        results = redact_results(self.results, secrets)
         return replace(self, results=results, argv=[redactor.redact_text(word) for word in self.argv])
 
     def to_json(self) -> dict[str, Any]:
@@ -75,6 +72,15 @@ class ServerReport:
             if value:
                 print_lines(f"{label}: {value}")
         print_results(self.results)
+
+
+def redact_results(results: Iterable[CheckResult], secrets: Iterable[str]) -> list[CheckResult]:
+    """Return results without secrets."""
+    redactor = Redactor(secrets)
+    return [
+        replace(result, detail=redactor.redact_text(result.detail), advice=redactor.redact_text(result.advice))
+        for result in results
+    ]
 
 
 def print_results(results: Iterable[CheckResult]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_bridge.cli.drafting.draft import DraftCommand, DraftParameter, render_example
-from mcp_bridge.cli.drafting.usage import Usage, find_usage, split_groups
+from mcp_bridge.cli.drafting.usage import UsageForm, find_usage, split_groups
 from mcp_bridge.contracts.errors import ConfigError
 
 _OPTION_LINE = re.compile(r"^ {0,10}(-\S.*)$")
@@ -76,7 +76,7 @@ def parse_help(text: str, has_failed: bool, words: Sequence[str]) -> DraftComman
     if has_failed:
         lines = lines[usage.start :] if usage.is_given else [line for line in lines if _OPTION_LINE.match(line)]
         usage = find_usage(lines, words)
-    table = _OptionTable.parse(lines)
+    table = _parse_table(lines)
     arguments, options = _parse_groups(split_groups(usage.text), table, lines, words)
     parameters = [*options, *arguments]
     _check_draft(usage, table, parameters, lines, words)
@@ -103,26 +103,26 @@ class _OptionTable:
     count: int
     understood: int
 
-    @classmethod
-    def parse(cls, lines: Sequence[str]) -> _OptionTable:
-        """Parse the options. A description may follow on more indented lines."""
-        options: dict[str, DraftParameter | None] = {}
-        count = understood = 0
-        for number, line in enumerate(lines):
-            match = _OPTION_LINE.match(line)
-            if match is None:
-                continue
-            count += 1
-            spec, *described = _DESCRIPTION.split(match[1], maxsplit=1)
-            described += _find_continuation(line, lines[number + 1 :], bool(described))
-            option = _parse_option(spec, re.sub(r"^[-:]\s+", "", " ".join(described)))
-            flags = re.findall(r"(?<![\w-])--?\w[\w-]*", spec)
-            understood += option is not None or any(map(_SKIPPED.fullmatch, flags))
-            if option is not None and option.option in options:
-                continue
-            for flag in flags if option is None else [option.option, *flags]:
-                options.setdefault(flag, option)
-        return cls(options, count, understood)
+
+def _parse_table(lines: Sequence[str]) -> _OptionTable:
+    """Parse the options. A description may follow on more indented lines."""
+    options: dict[str, DraftParameter | None] = {}
+    count = understood = 0
+    for number, line in enumerate(lines):
+        match = _OPTION_LINE.match(line)
+        if match is None:
+            continue
+        count += 1
+        spec, *described = _DESCRIPTION.split(match[1], maxsplit=1)
+        described += _find_continuation(line, lines[number + 1 :], bool(described))
+        option = _parse_option(spec, re.sub(r"^[-:]\s+", "", " ".join(described)))
+        flags = re.findall(r"(?<![\w-])--?\w[\w-]*", spec)
+        understood += option is not None or any(map(_SKIPPED.fullmatch, flags))
+        if option is not None and option.option in options:
+            continue
+        for flag in flags if option is None else [option.option, *flags]:
+            options.setdefault(flag, option)
+    return _OptionTable(options, count, understood)
 
 
 def _find_continuation(line: str, following: Sequence[str], has_description: bool) -> Iterator[str]:
@@ -294,7 +294,11 @@ def _build_subcommand_error(names: Sequence[str], words: Sequence[str]) -> Confi
 
 
 def _check_draft(
-    usage: Usage, table: _OptionTable, parameters: Sequence[DraftParameter], lines: Sequence[str], words: Sequence[str]
+    usage: UsageForm,
+    table: _OptionTable,
+    parameters: Sequence[DraftParameter],
+    lines: Sequence[str],
+    words: Sequence[str],
 ) -> None:
     """Raise ConfigError if the draft lacks most of what the program accepts."""
     if table.count > _FEW and table.understood * 2 < table.count:
@@ -321,7 +325,7 @@ def _find_argument_text(name: str, lines: Sequence[str]) -> str:
     return next((match[1] for line in lines if (match := pattern.match(line))), "")
 
 
-def _find_description(lines: Sequence[str], usage: Usage) -> str:
+def _find_description(lines: Sequence[str], usage: UsageForm) -> str:
     """Return the first paragraph of text before the options that is neither a usage nor a heading."""
     paragraph: list[str] = []
     is_skipped = False

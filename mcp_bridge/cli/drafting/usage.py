@@ -13,7 +13,7 @@ _CONTINUATION = re.compile(r"^ {5,}(?!.*\b([a-z]{2,} ){3})\S|^ +[\[<({|]")
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageForm:
     """A usage without the words of the command, and the lines that contain this and other usages."""
 
     text: str = ""
@@ -26,13 +26,13 @@ class Usage:
         return self.end > 0
 
 
-def find_usage(lines: Sequence[str], words: Sequence[str]) -> Usage:
+def find_usage(lines: Sequence[str], words: Sequence[str]) -> UsageForm:
     """Return the first usage of a help text."""
     names = {os.path.basename(word) for word in words}
     synopsis = re.compile(rf"{re.escape(' '.join([os.path.basename(words[0]), *words[1:]]))} ([\[<{{]|[A-Z]{{2}})")
     start = next((n for n, line in enumerate(lines) if _HEADING.match(line) or synopsis.match(line)), None)
     if start is None:
-        return Usage()
+        return UsageForm()
     first = _HEADING.sub("", lines[start]).strip()
     end = start + 1
     if not first:
@@ -52,7 +52,7 @@ def find_usage(lines: Sequence[str], words: Sequence[str]) -> Usage:
         if is_first:
             segments.append(line.strip())
         end += 1
-    return Usage(_remove_names(" ".join(segments), names), start, end)
+    return UsageForm(_remove_names(" ".join(segments), names), start, end)
 
 
 def _remove_names(usage: str, names: set[str]) -> str:

@@ -134,7 +134,7 @@ class OpenApiSource:
                 "source %r: %d operations require credentials that the settings do not have (%s). Set auth.%s",
                 self.name, len(without), names, " or auth.".join(schemes),
             )  # fmt: skip
-        for line in builder.screen.list_problems():
+        for line in builder.screen.list_changes():
             logger.info("source %r: %s", self.name, line)
         return Offer(tools=tools, problems=problems)
 
