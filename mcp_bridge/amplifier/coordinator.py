@@ -107,8 +107,10 @@ class BaseCoordinator:
     """What the native coordinator and that of amplifier-core share.
 
     No module replaces another silently, and the failure of one never affects the others. A subclass provides
-    the attributes below.
+    the attributes below. With `on_collision`, `mount` reports a name that another module has there, instead of raising.
     """
+
+    on_collision: Callable[[MountCollision], None] | None = None
 
     hooks: HookRegistry
     approval_system: Any
@@ -138,7 +140,12 @@ class BaseCoordinator:
         key = name or getattr(module, "name", None)
         if not key:
             raise ValueError(f"mount at '{point}': the module has no name. Give mount(..., name=...)")
-        mounted[str(key)] = module  # the source reports a name that is not text
+        try:
+            mounted[str(key)] = module  # the source reports a name that is not text
+        except MountCollision as collision:
+            if self.on_collision is None:
+                raise
+            self.on_collision(collision)
         return Completed()
 
     def unmount(self, mount_point: str, name: str | None = None) -> Completed:

@@ -122,6 +122,9 @@ class ModuleSession:
     async def _mount(self, spec: PlannedModule) -> None:
         self.states.append(ModuleState(spec))
         before = self._take_snapshot()
+        # A name that another module has costs one tool, and the module goes on to mount its others.
+        collisions: list[MountCollision] = []
+        self.coordinator.on_collision = collisions.append
         try:
             result = await self.loader.load(spec.module, dict(spec.config), spec.source)
             used = accept_mount_result(self.coordinator, result)
@@ -131,10 +134,16 @@ class ModuleSession:
             await self._record_failure(spec, error)
             return
         finally:
+            self.coordinator.on_collision = None
             for point in NAMED_POINTS:
                 for name in self.coordinator.get(point):
                     self._owners.setdefault((point, name), spec.module)
         after = self._take_snapshot()
+        if collisions and after == before:
+            await self._record_failure(spec, collisions[0])
+            return
+        for collision in collisions:
+            self._add_warning(self.states[-1], f"{collision}{self._describe_owner(collision, spec)}")
         if not used and after == before:
             self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
         elif self.coordinator.get("orchestrator") is None and all(after[part] == before[part] for part in _EFFECTS):
@@ -161,14 +170,17 @@ class ModuleSession:
         problem = str(error) if isinstance(error, BridgeError) else describe_error(error)
         collision = error if isinstance(error, MountCollision) else error.__cause__
         if isinstance(collision, MountCollision):
-            owner = self._owners.get((collision.point, collision.name), spec.module)
-            problem += f" The other belongs to module '{owner}'."
+            problem += self._describe_owner(collision, spec)
         logger.error("module %r is not mounted: %s", spec.module, problem)
         self._add_problem(spec, problem)
         if spec.kind == "hooks":
             self.missing_hooks.append(spec.module)
         data = {"module_type": spec.kind, "module_id": spec.module, "error": problem}
         await self.coordinator.hooks.emit(MODULE_LOAD_FAILED, data)
+
+    def _describe_owner(self, collision: MountCollision, spec: PlannedModule) -> str:
+        owner = self._owners.get((collision.point, collision.name), spec.module)
+        return f" The other belongs to module '{owner}'."
 
     def _add_problem(self, spec: PlannedModule, problem: str) -> None:
         self.problems.append(f"{spec.module}: {problem}")

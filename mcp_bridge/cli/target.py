@@ -25,6 +25,7 @@ NO_RECORD = "MCP_BRIDGE_NO_RECORD"
 """The variable with which `doctor` starts servers, so that a bridge only reads what it knows about other servers."""
 _HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
+_BUNDLE_HINT = "To serve a bundle of Amplifier, copy the lines between its first two `---` to a .yaml file"
 
 
 class BridgeTarget(NamedTuple):
@@ -66,7 +67,8 @@ def check_servable(path: Path) -> None:
         hint = "The URL of a server begins with http://" if re.match(_HOST_AND_PORT, str(path)) else "Check the path"
         raise ConfigError("no such file or folder", path=str(path), hint=hint)
     if path.suffix != ".py" and not path.is_dir():
-        raise ConfigError("this file cannot be served", path=str(path), hint=_HINT)
+        hint = f"{_HINT}. {_BUNDLE_HINT}" if path.suffix == ".md" else _HINT
+        raise ConfigError("this file cannot be served", path=str(path), hint=hint)
 
 
 def load_target(

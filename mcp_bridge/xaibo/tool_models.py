@@ -24,6 +24,12 @@ def get_models() -> Any:
     return models
 
 
+def adapt_tool(tool: Any) -> Any:
+    """Return a tool of a provider as xaibo's own model, because the orchestrators of xaibo reject others."""
+    models = get_models()
+    return tool if isinstance(tool, models.Tool) else models.Tool.model_validate(tool, from_attributes=True)
+
+
 def build_xaibo_tool(wire: WireTool) -> Any:
     """Return a tool as Xaibo describes it."""
     schema, models = wire.input_schema, get_models()

@@ -182,6 +182,21 @@ async def test_two_modules_with_one_name_are_an_error_that_names_both(text: str,
 
 
 @BOTH_HOSTS
+async def test_a_name_that_another_module_has_costs_one_tool(tmp_path: Path) -> None:
+    second = (
+        "async def mount(c, d):\n    for name in ('before', 'same', 'after'): await c.mount('tools', MockTool(name))"
+    )
+    async with Begun(tmp_path, {"first": COLLIDING["mounted"], "second": second}) as session:
+        assert sorted(session.get_tools()) == ["after", "before", "same"]
+        assert session.find_owner("tools", "same") == "first"
+        assert session.problems == [
+            "second: mount at 'tools': 'same' is already mounted. Rename or remove one of them. The other belongs to "
+            "module 'first'."
+        ]
+        assert session.list_unmounted() == []
+
+
+@BOTH_HOSTS
 async def test_who_takes_another_away_first_may_take_its_place(tmp_path: Path) -> None:
     text = "async def mount(c, d):\n    await c.unmount('tools', 'same')\n    return MockTool('same', 'new')"
     async with Begun(tmp_path, {"first": COLLIDING["mounted"], "second": text}) as session:

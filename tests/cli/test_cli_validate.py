@@ -139,6 +139,11 @@ def test_an_error_of_the_settings_is_told_with_file_and_line(
         (["list"], "missing", "no such file or folder. Check the path"),
         (["list"], "missing.yaml", "no such file. Create it"),
         (["list"], "notes.txt", "this file cannot be served. Use a .py file"),
+        (
+            ["list"],
+            "bundle.md",
+            "To serve a bundle of Amplifier, copy the lines between its first two `---` to a .yaml",
+        ),
         (["list"], "folder.yaml", "found a directory, expected a file"),
         (["list"], "n" * 300 + ".py", "no such file or folder. Check the path"),
         (["validate"], "missing.py", "no such file or folder. Check the path"),
@@ -150,6 +155,7 @@ def test_a_path_that_cannot_be_served_is_a_usage_error(
     inside: Inside, tmp_path: Path, command: list[str], name: str, problem: str
 ) -> None:
     (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "bundle.md").write_text("---\nbundle: {name: x}\n---\n")
     (tmp_path / "folder.yaml").mkdir()
     done = inside(*command, name)
     assert (done.code, done.out) == (2, "")

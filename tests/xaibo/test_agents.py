@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mcp_bridge import open_bridge
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
@@ -305,3 +306,42 @@ class TestOnTrio:
     async def test_agents_say_that_they_need_asyncio(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="agents of Xaibo run only on asyncio"):
             await served(tmp_path, SIMPLE % ("it", "Echo")).source.run(lambda _: None)
+
+
+OWN_MODELS = """
+from mcp_bridge.xaibo import Tool, ToolParameter, ToolResult
+
+
+class Stock:
+    def __init__(self, config: dict = None):
+        pass
+
+    async def list_tools(self):
+        fruit = ToolParameter(type="string", required=True)
+        return [Tool(name="count", description="Counts.", parameters={"fruit": fruit})]
+
+    async def execute_tool(self, tool_name, parameters):
+        return ToolResult(success=True, result=f"{parameters['fruit']}: 3")
+"""
+ORCHESTRATED = """
+id: keeper
+modules:
+  - module: xaibo.primitives.modules.llm.MockLLM
+    id: llm
+    config:
+      responses:
+        - {content: "", tool_calls: [{id: "1", name: count, arguments: {fruit: pears}}]}
+        - {content: There are three.}
+  - {module: xaibo.primitives.modules.orchestrator.SimpleToolOrchestrator, id: talk, config: {max_thoughts: 5}}
+  - {module: xaibo.primitives.modules.conversation.SimpleConversation, id: history}
+  - {module: stock_of_own_models.Stock, id: stock, provides: [ToolProviderProtocol]}
+"""
+
+
+async def test_an_orchestrator_of_xaibo_gets_tools_in_its_own_models(tmp_path: Path) -> None:
+    (tmp_path / "stock_of_own_models.py").write_text(OWN_MODELS)
+    (tmp_path / "keeper.yaml").write_text(ORCHESTRATED)
+    (tmp_path / "bridge.yaml").write_text("sources: [{type: xaibo, agent: keeper.yaml, offer: agent}]\n")
+    async with open_bridge(tmp_path / "bridge.yaml") as bridge:
+        for _ in range(2):  # the responses begin again, because each call has its own agent
+            assert (await bridge.registry.ainvoke("keeper", {"message": "How many?"})).data == "There are three."

@@ -20,7 +20,7 @@ from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import unwrap_provider
 from mcp_bridge.xaibo.source.running_call import RUNNING
-from mcp_bridge.xaibo.tool_models import build_xaibo_tool
+from mcp_bridge.xaibo.tool_models import adapt_tool, build_xaibo_tool
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
@@ -63,7 +63,7 @@ class AgentProvider:
             if selected is None:
                 continue
             if selected.input_schema is entry.input_schema and selected.description == entry.description:
-                listed.append(tools[entry.name])
+                listed.append(adapt_tool(tools[entry.name]))
             else:
                 listed.append(build_xaibo_tool(to_wire(replace(selected, name=entry.name).to_tool_definition())))
         return listed
