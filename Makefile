@@ -13,8 +13,9 @@ test: .venv/.test       ## all tests, with coverage
 
 test-frameworks: .venv/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
+	$(if $(FRAMEWORKS),,$(BIN)/python -m tests.kits.frameworks.fastmcp_suite)
 
-test-fastmcp: .venv/.test ## FastMCP's own tests, with the bridge between its clients and its servers
+test-fastmcp: .venv/.test ## only FastMCP's own tests, with the bridge between its clients and its servers
 	$(BIN)/python -m tests.kits.frameworks.fastmcp_suite
 
 test-clients: .venv/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these; CLIENTS=--gateway: through a gateway)

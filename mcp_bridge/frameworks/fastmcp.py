@@ -96,7 +96,7 @@ class _FastMcpServer(SdkServer):
         elif (direct := _build_direct_handler(tool)) is not None:
             return direct
 
-        async def run(arguments: Json, ctx: CallContext) -> Any:
+        async def run_on_server(arguments: Json, ctx: CallContext) -> Any:
             with self._bind(self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})):
                 if tool is None:
                     return _convert_result(await self.server.call_tool(name, arguments))
@@ -104,7 +104,7 @@ class _FastMcpServer(SdkServer):
                     return _convert_result(await tool.run(arguments))
 
         async def run_with_context(data: Json, ctx: CallContext) -> Any:
-            return await return_failure(run(dict(data or {}), ctx), PACKAGE)
+            return await return_failure(run_on_server(dict(data or {}), ctx), PACKAGE)
 
         return run_with_context
 

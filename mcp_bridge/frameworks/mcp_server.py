@@ -91,11 +91,11 @@ class _McpServer(SdkServer):
         if self.client.server_capabilities.extensions:
             return self._build_intercepted_handler(name)
 
-        async def run(data: Json, ctx: CallContext) -> Any:
+        async def run_on_server(data: Json, ctx: CallContext) -> Any:
             return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
 
         async def run_in_server(data: Json, ctx: CallContext) -> Any:
-            return await return_failure(run(data, ctx), self.package)
+            return await return_failure(run_on_server(data, ctx), self.package)
 
         return run_in_server
 

@@ -196,14 +196,14 @@ class SdkServer(Toolbox):
         return bool(check_template(template))
 
     async def _read_contents(self, uri: str, ctx: CallContext) -> Any:
-        async def read() -> Any:
+        async def read_result() -> ToolResult | NeedsInput:
             result = await self.fetch_contents(uri, ctx)
             if is_a(result, "mcp_types", "InputRequiredResult"):
                 return read_needs(result)
             contents, meta = result
             return ToolResult(success=True, content=[_to_embedded(uri, item) for item in contents], meta=meta)
 
-        return await return_failure(read(), self.package, missing=ResourceNotFound.code)
+        return await return_failure(read_result(), self.package, missing=ResourceNotFound.code)
 
     def _build_prompt(self, prompt: Json, completes: bool) -> PromptEntry:
         arguments = [
@@ -211,7 +211,7 @@ class SdkServer(Toolbox):
             for one in prompt.get("arguments") or ()
         ]
 
-        async def get(data: Json, ctx: CallContext) -> Any:
+        async def build_messages(data: Json, ctx: CallContext) -> ToolResult | NeedsInput:
             result = await self.get_prompt(prompt["name"], dict(data or {}), ctx)
             if is_a(result, "mcp_types", "InputRequiredResult"):
                 return read_needs(result)
@@ -219,7 +219,7 @@ class SdkServer(Toolbox):
             return ToolResult(success=True, content=messages, meta=result.meta)
 
         async def get_messages(data: Json, ctx: CallContext) -> Any:
-            return await return_failure(get(data, ctx), self.package, missing=PromptNotFound.code)
+            return await return_failure(build_messages(data, ctx), self.package, missing=PromptNotFound.code)
 
         reference = {"type": "ref/prompt", "name": prompt["name"]}
         names = [argument.name for argument in arguments]

@@ -86,9 +86,9 @@ class ResourceFinder:
                 continue
             reason = find_ambiguity(normalized) or _find_unsafe_value(variables)
             if reason is None:
-                # Another server gets the spelling of the client.
-                arguments = {"uri": uri} if entry.is_opaque else variables
-                return ResourceMatch(prepared, template.spell(uri, variables), arguments)
+                spelling = template.spell(uri, variables)
+                # Another server gets what policies see.
+                return ResourceMatch(prepared, spelling, {"uri": spelling} if entry.is_opaque else variables)
             problem = f": {reason}"
         shown = uri if len(uri) <= _SHOWN else f"{uri[:_SHOWN]}... ({len(uri)} characters)"
         raise ResourceNotFound(f"Resource not found: {shown}{problem}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_plus
 
 MAX_LENGTH = 8192
 MAX_VARIABLES = 256
@@ -169,6 +169,10 @@ class OpaqueTemplate:
 
     def __init__(self, template: str) -> None:
         self._head, *self._texts = re.split(r"\{[^}]*\}?", template)
+        path, names = _split_query(template)
+        # With {?filters*}, the server may read any name (RFC 6570, section 3.2.8).
+        is_open = any(variable.explode for variable in parse_template_variables(template[len(path) :]))
+        self._query = [] if is_open else names
 
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
         """Return the URI, or None if it does not match or is too long."""
@@ -184,8 +188,21 @@ class OpaqueTemplate:
         return {"uri": uri} if uri.endswith(last) else None
 
     def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
-        """Return the URI, of which nothing is ignored."""
-        return uri
+        """Return the URI as the client wrote it, without what a server ignores.
+
+        These are other parameters of the query, repeated ones, and a fragment after it. Parameters have the order of
+        the template.
+        """
+        if not self._query:
+            return uri
+        path, _, query = uri.partition("#")[0].partition("?")
+        pairs: dict[str, str] = {}
+        for pair in query.split("&"):
+            name, _, value = pair.partition("=")
+            name = unquote_plus(name)
+            pairs.setdefault(name, f"{name}={value}")
+        texts = [pairs[name] for name in self._query if name in pairs]
+        return f"{path}?{'&'.join(texts)}" if texts else path
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from tests.kits.frameworks import environments
+from tests.kits.frameworks import environments, fastmcp_suite
 
 EXTRAS = tomllib.loads((environments.ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 
@@ -48,3 +48,27 @@ def test_without_a_word_from_outside_those_of_the_extra_test_are_claimed(monkeyp
     monkeypatch.delenv(environments.CLAIMED, raising=False)
     assert {"langchain", "openai_agents", "pydantic_ai", "smolagents", "utcp"} <= environments.claimed()
     assert "fastmcp" not in environments.claimed()
+
+
+def test_only_an_unlisted_test_that_fails_twice_makes_the_run_of_fastmcps_tests_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fastmcp_suite, "MINIMUM", 5)
+    passed = {"a::listed": False, "a::fixed": True, "a::forms[x]": False, "a::slow": False, "a::broken": False}
+    listed = {"a::listed", "a::fixed", "a::forms"}
+    again = {"a::slow": True, "a::broken": False}
+    assert fastmcp_suite.find_unlisted_failures(passed, listed) == ["a::slow", "a::broken"]
+    assert list(fastmcp_suite.list_problems(passed, again, listed)) == ["it fails and is not listed: a::broken"]
+    assert [note.rpartition(": ")[2] for note in fastmcp_suite.list_notes(passed, again, listed)] == [
+        "a::fixed",
+        "a::slow",
+    ]
+    assert list(fastmcp_suite.list_problems({}, {}, listed)) == [
+        "only 0 tests have reached a server; at least 5 are expected"
+    ]
+
+
+def test_each_reason_for_a_difference_from_fastmcp_is_in_the_documentation() -> None:
+    page = " ".join((environments.ROOT / "docs" / "fastmcp-servers.md").read_text("utf-8").split())
+    for group in fastmcp_suite.read_differences():
+        assert group["reason"] in page

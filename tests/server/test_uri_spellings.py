@@ -42,6 +42,25 @@ async def test_each_spelling_is_read(registry: ToolRegistry, uri: str, text: str
     assert contents.text == text  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("items://fruit", "items://fruit"),
+        ("items://fruit?x=1", "items://fruit"),
+        ("items://fruit?page-size=2&tags=a%2Cb,c&x=1#top", "items://fruit?tags=a%2Cb,c&page-size=2"),
+        ("items://fruit?%74ags=a&tags=b&page-size=2&page-size=3", "items://fruit?tags=a&page-size=2"),
+    ],
+)
+async def test_a_server_that_reads_the_variables_itself_gets_what_policies_see(uri: str, text: str) -> None:
+    registry = ToolRegistry()
+    template = ResourceTemplate("items://{kind}{?tags,page-size}", lambda data: data["uri"], is_opaque=True)
+    registry.templates.add(template)
+    assert registry.finder.find_resource(uri).uri == text
+    async with connect(Bridge(registry)) as client:
+        [contents] = (await client.read_resource(uri)).contents
+    assert contents.text == text  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("uri", ["docs://café/{name}", "docs://caf%C3%A9/{name}"])
 async def test_variables_of_a_template_are_completed_in_each_spelling(registry: ToolRegistry, uri: str) -> None:
     async with connect(Bridge(registry)) as client:
