@@ -16,6 +16,7 @@ from mcp_bridge.amplifier.agent.turns import TurnQueue
 from mcp_bridge.amplifier.endings import describe_unfinished
 from mcp_bridge.amplifier.governance.bound_call import BoundCall
 from mcp_bridge.amplifier.interfaces import ResumableContext
+from mcp_bridge.amplifier.loops.loop import AgentLoop
 from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.amplifier.source.conversations import get_session_id
 from mcp_bridge.amplifier.source.sessions import ModuleSessions
@@ -114,7 +115,8 @@ class Agent:
             return "no context is mounted. Add `context: context-simple` to the session of the plan"
         if not get("providers"):
             return "no provider is mounted. Add one to `providers`, and check that its API key is set"
-        return ""
+        orchestrator = get("orchestrator")
+        return orchestrator.describe_missing_price(get("providers")) if isinstance(orchestrator, AgentLoop) else ""
 
     def build_entry(self, tools: Sequence[ToolEntry], selected: Sequence[ToolEntry]) -> ToolEntry:
         """Return the tool that runs an agent with the selected tools, under a name that no mounted tool has."""

@@ -226,6 +226,16 @@ class AgentLoop:
         self._coordinator = coordinator
         self._streams = streams
 
+    def describe_missing_price(self, providers: Mapping[str, Any]) -> str:
+        """Return why no request can be made with the provider that is used by default; empty if one can."""
+        name = self._choose_provider(providers)
+        if self._config.max_cost is None or name not in providers or _has_price(providers[name]):
+            return ""
+        return _NO_PRICE.format(name)
+
+    def _choose_provider(self, providers: Mapping[str, Any]) -> str:
+        return self._config.default_provider or next(iter(providers), "")
+
     async def execute(
         self,
         prompt: str,
@@ -256,7 +266,7 @@ class AgentLoop:
         await _complete_calls(context)
         changed = (decision.data or {}).get("prompt", prompt)
         await context.add_message({"role": "user", "content": str(changed)})
-        name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), ""))
+        name = str(kwargs.get("provider") or self._choose_provider(providers))
         if name not in providers:
             problem = f"There is no provider '{name}'. Mounted providers: {', '.join(providers)}."
             return await self._report(emitter, "error", problem if providers else "No provider is mounted.", None)

@@ -118,7 +118,7 @@ def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _build_blocks(message: Message) -> list[dict[str, Any]]:
     if message.role in ("tool", "function"):
-        return [_build_result(result) for result in list_results(message)]
+        return [_build_tool_result(result) for result in list_results(message)]
     content = message.content
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content.strip() else []
     for block in content if isinstance(content, list) else ():
@@ -129,7 +129,7 @@ def _build_blocks(message: Message) -> list[dict[str, Any]]:
     return blocks + calls
 
 
-def _build_result(result: ToolResultBlock) -> dict[str, Any]:
+def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
     text, images = split_output(result.output)
     content: Any = text
     if images:

@@ -116,7 +116,9 @@ class ProviderEvents:
         self._hooks = hooks
 
     @asynccontextmanager
-    async def report(self, provider: str, model: str | None, request: ChatRequest) -> AsyncIterator[CompletionReport]:
+    async def report_completion(
+        self, provider: str, model: str | None, request: ChatRequest
+    ) -> AsyncIterator[CompletionReport]:
         """Emit the events of the request before the block, and llm:response after it."""
         report = CompletionReport()
         if self._hooks is None:
@@ -194,7 +196,7 @@ class SdkProvider(ABC):
         """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
         given = read_request(request, kwargs)
         model = given.model or self._config.default_model
-        async with self.events.report(self.name, model, given) as report:
+        async with self.events.report_completion(self.name, model, given) as report:
             response = await self._complete(given, model, on_text, kwargs)
             price = self._config.find_price(model)
             if price is not None and response.usage is not None:

@@ -32,7 +32,7 @@ class _PairedCall:
     id: str
     result: ToolResultBlock | None = None
 
-    def build_result(self) -> Message:
+    def build_reply(self) -> Message:
         result = self.result or ToolResultBlock(tool_call_id=self.id, output=INCOMPLETE)
         content: list[Block] = [result.model_copy(update={"tool_call_id": self.id})]
         return Message(role="tool", tool_call_id=self.id, content=content)
@@ -58,7 +58,7 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
         if any(entry.id != entry.call.id for entry in calls):
             message = _rename_calls(message, calls)  # noqa: PLW2901 - a message with distinct ids
         paired.append(message)
-        paired += [entry.build_result() for entry in calls]
+        paired += [entry.build_reply() for entry in calls]
     return paired
 
 

@@ -93,7 +93,7 @@ class SamplingProvider:
     ) -> ChatResponse:
         """Return the response of the client's model. Raises LLMError: outside a call, or if the client has none."""
         given = read_request(request)
-        async with self.events.report(self.name, None, given) as report:
+        async with self.events.report_completion(self.name, None, given) as report:
             response = await self._complete(given)
             report.usage = response.usage
         text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
@@ -154,7 +154,7 @@ def _has_results(blocks: Sequence[dict[str, Any]]) -> bool:
 
 def _build_blocks(message: Message) -> list[dict[str, Any]]:
     if message.role in ("tool", "function"):
-        return [_build_result(result) for result in list_results(message)]
+        return [_build_tool_result(result) for result in list_results(message)]
     content = message.content
     blocks: list[dict[str, Any]] = []
     for block in [TextBlock(text=content)] if isinstance(content, str) else content:
@@ -166,7 +166,7 @@ def _build_blocks(message: Message) -> list[dict[str, Any]]:
     return blocks + [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
 
 
-def _build_result(result: ToolResultBlock) -> dict[str, Any]:
+def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
     text, images = split_output(result.output)
     content = [{"type": "text", "text": text}] if text or not images else []
     content += [block for image in images for block in _build_image(image)]

@@ -72,7 +72,7 @@ class ScriptedProvider:
     ) -> ChatResponse:
         """Return the response that comes after as many responses as the request has; it keeps no state of its own."""
         given = read_request(request)
-        async with self.events.report(self.name, "scripted", given) as report:
+        async with self.events.report_completion(self.name, "scripted", given) as report:
             response = self._choose_response(given.messages)
             report.usage = response.usage
         text = "".join(block.text for block in response.content if isinstance(block, TextBlock))

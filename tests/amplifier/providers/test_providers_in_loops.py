@@ -57,6 +57,8 @@ async def run_agent(
         tools=[{"module": name_module(folder, "tools")}],
     )
     async with served.client() as client:
+        if served.problems:
+            return served.problems
         return await client.call_tool("run_agent", {"task": "Read a.txt."})
 
 
@@ -164,12 +166,18 @@ async def test_the_model_gets_the_images_of_results_and_their_errors(loop: str, 
     assert block["content"][1]["source"]["data"] == "aWNvbg=="
 
 
-@pytest.mark.parametrize(("prices", "requests"), [({"*": {"input": 3, "output": 15}}, 1), ({}, 0)])
-async def test_max_cost_needs_the_price_of_the_model(prices: dict[str, Any], requests: int, tmp_path: Path) -> None:
+async def test_max_cost_stops_a_run_by_the_prices_of_the_model(tmp_path: Path) -> None:
+    settings = {"prices": {"claude-*": {"input": 3, "output": 15}}}
     with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("It is empty."))) as server:
-        result = await run_agent(
-            tmp_path, "native", "loop-basic", "provider-anthropic", server, settings={"prices": prices}, max_cost=0.0001
-        )
-    assert len(server.requests) == requests
+        budget = {"settings": settings, "max_cost": 0.0001}
+        result = await run_agent(tmp_path, "native", "loop-basic", "provider-anthropic", server, **budget)
+    assert len(server.requests) == 1
     assert code_of(result) == "agent_stopped"
-    assert ("0.0001 US dollars (max_cost)" if prices else "Add the price of its model as `prices`") in texts(result)[0]
+    assert "0.0001 US dollars (max_cost)" in texts(result)[0]
+
+
+async def test_an_agent_with_max_cost_and_no_price_is_not_published(tmp_path: Path) -> None:
+    with serve_model() as server:
+        [problem] = await run_agent(tmp_path, "native", "loop-basic", "provider-anthropic", server, max_cost=1)
+    assert "the agent of the plan is not published" in problem
+    assert "Add the price of its model as `prices`" in problem
