@@ -26,6 +26,8 @@ MAX_DEPTH = 100  # deeper data, such as data that contains itself, is truncated
 _FIRST_FORM = frozenset({"success", "output", "error", "content"})
 _SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
 _EITHER_FORM = _FIRST_FORM | _SECOND_FORM
+_MODEL_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The types of images that the APIs of models accept in common."""
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -121,6 +123,22 @@ def to_content(given: Any) -> Content:
     except (binascii.Error, ValueError):
         return Text("[unreadable image]")
     return Image(data, str(source.get("media_type") or "image/png"))
+
+
+def list_images(content: Any) -> list[dict[str, Any]]:
+    """Return the images of a result that models accept, as blocks of Amplifier's messages."""
+    return [
+        {
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": block.mime_type,
+                "data": base64.b64encode(block.data).decode(),
+            },
+        }
+        for block in _as_blocks(content)
+        if isinstance(block, Image) and block.mime_type in _MODEL_IMAGES
+    ]
 
 
 def render_output(output: Any) -> str:

@@ -13,8 +13,10 @@ from mcp_bridge.amplifier.agent.agent_tools import AgentContext, AgentHooks, Age
 from mcp_bridge.amplifier.agent.counted_provider import CountedProvider
 from mcp_bridge.amplifier.agent.running_call import AGENT_CALL, AGENT_RUN, AgentRun, bind_value
 from mcp_bridge.amplifier.agent.turns import TurnQueue
+from mcp_bridge.amplifier.endings import describe_unfinished
 from mcp_bridge.amplifier.governance.bound_call import BoundCall
 from mcp_bridge.amplifier.interfaces import ResumableContext
+from mcp_bridge.amplifier.loops.loop import AgentLoop
 from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.amplifier.source.conversations import get_session_id
 from mcp_bridge.amplifier.source.sessions import ModuleSessions
@@ -113,7 +115,8 @@ class Agent:
             return "no context is mounted. Add `context: context-simple` to the session of the plan"
         if not get("providers"):
             return "no provider is mounted. Add one to `providers`, and check that its API key is set"
-        return ""
+        orchestrator = get("orchestrator")
+        return orchestrator.describe_missing_price(get("providers")) if isinstance(orchestrator, AgentLoop) else ""
 
     def build_entry(self, tools: Sequence[ToolEntry], selected: Sequence[ToolEntry]) -> ToolEntry:
         """Return the tool that runs an agent with the selected tools, under a name that no mounted tool has."""
@@ -196,6 +199,7 @@ class _AgentExecution(AgentRun):
         super().__init__(ctx, name)
         self._coordinator = session.coordinator
         self._text = ""
+        self._response: Any = None
         outer: AgentHooks | None = self.outer.hooks if isinstance(self.outer, _AgentExecution) else None
         self.hooks: AgentHooks = AgentHooks(session.coordinator, self._report_text, approvals, outer)
         self._tools = {entry.name_in_source: AgentTool(entry, ctx, self._report_tool) for entry in entries}
@@ -207,7 +211,7 @@ class _AgentExecution(AgentRun):
             raise ToolError(f"There is no provider '{provider}'. The mounted providers are: {', '.join(providers)}.")
         if provider is not None:  # orchestrators take the first one by default
             providers = {provider: providers.pop(provider)}
-        providers = {name: CountedProvider(each, self.hooks.add_usage) for name, each in providers.items()}
+        providers = {name: CountedProvider(each, self._add_response) for name, each in providers.items()}
         prompt = await self.hooks.submit_prompt(task)
         if self.hooks.denial:
             return self.hooks.denial
@@ -227,7 +231,19 @@ class _AgentExecution(AgentRun):
             if is_own_cancellation(error):
                 raise
             raise ToolError(f"The agent failed: {describe_error(error)}", code="agent_failed") from error
-        return str(response)
+        return self._check_end(str(response))
+
+    def _check_end(self, text: str) -> str:
+        """Return the text of a run. A run that ended with a truncated, refused or empty response has failed."""
+        problem = describe_unfinished(self._response) if self._response is not None else ""
+        if not problem or (text and self.hooks.status in FAILED):
+            return text
+        self.hooks.status = "incomplete"
+        return f"{text}\n\n[Stopped early. {problem}]".lstrip()
+
+    def _add_response(self, response: Any) -> None:
+        self._response = response
+        self.hooks.add_usage(getattr(response, "usage", None))
 
     async def _report_tool(self, name: str) -> None:
         self._text = ""

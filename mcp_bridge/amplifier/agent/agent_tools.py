@@ -20,7 +20,7 @@ from mcp_bridge.amplifier.events import DECISIVE_EVENTS
 from mcp_bridge.amplifier.governance.bound_call import RUNNING_CALL, BoundCall
 from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.models import HookResult, ToolResult
-from mcp_bridge.amplifier.results import render_content
+from mcp_bridge.amplifier.results import list_images, render_content
 from mcp_bridge.amplifier.source.conversations import AGENT_KEYS
 from mcp_bridge.approvals.gate import ApprovalGate
 from mcp_bridge.contracts import tool as contracts
@@ -112,10 +112,11 @@ class AgentTool:
         await self._on_start(self.name)
         result = await self._ctx.invoke_entry(self._entry, input, known_as=self.name)
         output = result.output if result.content is None else render_content(result.content)
+        images = list_images(result.content) or None
         if not result.is_error:
-            return ToolResult(output=output)
+            return ToolResult(output=output, content=images)
         error = {"message": result.error_text, "type": result.code or "tool_error"}
-        return ToolResult(success=False, output=output, error=error)
+        return ToolResult(success=False, output=output, error=error, content=images)
 
 
 class AgentHooks:

@@ -8,11 +8,11 @@ from typing import Any
 
 
 class CountedProvider:
-    """A provider of the session. It counts the tokens of responses, which not every orchestrator reports."""
+    """A provider of the session. It reports each response, which not every orchestrator does."""
 
-    def __init__(self, provider: Any, add_usage: Callable[[Any], None]) -> None:
+    def __init__(self, provider: Any, add_response: Callable[[Any], None]) -> None:
         self._provider = provider
-        self._add_usage = add_usage
+        self._add_response = add_response
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
@@ -23,9 +23,9 @@ class CountedProvider:
         complete = self._provider.complete
 
         @wraps(complete)
-        async def complete_and_count(*args: Any, **kwargs: Any) -> Any:
+        async def complete_and_report(*args: Any, **kwargs: Any) -> Any:
             response = await complete(*args, **kwargs)
-            self._add_usage(getattr(response, "usage", None))
+            self._add_response(response)
             return response
 
-        return complete_and_count
+        return complete_and_report

@@ -51,7 +51,22 @@ def estimate_tokens(message: Message) -> int:
         texts = [block for block in content if not (isinstance(block, Mapping) and block.get("type") == "image")]
         images = len(content) - len(texts)
         message = {**message, "content": texts}
+    if message.get("tool_calls"):
+        message = {**message, "tool_calls": _list_calls(message)}
     return len(encode_json(message)) // CHARACTERS_PER_TOKEN + 1 + images * IMAGE_TOKENS
+
+
+def _list_calls(message: Message) -> list[Any]:
+    """Return the stored calls once each: those that have both forms repeat their arguments as text."""
+    calls = message.get("tool_calls")
+    return [
+        {key: value for key, value in call.items() if key != "function"} if _has_both_forms(call) else call
+        for call in (calls if isinstance(calls, list) else [])
+    ]
+
+
+def _has_both_forms(call: Any) -> bool:
+    return isinstance(call, Mapping) and "function" in call and "arguments" in call
 
 
 def list_call_ids(message: Message) -> list[str]:
@@ -195,7 +210,7 @@ def _shorten_content(content: Any, characters: int) -> Any:
 def _render_parts(message: Message) -> str:
     content = message.get("content")
     parts = [content] if isinstance(content, str) else list(_render_blocks(content))
-    parts += [f"[calls {encode_json(call).decode()}]" for call in message.get("tool_calls") or ()]
+    parts += [f"[calls {encode_json(call).decode()}]" for call in _list_calls(message)]
     return " ".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,16 +16,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.agent.running_call import pause_while_asking
+from mcp_bridge.amplifier.endings import TRUNCATED, describe_unfinished
 from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.llm_errors import InvalidToolCallError, LLMError
 from mcp_bridge.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
 from mcp_bridge.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from mcp_bridge.amplifier.results import encode_json
 from mcp_bridge.runtime.third_party import describe_error
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-_TRUNCATED = frozenset({"length", "max_tokens"})
 _INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
+_NO_PRICE = (
+    "The budget max_cost cannot be kept, because the cost of the provider '{}' is not known. Add the price of its "
+    "model as `prices` to its configuration, or set max_tokens instead."
+)
 _CONTINUE = {"role": "user", "content": "Your response was truncated. Continue where it stopped, and repeat nothing."}
 
 
@@ -35,7 +41,7 @@ class LoopConfig(BaseModel):
         default_provider: The provider of requests; by default the first one.
         max_iterations: The most requests to the model for one prompt.
         max_tokens: The most tokens that these may take together.
-        max_cost: The most US dollars, for providers that report a cost.
+        max_cost: The most US dollars. A response without a known cost stops the run.
         max_seconds: The most seconds, not counting the time in which the user is asked.
         max_repeated_calls: How often a tool may be called with the same arguments.
         max_continuations: How often a truncated response is continued.
@@ -72,6 +78,11 @@ class Spending:
             spending.tokens += getattr(usage, "total_tokens", 0) or 0
             spending.cost += Decimal(str(getattr(usage, "cost_usd", None) or 0))
             spending = spending.outer
+
+    @property
+    def is_cost_limited(self) -> bool:
+        """Whether this execution or one above it has a maximum of US dollars."""
+        return self.config.max_cost is not None or (self.outer is not None and self.outer.is_cost_limited)
 
     def find_exceeded(self) -> str:
         """Return which budget is used up, or an empty string."""
@@ -112,6 +123,7 @@ class Execution:
     cancellation: Any
     streams: bool
     spending: Spending
+    model: str | None = None
     texts: list[str] = field(default_factory=list)
 
     async def run(self) -> str:
@@ -121,7 +133,7 @@ class Execution:
             response, calls = await self._ask_model()
             text = "".join(block.text for block in response.content if block.type == "text")
             await self.context.add_message(_to_history(response, text, calls))
-            is_truncated = response.finish_reason in _TRUNCATED
+            is_truncated = response.finish_reason in TRUNCATED
             if calls and not is_truncated:
                 self.texts.clear()
                 for message in await self.runner.run_calls(calls):
@@ -134,16 +146,21 @@ class Execution:
                     await self.context.add_message({"role": "tool", "tool_call_id": call.id, "content": reason})
                 self.emitter.injections.messages.append(dict(_CONTINUE))
             else:
-                return "".join([*self.texts, text])
+                self.texts.append(text)
+                if problem := describe_unfinished(response):
+                    raise StoppedError(problem)
+                return "".join(self.texts)
 
     async def _ask_model(self) -> tuple[Any, list[ToolCall]]:
         """Return a response and its tool calls. Raises StoppedError."""
         while True:
             self._check_budgets()
+            if self.spending.is_cost_limited and not _has_price(self.provider):
+                raise StoppedError(_NO_PRICE.format(self.provider_name))
             request = await self._build_request()
             try:
                 response = await self._complete(request)
-                calls = list(self.provider.parse_tool_calls(response))
+                calls = _separate_calls(response, self.provider.parse_tool_calls(response))
             except InvalidToolCallError as error:
                 self.spending.add(None)
                 self.emitter.injections.messages.append({"role": "user", "content": str(error)})
@@ -155,6 +172,8 @@ class Execution:
                 logger.warning("%s", text, exc_info=None if isinstance(error, LLMError) else error)
                 raise StoppedError(text) from error
             self.spending.add(response.usage)
+            if self.spending.is_cost_limited and getattr(response.usage, "cost_usd", None) is None:
+                raise StoppedError(_NO_PRICE.format(self.provider_name))
             data = {"provider": self.provider_name, "response": response, "usage": response.usage}
             decision = await self.emitter.emit(events.PROVIDER_RESPONSE, data)
             if decision.action == "deny":
@@ -169,7 +188,12 @@ class Execution:
 
     async def _build_request(self) -> ChatRequest:
         messages = await self.context.get_messages_for_request(provider=self.provider)
-        data = {"provider": self.provider_name, "messages": messages, "iteration": self.spending.iterations + 1}
+        data = {
+            "provider": self.provider_name,
+            "model": self.model,
+            "messages": messages,
+            "iteration": self.spending.iterations + 1,
+        }
         decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
         if decision.action == "deny":
             raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
@@ -202,6 +226,16 @@ class AgentLoop:
         self._coordinator = coordinator
         self._streams = streams
 
+    def describe_missing_price(self, providers: Mapping[str, Any]) -> str:
+        """Return why no request can be made with the provider that is used by default; empty if one can."""
+        name = self._choose_provider(providers)
+        if self._config.max_cost is None or name not in providers or _has_price(providers[name]):
+            return ""
+        return _NO_PRICE.format(name)
+
+    def _choose_provider(self, providers: Mapping[str, Any]) -> str:
+        return self._config.default_provider or next(iter(providers), "")
+
     async def execute(
         self,
         prompt: str,
@@ -232,7 +266,7 @@ class AgentLoop:
         await _complete_calls(context)
         changed = (decision.data or {}).get("prompt", prompt)
         await context.add_message({"role": "user", "content": str(changed)})
-        name = str(kwargs.get("provider") or self._config.default_provider or next(iter(providers), ""))
+        name = str(kwargs.get("provider") or self._choose_provider(providers))
         if name not in providers:
             problem = f"There is no provider '{name}'. Mounted providers: {', '.join(providers)}."
             return await self._report(emitter, "error", problem if providers else "No provider is mounted.", None)
@@ -247,6 +281,7 @@ class AgentLoop:
             cancellation=getattr(coordinator, "cancellation", None),
             streams=self._streams and _can_stream(providers[name]),
             spending=Spending(self._config, _SPENDING.get()),
+            model=_find_model(providers[name]),
         )
         return await self._run(execution)
 
@@ -285,6 +320,20 @@ async def _complete_calls(context: Any) -> None:
             return
 
 
+def _has_price(provider: Any) -> bool:
+    """Whether the cost of the provider's responses may be known; the contract does not require it to be."""
+    has_price = getattr(provider, "has_price", None)
+    return has_price is None or bool(has_price())
+
+
+def _find_model(provider: Any) -> str | None:
+    """Return the model that a provider uses by default, if it describes one."""
+    try:
+        return (provider.get_info().defaults or {}).get("model")
+    except Exception:  # third-party code, which the contract requires to have it
+        return None
+
+
 def _can_stream(provider: Any) -> bool:
     """Whether a provider reports text as it arrives; the contract does not require it."""
     try:
@@ -299,8 +348,31 @@ def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str
     is_plain = all(block["type"] == "text" for block in blocks)
     message: dict[str, Any] = {"role": "assistant", "content": text if is_plain else blocks}
     if calls:
-        message["tool_calls"] = [{"id": call.id, "tool": call.name, "arguments": call.arguments} for call in calls]
+        message["tool_calls"] = [_store_call(call) for call in calls]
     return message
+
+
+def _store_call(call: ToolCall) -> dict[str, Any]:
+    """Return a call in both forms: that of the public loops, and that of the Context contract."""
+    function = {"name": call.name, "arguments": encode_json(call.arguments).decode()}
+    return {"id": call.id, "type": "function", "function": function, "tool": call.name, "arguments": call.arguments}
+
+
+def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
+    """Return the calls with distinct ids, which the blocks of the response get, too."""
+    counts: Counter[str] = Counter()
+    blocks = [block for block in response.content if block.type == "tool_call"]
+    separate = []
+    for call in calls:
+        counts[call.id] += 1
+        if counts[call.id] > 1:
+            same = [block for block in blocks if block.id == call.id]
+            name = f"{call.id}_{counts[call.id]}"
+            if len(same) > 1:  # the first block is that of the call that keeps the id
+                same[1].id = name
+            call = ToolCall(id=name, name=call.name, arguments=call.arguments)  # noqa: PLW2901 - a renamed call
+        separate.append(call)
+    return separate
 
 
 def _describe_tool(name: str, tool: Any) -> ToolSpec:

@@ -16,7 +16,8 @@ from mcp_bridge.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.hook_decisions import get_injections
 from mcp_bridge.amplifier.message_models import ToolCall
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
-from mcp_bridge.amplifier.results import from_hook_data, render_content, to_hook_data, to_result
+from mcp_bridge.amplifier.results import from_hook_data, list_images, render_content, to_hook_data, to_result
+from mcp_bridge.contracts.content import Image
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.wire import values
@@ -81,27 +82,25 @@ class ToolRunner:
     async def run_calls(self, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
         """Return the results as messages, in the order of the calls. Only a cancellation raises."""
         group = uuid4().hex
-        texts: dict[int, str] = {}
+        replies: dict[int, _Reply] = {}
 
         async def run(place: int, call: ToolCall) -> None:
-            texts[place] = await self._handle_call(call, group)
+            replies[place] = await self._handle_call(call, group)
 
         async with anyio.create_task_group() as tasks:
             for place, call in enumerate(calls):
                 tasks.start_soon(run, place, call)
-        return [
-            {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": texts[place]}
-            for place, call in enumerate(calls)
-        ]
+        return [replies[place].build_message(call) for place, call in enumerate(calls)]
 
-    async def _handle_call(self, call: ToolCall, group: str) -> str:
+    async def _handle_call(self, call: ToolCall, group: str) -> _Reply:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
-            return f"Error: there is no tool '{call.name}'. The tools are: {known}."
+            return _Reply(f"Error: there is no tool '{call.name}'. The tools are: {known}.", is_error=True)
         if self._is_repeated(call):
             times = self._most_repeated
-            return f"Error: this call was already made {times} times with the same arguments. Do something else."
+            text = f"Error: this call was already made {times} times with the same arguments. Do something else."
+            return _Reply(text, is_error=True)
         data = {
             "tool_name": call.name,
             "tool_input": call.arguments,
@@ -111,7 +110,7 @@ class ToolRunner:
         decision = await self._emitter.emit(TOOL_PRE, data)
         if decision.action == "deny":
             await self._emitter.emit(TOOL_ERROR, {**data, "error": {"type": "denied", "message": decision.reason}})
-            return f"Denied: {decision.reason or 'a hook denied this call'}"
+            return _Reply(f"Denied: {decision.reason or 'a hook denied this call'}", is_error=True)
         arguments = (decision.data or {}).get("tool_input", call.arguments)
         data["tool_input"] = arguments if isinstance(arguments, dict) else call.arguments
         result = await self._execute(tool, call, data)
@@ -138,19 +137,34 @@ class ToolRunner:
             if self._cancellation is not None:
                 self._cancellation.register_tool_complete(call.id)
 
-    async def _report_result(self, result: ToolResult, data: Mapping[str, Any]) -> str:
-        """Emit the event of the result. Returns its text as hooks leave it."""
+    async def _report_result(self, result: ToolResult, data: Mapping[str, Any]) -> _Reply:
+        """Emit the event of the result. Returns what the model reads of it as hooks leave it."""
         if result.is_error:
             await self._emitter.emit(TOOL_ERROR, {**data, "error": {"message": result.error_text}})
         seen = to_hook_data(result)
         decision = await self._emitter.emit(TOOL_POST, {**data, "result": seen, "tool_result": seen})
         if decision.action == "deny":
-            return f"Denied: {decision.reason or 'a hook denied the result'}"
+            return _Reply(f"Denied: {decision.reason or 'a hook denied the result'}", is_error=True)
         changed = (decision.data or {}).get("result", seen)
         if changed != seen:
             result = from_hook_data(changed, result, seen)
         appended = [each.content for each in get_injections(decision) if each.append_to_last_tool_result]
-        return "\n\n".join([render_result(result), *appended])
+        text = "\n\n".join([render_result(result), *appended])
+        return _Reply(text, is_error=bool(result.is_error), images=list_images(result.content))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """What the model reads as the result of a call."""
+
+    text: str = field(kw_only=False)
+    is_error: bool = False
+    images: Sequence[dict[str, Any]] = ()
+
+    def build_message(self, call: ToolCall) -> dict[str, Any]:
+        content = [{"type": "text", "text": self.text}, *self.images] if self.images else self.text
+        failed = {"is_error": True} if self.is_error else {}
+        return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content, **failed}
 
 
 def render_result(result: ToolResult) -> str:
@@ -159,6 +173,7 @@ def render_result(result: ToolResult) -> str:
     if result.output is not None:
         output = values.get_output_text(replace(result, content=None))
         parts += [output] if output != result.error_text else []
-    if result.content and not (result.is_error and render_content(result.content) == result.error_text):
-        parts.append(render_content(result.content))
+    shown = [block for block in result.content or () if result.output is None or not isinstance(block, Image)]
+    if shown and not (result.is_error and render_content(shown) == result.error_text):
+        parts.append(render_content(shown))
     return "\n".join(parts) or "Success"

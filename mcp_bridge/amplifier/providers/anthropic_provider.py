@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anthropic
 
+from mcp_bridge.amplifier.endings import TRUNCATED
+from mcp_bridge.amplifier.llm_errors import ContentFilterError, LLMError
 from mcp_bridge.amplifier.message_models import (
     Block,
     ChatRequest,
@@ -17,6 +19,7 @@ from mcp_bridge.amplifier.message_models import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    ToolResultBlock,
     Usage,
 )
 from mcp_bridge.amplifier.providers.common import (
@@ -25,13 +28,16 @@ from mcp_bridge.amplifier.providers.common import (
     TextListener,
     build_response,
     find_key,
+    mount_sdk_provider,
+    to_llm_error,
+)
+from mcp_bridge.amplifier.providers.history import (
+    is_failed,
     list_calls,
     list_results,
-    mount_sdk_provider,
     pair_results,
-    read_request,
     render_text,
-    to_llm_error,
+    split_output,
 )
 
 __amplifier_module_type__ = "provider"
@@ -56,29 +62,30 @@ class AnthropicProvider(SdkProvider):
         )
         super().__init__(config, client)
 
-    async def complete(
-        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    async def _complete(
+        self, request: ChatRequest, model: str, on_text: TextListener | None, options: Mapping[str, Any]
     ) -> ChatResponse:
-        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError.
+        """Return the response of a model.
 
         With `extended_thinking`, which loops pass if they are configured so, the model decides how much it thinks.
         """
-        params = self._build_params(read_request(request, kwargs))
-        if kwargs.get("extended_thinking"):
+        params = self._build_params(request, model)
+        if options.get("extended_thinking"):
             params["thinking"] = {"type": "adaptive"}
         try:
             async with self._client.messages.stream(**params) as stream:
                 if on_text is not None:
                     async for text in stream.text_stream:
                         await on_text(text)
-                return _read_response(await stream.get_final_message())
+                return _read_response(await stream.get_final_message(), model)
+        except LLMError:
+            raise
         except Exception as error:  # the SDK raises what its parsing raises
-            raise to_llm_error(error, self.name, params["model"]) from error
+            raise to_llm_error(error, self.name, model) from error
 
-    def _build_params(self, request: ChatRequest) -> dict[str, Any]:
-        config = self._config
+    def _build_params(self, request: ChatRequest, model: str) -> dict[str, Any]:
         params: dict[str, Any] = {
-            "model": request.model or config.default_model,
+            "model": model,
             "max_tokens": self.limit_tokens(request),
             "messages": build_messages(request.messages),
         }
@@ -111,10 +118,7 @@ def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _build_blocks(message: Message) -> list[dict[str, Any]]:
     if message.role in ("tool", "function"):
-        return [
-            {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": render_text(result.output)}
-            for result in list_results(message)
-        ]
+        return [_build_tool_result(result) for result in list_results(message)]
     content = message.content
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content.strip() else []
     for block in content if isinstance(content, list) else ():
@@ -123,6 +127,16 @@ def _build_blocks(message: Message) -> list[dict[str, Any]]:
         {"type": "tool_use", "id": each.id, "name": each.name, "input": each.input} for each in list_calls(message)
     ]
     return blocks + calls
+
+
+def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
+    text, images = split_output(result.output)
+    content: Any = text
+    if images:
+        content = [{"type": "text", "text": text}] if text.strip() else []
+        content += [{"type": "image", "source": image.source} for image in images]
+    failed = {"is_error": True} if is_failed(result) else {}
+    return {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": content, **failed}
 
 
 def _build_block(block: Block) -> list[dict[str, Any]]:
@@ -139,9 +153,18 @@ def _build_block(block: Block) -> list[dict[str, Any]]:
     return []
 
 
-def _read_response(message: Any) -> ChatResponse:
+def _read_response(message: Any, model: str) -> ChatResponse:
+    """Return a response without a truncated tool call. Raises ContentFilterError if the model refused."""
+    if message.stop_reason == "refusal":
+        text = "".join(block.text for block in message.content if block.type == "text")
+        raise ContentFilterError(
+            f"anthropic: the model refused to respond. {text}".rstrip(), model=model, provider="anthropic"
+        )
+    blocks = list(message.content)
+    if message.stop_reason in TRUNCATED and blocks and blocks[-1].type == "tool_use":
+        del blocks[-1]  # the SDK completes its arguments, so that the call would run with a part of them
     content: list[Block] = []
-    for block in message.content:
+    for block in blocks:
         match block.type:
             case "text":
                 content.append(TextBlock(text=block.text))

@@ -5,34 +5,34 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from mcp_bridge.amplifier import llm_errors
+from mcp_bridge.amplifier import events, llm_errors
 from mcp_bridge.amplifier.message_models import (
     Block,
     ChatRequest,
     ChatResponse,
-    Message,
-    TextBlock,
     ToolCall,
     ToolCallBlock,
-    ToolResultBlock,
+    Usage,
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.module_import import CORE_PACKAGE
-from mcp_bridge.encoding.exact_json import dump_json, load_json
+from mcp_bridge.amplifier.providers.history import list_repairs
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
+PROVIDER_EVENTS = (events.LLM_REQUEST, events.LLM_RESPONSE, events.PROVIDER_TOOL_SEQUENCE_REPAIRED)
 TextListener = Callable[[str], Awaitable[object]]
 """Receives the text of a response piece by piece."""
-INCOMPLETE = "The call did not complete."
-"""What a model reads as the result of a call that has none."""
 _LENGTH_ERRORS = ("context_length", "context length", "too long", "maximum context")
 _OPTIONS = frozenset({"model", "temperature", "top_p", "max_output_tokens", "stop", "reasoning_effort"})
 _BY_STATUS: dict[int, type[llm_errors.LLMError]] = {
@@ -47,6 +47,24 @@ _BY_STATUS: dict[int, type[llm_errors.LLMError]] = {
 }
 
 
+class ModelPrice(BaseModel):
+    """The price of a model in US dollars per million tokens. Cached tokens cost as much as others by default."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: Decimal = Field(ge=0)
+    output: Decimal = Field(ge=0)
+    cache_read: Decimal | None = Field(default=None, ge=0)
+    cache_write: Decimal | None = Field(default=None, ge=0)
+
+    def compute_cost(self, usage: Usage) -> Decimal:
+        read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+        cached = read * (self.input if self.cache_read is None else self.cache_read)
+        cached += written * (self.input if self.cache_write is None else self.cache_write)
+        uncached = max(0, usage.input_tokens - read - written)
+        return (uncached * self.input + cached + usage.output_tokens * self.output) / 1_000_000
+
+
 class ProviderConfig(BaseModel):
     """The configuration of a provider.
 
@@ -58,6 +76,7 @@ class ProviderConfig(BaseModel):
         context_window: The window of the model in tokens, from which contexts compute their budget.
         timeout: Seconds that one attempt may take.
         max_retries: How often the SDK repeats a request that failed for a transient reason, with growing pauses.
+        prices: The prices of models by name or pattern; the first that matches is used.
     """
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
@@ -69,6 +88,10 @@ class ProviderConfig(BaseModel):
     context_window: int = Field(default=200_000, gt=0)
     timeout: float = Field(default=600.0, gt=0)
     max_retries: int = Field(default=4, ge=0)
+    prices: dict[str, ModelPrice] = Field(default_factory=dict)
+
+    def find_price(self, model: str) -> ModelPrice | None:
+        return next((price for name, price in self.prices.items() if fnmatchcase(model, name)), None)
 
 
 def find_key(config: ProviderConfig, variable: str) -> str | None:
@@ -78,6 +101,45 @@ def find_key(config: ProviderConfig, variable: str) -> str | None:
         logger.warning("the provider is not mounted: set %s, or `api_key` in its configuration", variable)
         return None
     return key.strip()
+
+
+class CompletionReport:
+    """What llm:response reports about a completion; `usage` is None until there is a response."""
+
+    usage: Usage | None = None
+
+
+class ProviderEvents:
+    """Emits the events of a provider: llm:request, llm:response and provider:tool_sequence_repaired."""
+
+    def __init__(self, hooks: Any = None) -> None:
+        self._hooks = hooks
+
+    @asynccontextmanager
+    async def report_completion(
+        self, provider: str, model: str | None, request: ChatRequest
+    ) -> AsyncIterator[CompletionReport]:
+        """Emit the events of the request before the block, and llm:response after it."""
+        report = CompletionReport()
+        if self._hooks is None:
+            yield report
+            return
+        head = {"provider": provider, "model": model}
+        if repairs := list_repairs(request.messages):
+            data = {**head, "repair_count": len(repairs), "repairs": repairs}
+            await self._hooks.emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, data)
+        await self._hooks.emit(events.LLM_REQUEST, {**head, "message_count": len(request.messages)})
+        began = time.monotonic()
+        try:
+            yield report
+        except Exception as error:
+            failure = {"status": "error", "error": str(error), "error_type": type(error).__name__}
+            duration = round((time.monotonic() - began) * 1000)
+            await self._hooks.emit(events.LLM_RESPONSE, {**head, **failure, "duration_ms": duration})
+            raise
+        usage = report.usage.model_dump(mode="json", exclude_none=True) if report.usage is not None else None
+        duration = round((time.monotonic() - began) * 1000)
+        await self._hooks.emit(events.LLM_RESPONSE, {**head, "status": "ok", "usage": usage, "duration_ms": duration})
 
 
 class SdkProvider(ABC):
@@ -95,6 +157,7 @@ class SdkProvider(ABC):
         self._config = config
         self._client = client
         self.info_model = ProviderInfo
+        self.events = ProviderEvents()
 
     def get_info(self) -> ProviderInfo:
         config = self._config
@@ -127,11 +190,29 @@ class SdkProvider(ABC):
             for model in found
         ]
 
-    @abstractmethod
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
+        given = read_request(request, kwargs)
+        model = given.model or self._config.default_model
+        async with self.events.report_completion(self.name, model, given) as report:
+            response = await self._complete(given, model, on_text, kwargs)
+            price = self._config.find_price(model)
+            if price is not None and response.usage is not None:
+                response.usage.cost_usd = price.compute_cost(response.usage)
+            report.usage = response.usage
+        return response
+
+    @abstractmethod
+    async def _complete(
+        self, request: ChatRequest, model: str, on_text: TextListener | None, options: Mapping[str, Any]
+    ) -> ChatResponse:
+        """Return the response of a model. `options` are the further arguments of `complete`."""
+
+    def has_price(self) -> bool:
+        """Whether the price of the default model is known."""
+        return self._config.find_price(self._config.default_model) is not None
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         return parse_tool_calls(response)
@@ -146,11 +227,16 @@ class SdkProvider(ABC):
 
 
 async def mount_provider(coordinator: Any, provider: Any) -> None:
-    """Mount a provider. On amplifier-core, `get_info` returns that package's model, which its validators require."""
+    """Mount a provider, whose events the hooks of the coordinator receive.
+
+    On amplifier-core, `get_info` returns that package's model, which its validators require.
+    """
     core = sys.modules.get(CORE_PACKAGE)
     if core is not None and isinstance(coordinator, core.ModuleCoordinator):
         provider.info_model = core.models.ProviderInfo
+    provider.events = ProviderEvents(coordinator.hooks)
     await coordinator.mount("providers", provider, name=provider.name)
+    coordinator.register_contributor("observability.events", f"provider-{provider.name}", lambda: list(PROVIDER_EVENTS))
 
 
 async def mount_sdk_provider(coordinator: Any, provider: SdkProvider) -> Callable[[], Awaitable[None]]:
@@ -211,77 +297,3 @@ def build_response(content: list[Block], **fields: Any) -> ChatResponse:
         if isinstance(block, ToolCallBlock)
     ]
     return ChatResponse(content=content, tool_calls=calls or None, **fields)
-
-
-def pair_results(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with one result directly after each tool call, as the APIs require it.
-
-    A result without its call is left out, and a call without its result gets one that says so. Messages between a call
-    and its result follow after the result.
-    """
-    results = {block.tool_call_id: block for message in messages for block in list_results(message)}
-    paired: list[Message] = []
-    for message in messages:
-        if message.role in ("tool", "function"):
-            continue
-        others = list_results(message)
-        if others and isinstance(message.content, list):
-            rest = [block for block in message.content if not isinstance(block, ToolResultBlock)]
-            if not rest:
-                continue
-            message = message.model_copy(update={"content": rest})  # noqa: PLW2901 - a message without its results
-        paired.append(message)
-        paired += [
-            Message(
-                role="tool",
-                tool_call_id=call.id,
-                content=[results.get(call.id) or ToolResultBlock(tool_call_id=call.id, output=INCOMPLETE)],
-            )
-            for call in list_calls(message)
-        ]
-    return paired
-
-
-def list_calls(message: Message) -> list[ToolCallBlock]:
-    """Return the tool calls of a message: content blocks, or the `tool_calls` that loops store beside the text."""
-    blocks = message.content if isinstance(message.content, list) else []
-    calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
-    known = {call.id for call in calls}
-    for given in (message.model_extra or {}).get("tool_calls") or ():
-        function = given.get("function") or {}
-        arguments = given.get("arguments", function.get("arguments"))
-        name = str(given.get("name") or given.get("tool") or function.get("name") or "")
-        if given.get("id") not in known:
-            calls.append(ToolCallBlock(id=given["id"], name=name, input=_read_arguments(arguments)))
-    return calls
-
-
-def _read_arguments(given: Any) -> dict[str, Any]:
-    if isinstance(given, str):
-        try:
-            given = load_json(given)
-        except ValueError:
-            return {}
-    return given if isinstance(given, dict) else {}
-
-
-def list_results(message: Message) -> list[ToolResultBlock]:
-    """Return the tool results of a message: content blocks, or the content of a message with the role `tool`."""
-    blocks = message.content if isinstance(message.content, list) else []
-    found = [block for block in blocks if isinstance(block, ToolResultBlock)]
-    if not found and message.role in ("tool", "function") and message.tool_call_id is not None:
-        return [ToolResultBlock(tool_call_id=message.tool_call_id, output=message.content)]
-    return found
-
-
-def render_text(content: Any) -> str:
-    """Return content as text: blocks of text joined, anything else as JSON."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(isinstance(block, TextBlock) for block in content):
-        return "\n".join(block.text for block in content)
-    return dump_json(content, default=_to_plain, option=orjson.OPT_NON_STR_KEYS).decode()
-
-
-def _to_plain(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import openai
@@ -24,19 +24,22 @@ from mcp_bridge.amplifier.providers.common import (
     TextListener,
     build_response,
     find_key,
+    mount_sdk_provider,
+    to_llm_error,
+)
+from mcp_bridge.amplifier.providers.history import (
     list_calls,
     list_results,
-    mount_sdk_provider,
     pair_results,
-    read_request,
-    render_text,
-    to_llm_error,
+    split_output,
 )
 from mcp_bridge.amplifier.results import encode_json
 from mcp_bridge.encoding.exact_json import load_json
 
 __amplifier_module_type__ = "provider"
 
+_IMAGES = "The images in the results of the tools:"
+_IMAGES_FOLLOW = "The images follow after the results."
 _ROLES = {"system": "system", "developer": "developer", "assistant": "assistant"}
 
 
@@ -66,21 +69,20 @@ class OpenAIProvider(SdkProvider):
         )
         super().__init__(config, client)
 
-    async def complete(
-        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    async def _complete(
+        self, request: ChatRequest, model: str, on_text: TextListener | None, options: Mapping[str, Any]
     ) -> ChatResponse:
-        """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
-        params = self._build_params(read_request(request, kwargs))
+        params = self._build_params(request, model)
         try:
             if on_text is None:
                 completion: Any = await self._client.chat.completions.create(**params)
             else:
                 completion = await self._stream(params, on_text)
-            return self._read_response(completion, params["model"])
+            return self._read_response(completion, model)
         except LLMError:
             raise
         except Exception as error:  # the SDK raises what its parsing raises
-            raise to_llm_error(error, self.name, params["model"]) from error
+            raise to_llm_error(error, self.name, model) from error
 
     async def _stream(self, params: dict[str, Any], on_text: TextListener) -> Any:
         options: dict[str, Any] = {**params, "stream_options": {"include_usage": True}}
@@ -92,12 +94,15 @@ class OpenAIProvider(SdkProvider):
                 return await stream.get_final_completion()
         except openai.LengthFinishReasonError as error:
             return error.completion
+        except openai.ContentFilterFinishReasonError as error:
+            text = f"{self.name}: the content was filtered"
+            raise ContentFilterError(text, provider=self.name, model=params["model"]) from error
 
-    def _build_params(self, request: ChatRequest) -> dict[str, Any]:
+    def _build_params(self, request: ChatRequest, model: str) -> dict[str, Any]:
         config = self._config
         limit = "max_tokens" if config.legacy_max_tokens else "max_completion_tokens"
         params: dict[str, Any] = {
-            "model": request.model or config.default_model,
+            "model": model,
             limit: self.limit_tokens(request),
             "messages": build_messages(request.messages),
         }
@@ -140,15 +145,22 @@ class OpenAIProvider(SdkProvider):
 
 
 def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages in the form of the API."""
-    built = []
+    """Return messages in the form of the API.
+
+    Messages of tools can only have text there. Their images follow all results of a response, in a message of the user.
+    """
+    built: list[dict[str, Any]] = []
+    pending: list[ImageBlock] = []
     for message in pair_results(messages):
         if message.role in ("tool", "function"):
-            built += [
-                {"role": "tool", "tool_call_id": result.tool_call_id, "content": render_text(result.output)}
-                for result in list_results(message)
-            ]
+            for result in list_results(message):
+                text, images = split_output(result.output)
+                content = text or (_IMAGES_FOLLOW if images else "")
+                built.append({"role": "tool", "tool_call_id": result.tool_call_id, "content": content})
+                pending += images
             continue
+        built += _build_images(pending)
+        pending = []
         entry: dict[str, Any] = {"role": _ROLES.get(message.role, "user"), "content": _build_content(message)}
         if message.role == "assistant" and (calls := list_calls(message)):
             entry["tool_calls"] = [
@@ -161,7 +173,12 @@ def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
             ]
             entry["content"] = entry["content"] or None
         built.append(entry)
-    return built
+    return built + _build_images(pending)
+
+
+def _build_images(images: Sequence[ImageBlock]) -> list[dict[str, Any]]:
+    parts = [{"type": "image_url", "image_url": {"url": _find_url(image.source)}} for image in images]
+    return [{"role": "user", "content": [{"type": "text", "text": _IMAGES}, *parts]}] if parts else []
 
 
 def _build_content(message: Message) -> Any:

@@ -21,19 +21,25 @@ from mcp_bridge.amplifier.message_models import (
     TextBlock,
     ToolCall,
     ToolCallBlock,
+    ToolResultBlock,
     Usage,
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.providers.common import (
+    ProviderEvents,
     TextListener,
     build_response,
-    list_calls,
-    list_results,
     mount_provider,
-    pair_results,
     parse_tool_calls,
     read_request,
+)
+from mcp_bridge.amplifier.providers.history import (
+    is_failed,
+    list_calls,
+    list_results,
+    pair_results,
     render_text,
+    split_output,
 )
 from mcp_bridge.amplifier.results import encode_json
 from mcp_bridge.contracts.content import Text
@@ -68,6 +74,7 @@ class SamplingProvider:
     def __init__(self, config: SamplingConfig) -> None:
         self._config = config
         self.info_model = ProviderInfo
+        self.events = ProviderEvents()
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": self._config.context_window, "max_output_tokens": self._config.max_tokens}
@@ -77,15 +84,28 @@ class SamplingProvider:
         """Return no models: the client chooses."""
         return []
 
+    def has_price(self) -> bool:
+        """Return False: the client pays, and MCP has no field for the cost."""
+        return False
+
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the response of the client's model. Raises LLMError: outside a call, or if the client has none."""
+        given = read_request(request)
+        async with self.events.report_completion(self.name, None, given) as report:
+            response = await self._complete(given)
+            report.usage = response.usage
+        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
+        if on_text is not None and text:
+            await on_text(text)
+        return response
+
+    async def _complete(self, given: ChatRequest) -> ChatResponse:
         ctx = AGENT_CALL.get()
         if ctx is None:
             message = "The client's model is only available to an agent that runs in a call of the client."
             raise ConfigurationError(message, provider=self.name)
-        given = read_request(request)
         tools = [
             {"name": tool.name, "description": tool.description or "", "inputSchema": tool.parameters}
             for tool in given.tools or ()
@@ -108,9 +128,6 @@ class SamplingProvider:
             raise ConfigurationError(message, provider=self.name) from error
         response = _read_response(sampled)
         response.usage = _estimate_usage([messages, system, tools], response)
-        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
-        if on_text is not None and text:
-            await on_text(text)
         return response
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
@@ -137,24 +154,31 @@ def _has_results(blocks: Sequence[dict[str, Any]]) -> bool:
 
 def _build_blocks(message: Message) -> list[dict[str, Any]]:
     if message.role in ("tool", "function"):
-        return [
-            {
-                "type": "tool_result",
-                "toolUseId": result.tool_call_id,
-                "content": [{"type": "text", "text": render_text(result.output)}],
-            }
-            for result in list_results(message)
-        ]
+        return [_build_tool_result(result) for result in list_results(message)]
     content = message.content
     blocks: list[dict[str, Any]] = []
     for block in [TextBlock(text=content)] if isinstance(content, str) else content:
         if isinstance(block, TextBlock) and block.text:
             blocks.append({"type": "text", "text": block.text})
-        elif isinstance(block, ImageBlock) and "data" in block.source:
-            kind = block.source.get("media_type", "image/png")
-            blocks.append({"type": "image", "data": block.source["data"], "mimeType": kind})
+        elif isinstance(block, ImageBlock):
+            blocks += _build_image(block)
     calls = list_calls(message)
     return blocks + [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
+
+
+def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
+    text, images = split_output(result.output)
+    content = [{"type": "text", "text": text}] if text or not images else []
+    content += [block for image in images for block in _build_image(image)]
+    failed = {"isError": True} if is_failed(result) else {}
+    return {"type": "tool_result", "toolUseId": result.tool_call_id, "content": content, **failed}
+
+
+def _build_image(image: ImageBlock) -> list[dict[str, Any]]:
+    if "data" not in image.source:
+        return []
+    kind = image.source.get("media_type", "image/png")
+    return [{"type": "image", "data": image.source["data"], "mimeType": kind}]
 
 
 def _read_response(sampled: Sampled) -> ChatResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +13,7 @@ from mcp_bridge.amplifier.message_models import (
     Block,
     ChatRequest,
     ChatResponse,
+    Message,
     TextBlock,
     ToolCall,
     ToolCallBlock,
@@ -18,6 +21,7 @@ from mcp_bridge.amplifier.message_models import (
 )
 from mcp_bridge.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge.amplifier.providers.common import (
+    ProviderEvents,
     TextListener,
     build_response,
     mount_provider,
@@ -54,6 +58,7 @@ class ScriptedProvider:
     def __init__(self, responses: list[str | ScriptedTurn]) -> None:
         self._turns = [ScriptedTurn(text=each) if isinstance(each, str) else each for each in responses]
         self.info_model = ProviderInfo
+        self.events = ProviderEvents()
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": 100_000, "max_output_tokens": 1000}
@@ -66,17 +71,24 @@ class ScriptedProvider:
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the response that comes after as many responses as the request has; it keeps no state of its own."""
-        messages = read_request(request).messages
+        given = read_request(request)
+        async with self.events.report_completion(self.name, "scripted", given) as report:
+            response = self._choose_response(given.messages)
+            report.usage = response.usage
+        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
+        if on_text is not None and text:
+            await on_text(text)
+        return response
+
+    def _choose_response(self, messages: Sequence[Message]) -> ChatResponse:
         place = sum(message.role == "assistant" for message in messages)
         turn = self._turns[min(place, len(self._turns) - 1)]
         content: list[Block] = [TextBlock(text=turn.text)] if turn.text else []
         content += [
             ToolCallBlock(id=f"call_{uuid4().hex}", name=each.name, input=each.arguments) for each in turn.calls
         ]
-        if on_text is not None and turn.text:
-            await on_text(turn.text)
         sent, written = sum(len(str(message.content)) for message in messages) // 4, len(turn.text) // 4
-        usage = Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written)
+        usage = Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written, cost_usd=Decimal(0))
         return build_response(content, usage=usage, finish_reason="tool_use" if turn.calls else "end_turn")
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:

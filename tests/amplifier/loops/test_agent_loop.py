@@ -301,7 +301,90 @@ async def test_a_truncated_tool_call_does_not_run() -> None:
 
 async def test_an_endlessly_truncated_response_ends() -> None:
     scene = Scene(ChatResponse(content=[TextBlock(text="la ")], finish_reason="length"))
-    assert await scene.run() == "la la la la "
+    text = await scene.run()
+    assert text.startswith("la la la la \n\n[Stopped early. The model's response was truncated")
+    assert scene.outcome["status"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (ChatResponse(content=[]), "The model's response was empty."),
+        (ChatResponse(content=[TextBlock(text=" ")]), "The model's response was empty."),
+        (ChatResponse(content=[ThinkingBlock(thinking="Hm.")]), "The model's response was empty."),
+        (ChatResponse(content=[TextBlock(text="I")], finish_reason="refusal"), "The model refused to respond."),
+        (ChatResponse(content=[TextBlock(text="I")], finish_reason="content_filter"), "response was filtered."),
+        (ChatResponse(content=[TextBlock(text="I")], finish_reason="model_context_window_exceeded"), "window is full."),
+    ],
+)
+async def test_a_response_that_is_not_complete_is_no_success(response: ChatResponse, reason: str) -> None:
+    scene = Scene(response)
+    assert reason in await scene.run()
+    assert scene.outcome["status"] == "incomplete"
+
+
+async def test_a_response_of_a_client_that_was_truncated_is_continued() -> None:
+    scene = Scene(ChatResponse(content=[TextBlock(text="Once ")], finish_reason="maxTokens"), "upon a time.")
+    assert await scene.run() == "Once upon a time."
+
+
+async def test_max_cost_stops_before_a_request_whose_price_is_not_known() -> None:
+    scene = Scene("Done.")
+    scene.model.has_price = lambda: False
+    text = await scene.run(config={"max_cost": 1})
+    assert "the cost of the provider 'mock' is not known" in text
+    assert "`prices`" in text
+    assert scene.model.call_count == 0
+
+
+async def test_max_cost_stops_after_a_response_without_a_cost() -> None:
+    scene = Scene(request_calls(("read", {})), "Done.")
+    assert "is not known" in await scene.run(config={"max_cost": 1})
+    assert scene.model.call_count == 1
+    assert scene.outcome["status"] == "incomplete"
+
+
+async def test_calls_are_stored_in_the_form_of_the_contract_too() -> None:
+    scene = Scene(request_calls(("read", {"path": "a"})), "Done.")
+    await scene.run()
+    [stored] = (await scene.context.get_messages())[1]["tool_calls"]
+    assert stored == {
+        "id": "read.0",
+        "type": "function",
+        "function": {"name": "read", "arguments": '{"path":"a"}'},
+        "tool": "read",
+        "arguments": {"path": "a"},
+    }
+
+
+async def test_provider_request_names_the_model() -> None:
+    scene = Scene("Done.")
+    await scene.run(providers={"scripted": ScriptedProvider([ScriptedTurn(text="Done.")])})
+    [(_, data)] = scene.events.get_events("provider:request")
+    assert (data["provider"], data["model"]) == ("scripted", "scripted")
+
+
+async def test_two_calls_with_one_id_get_their_own_results() -> None:
+    response = request_calls(("read", {"path": "a"}), ("list", {"path": "b"}))
+    for part in (*response.content, *(response.tool_calls or ())):
+        part.id = "same"  # type: ignore[union-attr]
+    scene = Scene(response, "Done.", tools=[MockTool("read", "a file"), MockTool("list", "a folder")])
+    assert await scene.run() == "Done."
+    history = await scene.context.get_messages()
+    requested = [block["id"] for block in history[1]["content"]]
+    assert requested == [call["id"] for call in history[1]["tool_calls"]] == ["same", "same_2"]
+    results = {message["tool_call_id"]: message["content"] for message in history if message["role"] == "tool"}
+    assert results == {"same": "a file", "same_2": "a folder"}
+
+
+async def test_images_of_results_are_in_the_history_with_the_error() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aWNvbg=="}}
+    result = ToolResult(success=False, error={"message": "it is broken"}, output="a chart", content=[image])
+    scene = Scene(request_calls(("read", {})), "Done.", tools=[MockTool("read", result)])
+    await scene.run()
+    [message] = [message for message in await scene.context.get_messages() if message["role"] == "tool"]
+    assert message["content"] == [{"type": "text", "text": "Error: it is broken\na chart"}, image]
+    assert message["is_error"] is True
 
 
 async def test_a_failing_provider_is_reported() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from anthropic.types import Message as AnthropicMessage
 from mcp_bridge.amplifier import llm_errors
 from mcp_bridge.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
 from mcp_bridge.amplifier.providers import anthropic_provider
-from mcp_bridge.amplifier.testing import TestCoordinator
+from mcp_bridge.amplifier.testing import EventRecorder, TestCoordinator
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
@@ -210,3 +211,97 @@ async def test_without_a_key_the_provider_is_not_mounted(
     cleanup = await anthropic_provider.mount(coordinator, {"max_tokens": 100})
     assert coordinator.get("providers")["anthropic"].get_info().defaults["max_output_tokens"] == 100
     await cleanup()
+
+
+async def test_a_refusal_is_an_error() -> None:
+    reply = stream(text("I will not."), stop="refusal")
+    with (
+        serve_model(reply) as server,
+        pytest.raises(llm_errors.ContentFilterError, match="the model refused to respond"),
+    ):
+        await create_provider(server).complete(ask())
+
+
+async def test_a_truncated_tool_call_is_left_out() -> None:
+    call = [{"type": "input_json_delta", "partial_json": '{"path": "/home/a'}]
+    with serve_model(stream(text("I read it."), (TOOL, call), stop="max_tokens")) as server:
+        response = await create_provider(server).complete(ask())
+    assert (response.finish_reason, response.tool_calls) == ("max_tokens", None)
+    assert [block.type for block in response.content] == ["text"]
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aWNvbg=="}}
+
+
+async def test_results_are_sent_with_their_images_and_errors() -> None:
+    call = {"type": "tool_call", "id": "1", "name": "draw", "input": {}}
+    content = [{"type": "text", "text": "Error: it is broken"}, IMAGE]
+    history = [
+        {"role": "assistant", "content": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": content, "is_error": True},
+    ]
+    with serve_model(stream(text("Done."))) as server:
+        await create_provider(server).complete(ask(*map(Message.model_validate, history)))
+    [result] = server.requests[0]["messages"][-1]["content"]
+    assert result == {"type": "tool_result", "tool_use_id": "1", "content": content, "is_error": True}
+
+
+async def test_calls_with_one_id_are_sent_with_distinct_ids_and_their_own_results() -> None:
+    calls = [{"id": "call_0", "tool": name, "arguments": {}} for name in ("read", "list")]
+    history = [
+        Message(role="assistant", content="", tool_calls=calls),
+        Message(role="tool", tool_call_id="call_0", content="a file"),
+        Message(role="tool", tool_call_id="call_0", content="a folder"),
+        Message(role="assistant", content="I go on.", tool_calls=calls[:1]),
+        Message(role="tool", tool_call_id="call_0", content="another file"),
+    ]
+    with serve_model(stream(text("Done."))) as server:
+        await create_provider(server).complete(ask(*history))
+    blocks = [block for turn in server.requests[0]["messages"] for block in turn["content"]]
+    assert [(block["id"], block["name"]) for block in blocks if block["type"] == "tool_use"] == [
+        ("call_0", "read"), ("call_0_2", "list"), ("call_0_3", "read"),
+    ]  # fmt: skip
+    assert [(block["tool_use_id"], block["content"]) for block in blocks if block["type"] == "tool_result"] == [
+        ("call_0", "a file"), ("call_0_2", "a folder"), ("call_0_3", "another file"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        ({"claude-*": {"input": 3, "output": 15}}, "0.00015"),
+        ({"claude-sonnet-5-5": {"input": 3, "output": 15, "cache_read": "0.3", "cache_write": "3.75"}}, "0.0001434"),
+        ({"gpt-*": {"input": 3, "output": 15}}, None),
+    ],
+)
+async def test_the_cost_follows_from_the_prices(prices: dict[str, Any], cost: str | None) -> None:
+    with serve_model(stream(text("Hello"))) as server:
+        provider = create_provider(server, prices=prices)
+        response = await provider.complete(ask())
+    assert response.usage is not None
+    assert response.usage.cost_usd == (None if cost is None else Decimal(cost))
+    assert provider.has_price() == (cost is not None)
+
+
+async def test_the_events_of_requests_are_emitted() -> None:
+    recorder, coordinator = EventRecorder(), TestCoordinator()
+    for event in ("llm:request", "llm:response", "provider:tool_sequence_repaired"):
+        coordinator.hooks.register(event, recorder)
+    with serve_model(stream(text("Hello")), fail(400)) as server:
+        config = {"api_key": "sk-ant-sample", "base_url": server.url, "max_retries": 0}
+        cleanup = await anthropic_provider.mount(coordinator, config)
+        provider = coordinator.get("providers")["anthropic"]
+        call = Message(role="assistant", content="", tool_calls=[{"id": "1", "tool": "read", "arguments": {}}])
+        await provider.complete(ask(call))
+        with pytest.raises(llm_errors.InvalidRequestError):
+            await provider.complete(ask(model="claude-x"))
+        await cleanup()
+    names = [name for name, _ in recorder.events]
+    assert names == ["provider:tool_sequence_repaired", *["llm:request", "llm:response"] * 2]
+    repaired, asked, answered, _, failed = (data for _, data in recorder.events)
+    assert repaired["repairs"] == [{"tool_call_id": "1", "tool_name": "read"}]
+    assert (asked["provider"], asked["model"], asked["message_count"]) == ("anthropic", "claude-sonnet-5-5", 1)
+    assert (answered["status"], answered["usage"]["total_tokens"]) == ("ok", 22)
+    assert (failed["status"], failed["error_type"], failed["model"]) == ("error", "InvalidRequestError", "claude-x")
+    assert failed["duration_ms"] >= 0
+    assert "llm:request" in (await coordinator.collect_contributions("observability.events"))[0]

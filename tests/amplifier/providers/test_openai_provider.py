@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -221,3 +222,34 @@ async def test_without_a_key_the_provider_is_not_mounted(monkeypatch: pytest.Mon
     cleanup = await openai_provider.mount(coordinator, {"api_key": "sk-sample"})
     assert coordinator.get("providers")["openai"].get_info().credential_env_vars == ["OPENAI_API_KEY"]
     await cleanup()
+
+
+async def test_a_stream_that_was_filtered_is_an_error() -> None:
+    reply = stream({"content": "x"}, finish="content_filter")
+    with serve_model(reply) as server, pytest.raises(llm_errors.ContentFilterError):
+        await create_provider(server, max_retries=0).complete(ask(), on_text=listen_to_nothing)
+
+
+async def test_images_of_results_follow_all_results() -> None:
+    calls = [{"id": each, "tool": "draw", "arguments": {}} for each in ("1", "2")]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aWNvbg=="}}
+    history = [
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "a chart"}, image]},
+        {"role": "tool", "tool_call_id": "2", "content": [image]},
+        {"role": "user", "content": "What is it?"},
+    ]
+    with serve_model(complete("Done.")) as server:
+        await create_provider(server).complete(ask(*map(Message.model_validate, history)))
+    _, first, second, images, last = server.requests[0]["messages"]
+    assert [first["content"], second["content"]] == ["a chart", "The images follow after the results."]
+    assert [part["type"] for part in images["content"]] == ["text", "image_url", "image_url"]
+    assert (images["role"], last["content"]) == ("user", "What is it?")
+
+
+async def test_the_cost_follows_from_the_prices() -> None:
+    with serve_model(complete("Hello")) as server:
+        prices = {"gpt-5.5": {"input": 2, "output": 8, "cache_read": "0.5"}}
+        response = await create_provider(server, prices=prices).complete(ask())
+    assert response.usage is not None
+    assert response.usage.cost_usd == Decimal("0.000054")

@@ -28,24 +28,37 @@ ANTHROPIC_CALL = anthropic.stream(
 )
 
 
-async def run_agent(folder: Path, host: str, loop: str, provider: str, server: ModelServer, path: str = "") -> Any:
+async def run_agent(
+    folder: Path,
+    host: str,
+    loop: str,
+    provider: str,
+    server: ModelServer,
+    path: str = "",
+    *,
+    tools: str = TOOLS,
+    settings: dict[str, Any] | None = None,
+    **budgets: Any,
+) -> Any:
     """The result of a task, of an agent whose model is at the server."""
-    modules = {name_module(folder, "tools"): TOOLS}
+    modules = {name_module(folder, "tools"): tools}
     name = loop
     if not loop.startswith("loop-"):
         name = name_module(folder, loop)
         modules |= {name: write_shape(loop, PACKAGES[host])}
     context = name_module(folder, "context")
     modules |= {context: write_shape("context", PACKAGES[host])}
-    config = {"api_key": "sk-sample", "base_url": server.url + path, "max_retries": 0}
+    config = {"api_key": "sk-sample", "base_url": server.url + path, "max_retries": 0, **(settings or {})}
     served = Served(
         folder,
         modules,
-        session={"orchestrator": {"module": name, "config": {"kwargs": KWARGS}}, "context": context},
+        session={"orchestrator": {"module": name, "config": {"kwargs": KWARGS, **budgets}}, "context": context},
         providers=[{"module": provider, "config": config}],
         tools=[{"module": name_module(folder, "tools")}],
     )
     async with served.client() as client:
+        if served.problems:
+            return served.problems
         return await client.call_tool("run_agent", {"task": "Read a.txt."})
 
 
@@ -108,3 +121,63 @@ async def test_options_beside_the_request_come_first(api: Any) -> None:
     [sent] = server.requests
     assert (sent["model"], sent["temperature"]) == ("small", 0.5)
     assert sent.get("max_tokens", sent.get("max_completion_tokens")) == 50
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    ("replies", "reason"),
+    [
+        ([anthropic.stream(anthropic.text("I will not."), stop="refusal")], "refused to respond"),
+        ([anthropic.stream()], "The model's response was empty."),
+        ([anthropic.stream(anthropic.text("It is"), stop="max_tokens")] * 4, "The model's response was truncated"),
+    ],
+    ids=["refused", "empty", "truncated"],
+)
+async def test_a_response_that_is_not_complete_is_a_failed_call(
+    replies: list[Reply], reason: str, loop: str, tmp_path: Path
+) -> None:
+    with serve_model(*replies) as server:
+        result = await run_agent(tmp_path, "native", loop, "provider-anthropic", server)
+    assert code_of(result) in ("agent_stopped", "agent_failed")
+    assert reason in texts(result)[0]
+
+
+DRAW = """
+class Draw:
+    name, description, input_schema = "read", "Draw.", {"type": "object"}
+
+    async def execute(self, input):
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aWNvbg=="}}
+        return {"success": False, "error": {"message": "it is broken"}, "output": None, "content": [image]}
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Draw())
+"""
+
+
+@pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
+async def test_the_model_gets_the_images_of_results_and_their_errors(loop: str, tmp_path: Path) -> None:
+    with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("I see it."))) as server:
+        result = await run_agent(tmp_path, "native", loop, "provider-anthropic", server, tools=DRAW)
+    assert texts(result)[0] == "I see it."
+    [block] = server.requests[1]["messages"][-1]["content"]
+    assert block["is_error"] is True
+    assert "it is broken" in block["content"][0]["text"]
+    assert block["content"][1]["source"]["data"] == "aWNvbg=="
+
+
+async def test_max_cost_stops_a_run_by_the_prices_of_the_model(tmp_path: Path) -> None:
+    settings = {"prices": {"claude-*": {"input": 3, "output": 15}}}
+    with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("It is empty."))) as server:
+        budget = {"settings": settings, "max_cost": 0.0001}
+        result = await run_agent(tmp_path, "native", "loop-basic", "provider-anthropic", server, **budget)
+    assert len(server.requests) == 1
+    assert code_of(result) == "agent_stopped"
+    assert "0.0001 US dollars (max_cost)" in texts(result)[0]
+
+
+async def test_an_agent_with_max_cost_and_no_price_is_not_published(tmp_path: Path) -> None:
+    with serve_model() as server:
+        [problem] = await run_agent(tmp_path, "native", "loop-basic", "provider-anthropic", server, max_cost=1)
+    assert "the agent of the plan is not published" in problem
+    assert "Add the price of its model as `prices`" in problem
