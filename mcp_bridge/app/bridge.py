@@ -123,6 +123,8 @@ class Bridge:
         self._start_finished = anyio.Event()  # of any source, replaced each time
         self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
         self._others_started = anyio.Event()
+        self._restoring = {each.source.name for each in sources if isinstance(each.source, ConnectingSource)}
+        self._restored = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._unpublished)
         for attached in self._sources:
             if isinstance(attached.source, AgentSource):
@@ -327,6 +329,8 @@ class Bridge:
         if name in self._derived:
             await self._others_started.wait()
         try:
+            if isinstance(attached.source, ConnectingSource):
+                await self._restore_source(attached, attached.source)
             await attached.source.run(lambda offer: self._publish(attached, offer))
         except Exception as raised:
             error = unwrap_group(raised)
@@ -337,6 +341,19 @@ class Bridge:
         finally:
             self._running.discard(name)
             self._finish_start(name)
+
+    async def _restore_source(self, attached: AttachedSource, source: ConnectingSource) -> None:
+        """Publish what is stored of a server, and wait for the other sources to do so.
+
+        Servers that start take the processor from the bridge, so that clients would wait for what is known already.
+        """
+        try:
+            await source.restore(lambda offer: self._publish(attached, offer))
+        finally:
+            self._restoring.discard(attached.source.name)
+            if not self._restoring:
+                self._restored.set()
+        await self._restored.wait()
 
     def _publish(self, attached: AttachedSource, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection

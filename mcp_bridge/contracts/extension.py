@@ -107,6 +107,9 @@ class ConnectingSource(Protocol):
     def limit_starts(self, turns: StartTurns) -> None:
         """Take a turn for each start of a server; called before `run`."""
 
+    async def restore(self, publish: Publish) -> None:
+        """Publish what the server has listed earlier, if that is stored. `run` follows once all sources have."""
+
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection: a client wants to know what is published."""
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.errors import ResultTooLarge
+from mcp_bridge.schema.size_limits import MAX_VALUES
 from mcp_bridge.schema.uris import includes_uri
 
 if TYPE_CHECKING:
@@ -79,5 +80,6 @@ class WorkerOrder:
 
 
 def make_size_error() -> ResultTooLarge:
-    """Return the error for a result that is longer than a line may be."""
-    return ResultTooLarge(f"The result has more than {MAX_WORKER_LINE >> 20} MiB. Ask for a smaller part.")
+    """Return the error for a result that is longer than a line may be, or has too many values."""
+    limits = f"{MAX_WORKER_LINE >> 20} MiB or {MAX_VALUES} values"
+    return ResultTooLarge(f"The result has more than {limits}. Ask for a smaller part.")

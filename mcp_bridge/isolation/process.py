@@ -24,6 +24,7 @@ from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, Worker
 from mcp_bridge.runtime import child_output, process_group, sandbox
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.token_bucket import TokenBucket
+from mcp_bridge.schema.size_limits import has_too_many_values
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
@@ -44,6 +45,9 @@ OUTPUT_TIMEOUT = 1.0
 """Seconds in which its output is still read once it has ended."""
 _CLOSED_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError)
 """What the streams of a process that has ended raise; RuntimeError is uvloop's."""
+
+OFFER_START = b'{"say":"offer"'
+"""How the line of an offer begins."""
 
 MessageHandler = Callable[[Json], None]
 
@@ -234,6 +238,9 @@ class WorkerProcess:
 
     async def _handle_line(self, line: bytes | None) -> None:
         try:
+            # Offers are large if a source has many tools. They are sent seldom, and not by calls.
+            if line is not None and not line.startswith(OFFER_START) and has_too_many_values(line):
+                line = None
             message = load_json(line) if line is not None else {"say": "too long"}
             event = message["say"]
             await self._slow_down(event, message, len(line or b""))

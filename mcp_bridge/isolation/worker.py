@@ -40,6 +40,7 @@ from mcp_bridge.runtime.third_party import unwrap_group
 from mcp_bridge.runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
 from mcp_bridge.runtime.tracebacks import format_exception
 from mcp_bridge.schema.callables import adapt_completion
+from mcp_bridge.schema.size_limits import has_too_many_values
 from mcp_bridge.wire.messages import to_messages
 from mcp_bridge.wire.resource_contents import to_contents
 from mcp_bridge.wire.values import Unreadable, to_result
@@ -111,7 +112,7 @@ class SourceRunner:
             await anyio.sleep(_PAUSE)
         del self._running[number]
         line = _encode_line({"say": "result", "id": number}, outcome)
-        if len(line) > MAX_WORKER_LINE:
+        if len(line) > MAX_WORKER_LINE or has_too_many_values(line):
             line = _encode_line({"say": "result", "id": number}, {"error": encode_error(make_size_error())})
         self._link.send_line(line)
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for processes that the server leaves behind."""
+KILL_DELAY = 5.0
+"""Seconds after the second signal after which the server is killed. It exits sooner, unless an import or another call
+into a library written in C never returns to Python, which handles signals only between its own instructions."""
 SWEEP_TIMEOUT = 10.0
 """Seconds after which a process that SIGKILL does not end (it waits for a dead disk) is left alone."""
 WORKER_GRACE = 2.0
@@ -134,15 +137,29 @@ def _run_front(shared: SharedNumbers, reaper: int) -> NoReturn:
         number for number in _to_numbers(_FORWARDED) if number in always or signal.getsignal(number) != signal.SIG_IGN
     }
     _release_streams()
-    status = None
+    status, deadline = None, float("inf")
     while status is None:
-        received = signal.sigwaitinfo({signal.SIGCHLD, *forwarded})
-        if received.si_signo == signal.SIGCHLD:
+        received = _wait_for_signal({signal.SIGCHLD, *forwarded}, deadline)
+        if received is None:
+            if server := shared[SharedNumbers.SERVER]:
+                os.kill(server, signal.SIGKILL)
+            deadline = float("inf")
+        elif received.si_signo == signal.SIGCHLD:
             status = _reap_children(reaper)
         else:
             _forward_signal(received, shared, reaper)
+            counts = [shared[SharedNumbers.COUNTS + number] for number in _to_numbers(_COUNTED)]
+            if sum(counts) == 2:
+                deadline = time.monotonic() + KILL_DELAY
     end_descendants(GRACE)
     _end_like(shared[SharedNumbers.STATUS] - 1 if shared[SharedNumbers.STATUS] else status)
+
+
+def _wait_for_signal(numbers: set[int], deadline: float) -> signal.struct_siginfo | None:
+    """Return the next signal, or None after the deadline."""
+    if deadline == float("inf"):
+        return signal.sigwaitinfo(numbers)
+    return signal.sigtimedwait(numbers, max(0.0, deadline - time.monotonic()))
 
 
 def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reaper: int) -> None:

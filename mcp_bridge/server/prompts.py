@@ -46,9 +46,10 @@ class PromptMethods:
 
     async def get(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve prompts/get. Raises RpcError, with code -32602 for an unknown prompt and for invalid arguments."""
-        await self._responses.wait_for_sources()
-        self._refresh()
         name, version = params["name"], request.version
+        if self._registry.prompts.get(name) is None:
+            await self._responses.wait_for_sources()
+        self._refresh()
         entry, prepared = self._registry.prompts.get(name), self._prepared.get(name)
         if entry is None or prepared is None:
             name = truncate_text(name)

@@ -68,7 +68,8 @@ class ResourceMethods:
         uri, version = params["uri"], request.version
         if (page := await self._truncator.read_page(uri, request.incoming.principal)) is not None:
             return self._responses.with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
-        await self._responses.wait_for_sources()
+        if self._registry.resources.get(uri) is None:
+            await self._responses.wait_for_sources()
         match = self._find(uri)
         result = await self._runner.run_call(match.prepared, match.make_call(str(request.id)), request)
         if isinstance(result, dict):

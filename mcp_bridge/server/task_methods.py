@@ -102,7 +102,9 @@ class TaskMethods:
 
     def call_tool(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
         """Serve tools/call, as a task if the tool and the client allow that. Raises RpcError."""
-        return self._call_later(request, params) if self._responses.is_waiting else self._start_call(request, params)
+        if self._tools.is_starting(params["name"]):
+            return self._call_later(request, params)
+        return self._start_call(request, params)
 
     async def _call_later(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         await self._responses.wait_for_sources()

@@ -182,7 +182,13 @@ class ToolMethods:
 
     def call(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
         """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result."""
-        return self._call_later(request, params) if self._responses.is_waiting else self._start_call(request, params)
+        if self.is_starting(params["name"]):
+            return self._call_later(request, params)
+        return self._start_call(request, params)
+
+    def is_starting(self, name: str) -> bool:
+        """Whether a call has to wait for the sources: no source has published the tool, and some are starting."""
+        return self._responses.is_waiting and self.index.get(name) is None
 
     async def _call_later(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         await self._responses.wait_for_sources()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_bridge import ConfigError, Offer, ToolEntry, ToolRegistry, ToolSource
+from mcp_bridge import ConfigError, Offer, PromptEntry, ResourceEntry, ToolEntry, ToolRegistry, ToolSource
 from mcp_bridge.app.bridge import AttachedSource, Bridge, Identity
 from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.state import State
+from mcp_bridge.contracts.tasks import TaskOptions
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.settings import load
 from mcp_bridge.sources.openapi.source import ApiOptions, OpenApiSource
@@ -149,6 +151,22 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
         await anyio.wait_all_tasks_blocked()
         slow.go_on.set()
         assert words((await talk.answer(number))["result"]) == "echo"
+
+
+@BOTH_LOOPS
+@pytest.mark.parametrize("tasks", [False, True])
+async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tasks: bool) -> None:
+    greeting = PromptEntry("greeting", lambda data: "hello")
+    resource = ResourceEntry("note://a", lambda data: "text")
+    ready = replace(offer("echo"), prompts=[greeting], resources=[resource])
+    sources = [AttachedSource(Source("ready", [ready])), AttachedSource(Source("slow"))]
+    bridge = Bridge(None, sources, state=State(tasks=TaskOptions() if tasks else None))
+    async with talking(bridge) as talk:
+        assert words((await talk.get("tools/call", {"name": "echo"}))["result"]) == "echo"
+        prompt = (await talk.get("prompts/get", {"name": "greeting"}))["result"]
+        assert prompt["messages"][0]["content"]["text"] == "hello"
+        contents = (await talk.get("resources/read", {"uri": "note://a"}))["result"]["contents"]
+        assert contents[0]["text"] == "text"
 
 
 @BOTH_LOOPS

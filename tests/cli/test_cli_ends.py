@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
@@ -12,6 +14,26 @@ import pytest
 
 from mcp_bridge.cli import command_line
 from tests.kits.cli.cli_running import LIST, TOOLS, Inside, Started, calls, requests, run_alone, started
+
+BEGIN = 'print("begun", file=sys.stderr, flush=True)'
+LIFESPAN = f"""
+import contextlib, sys
+import anyio
+from mcp_bridge import ServerInfo, tool
+
+@contextlib.asynccontextmanager
+async def open_never():
+    {BEGIN}
+    await anyio.sleep_forever()
+    yield
+
+server = ServerInfo(lifespan=open_never)
+
+@tool
+def greet() -> str:
+    return "hello"
+"""
+SERVER = f"import sys, time\nsys.stdin.readline()\n{BEGIN}\ntime.sleep(3600)\n"
 
 
 def quiet(command: Started) -> None:
@@ -48,13 +70,27 @@ def still_runs(command: Started) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--http", "0")])
 def test_ctrl_c_ends_serve_well_while_tools_are_imported(tmp_path: Path, options: tuple[str, ...]) -> None:
-    source = (
-        'import sys, time\nprint("begun", file=sys.stderr, flush=True)\nfor _ in range(600):\n    time.sleep(0.1)\n'
-    )
-    (tmp_path / "tools.py").write_text(source)
+    (tmp_path / "tools.py").write_text(f"import sys, time\n{BEGIN}\ntime.sleep(3600)\n")
     with started("serve", *options, cwd=tmp_path) as command:
         command.until("begun")
         command.interrupt()
+        quiet(command)
+
+
+@pytest.mark.parametrize("options", [(), ("--http", "0")])
+@pytest.mark.parametrize("send_signal", [Started.interrupt, Started.terminate])
+@pytest.mark.parametrize("source", [LIFESPAN, SERVER], ids=["lifespan", "server"])
+def test_a_signal_ends_serve_well_while_a_source_starts_without_end(
+    tmp_path: Path, source: str, send_signal: Callable[[Started], None], options: tuple[str, ...]
+) -> None:
+    (tmp_path / "tools.py").write_text(source)
+    (tmp_path / "server.json").write_text(
+        json.dumps({"mcpServers": {"silent": {"command": sys.executable, "args": ["tools.py"]}}})
+    )
+    target = "server.json" if source is SERVER else "tools.py"
+    with started("serve", target, *options, cwd=tmp_path) as command:
+        command.until("begun")
+        send_signal(command)
         quiet(command)
 
 

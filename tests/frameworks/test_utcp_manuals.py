@@ -128,6 +128,14 @@ async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_pa
             assert "$.output: is not declared by the tool. It takes to" in text
 
 
+async def test_output_with_too_many_values_is_an_error_and_not_parsed(tmp_path: Path) -> None:
+    program = script(tmp_path, "print('[' + '[],' * 300_000 + '0]')")
+    async with opened(read_manual(written(tmp_path, command(program)))) as client:
+        text, failed = await answered(client, "run")
+    assert failed
+    assert "has succeeded, but its output has more than 250000 values" in text
+
+
 @pytest.mark.parametrize(
     ("template", "given", "printed"),
     [

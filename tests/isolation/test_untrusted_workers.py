@@ -135,6 +135,14 @@ async def test_an_answer_that_is_too_long_is_refused_and_the_next_call_works() -
         assert await said(pool) == "result_too_large"
 
 
+async def test_a_result_with_too_many_values_is_rejected_and_the_next_call_works() -> None:
+    many = {"raw": "[], ", "times": 300_000}
+    steps = {"raw": '{"say": "result", "id": 1, "result": ['}, many, {"raw": "0]}\n"}
+    async with pool_of(*steps) as pool:
+        assert await said(pool) == "result_too_large"
+        assert await said(pool) == "result_too_large"
+
+
 async def test_an_answer_after_the_answer_is_not_that_of_the_next_call() -> None:
     late = {"say": "result", "id": "$id", "result": {**FINE, "output": "late"}}
     async with pool_of("answer", late, late) as pool:

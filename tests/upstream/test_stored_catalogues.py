@@ -12,7 +12,10 @@ import anyio
 import pytest
 from redis.asyncio import Redis
 
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.contracts.extension import Publish, StartTurns
+from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.runtime.state_folder import get_state_folder
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -65,6 +68,33 @@ class SwitchedGateway(ScriptedGateway):
         self.switch.unlink()
 
 
+class RestoredSource:
+    """A source whose stored catalogue is published when a test permits it, and whose server never connects."""
+
+    def __init__(self, name: str, *, error: Exception | None = None) -> None:
+        self.name = name
+        self.stored, self.runs = anyio.Event(), anyio.Event()
+        self._error = error
+
+    def limit_starts(self, turns: StartTurns) -> None:
+        """Do nothing: no server starts."""
+
+    def request_attempt(self) -> None:
+        """Do nothing."""
+
+    async def restore(self, publish: Publish) -> None:
+        """Publish an offer, or fail."""
+        await self.stored.wait()
+        if self._error is not None:
+            raise self._error
+        publish(Offer())
+
+    async def run(self, publish: Publish) -> None:
+        """Wait forever."""
+        self.runs.set()
+        await anyio.sleep_forever()
+
+
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -111,6 +141,55 @@ async def test_large_integers_in_schemas_are_stored(gateway: SwitchedGateway) ->
     async with connect(gateway.build()) as client:
         tools = await list_tools(client)
         assert tools["files__count"].input_schema["properties"] == schema["properties"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_what_was_stored_is_listed_without_waiting_for_any_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    gateway = SwitchedGateway(tmp_path, servers=[f"server{number}" for number in range(6)])
+    names = [f"{server}__read" for server in gateway.servers]
+    for server in gateway.servers:
+        gateway.offer(describe_tool("read"), server=server, instructions=f"Use {server}.")
+    gateway.turn_on()
+    async with connect(gateway.build()) as client:
+        await wait_for_names(client, *names)
+    gateway.turn_off()
+    monkeypatch.setattr("mcp_bridge.sources.upstream.source.START_PATIENCE", 1000.0)
+    monkeypatch.setattr("mcp_bridge.app.bridge.START_LIMIT", 1000.0)
+    bridge = gateway.build()
+    with anyio.fail_after(20):
+        async with connect(bridge, mode=mode) as client:
+            assert set(await list_tools(client)) == set(names)
+            assert all(f"Use {server}." in str(client.instructions) for server in gateway.servers)
+            assert {bridge.list_states()[server] for server in gateway.servers} == {"starting"}
+            gateway.turn_on()
+            assert (await call_tool(client, names[-1], path="a"))["params"]["arguments"] == {"path": "a"}
+
+
+async def test_no_server_starts_before_the_catalogues_of_all_are_published() -> None:
+    first, second = RestoredSource("first"), RestoredSource("second")
+    bridge = Bridge(sources=[AttachedSource(first), AttachedSource(second)])
+    async with bridge.run_sources():
+        first.stored.set()
+        await anyio.wait_all_tasks_blocked()
+        assert not first.runs.is_set()
+        second.stored.set()
+        await bridge.wait_until_started()
+        await first.runs.wait()
+        await second.runs.wait()
+
+
+async def test_a_catalogue_that_raises_an_error_does_not_keep_other_servers_from_starting() -> None:
+    bad, good = RestoredSource("bad", error=RuntimeError("no catalogue")), RestoredSource("good")
+    bridge = Bridge(sources=[AttachedSource(bad), AttachedSource(good)])
+    for source in (bad, good):
+        source.stored.set()
+    async with bridge.run_sources():
+        await good.runs.wait()
+        await bridge.wait_until_started()
+    assert bridge.problems["bad"] == ["no catalogue"]
+    assert not bad.runs.is_set()
 
 
 async def test_what_was_stored_is_replaced_when_the_server_connects(gateway: SwitchedGateway) -> None:

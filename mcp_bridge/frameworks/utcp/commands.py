@@ -18,6 +18,7 @@ import anyio
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.frameworks.common import Json, make_failure
+from mcp_bridge.schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge.wire.values import as_text
 
 EXIT_CODE = "utcp/exit_code"
@@ -93,6 +94,9 @@ class ProgramCall:
         if done.returncode:
             failure = make_failure(stderr or output or f"The program ended with exit code {done.returncode}.")
             return replace(failure, meta={EXIT_CODE: done.returncode})
+        if output.startswith(("{", "[")) and has_too_many_values(done.stdout):
+            text = f"The program '{words[0]}' has succeeded, but its output has more than {MAX_VALUES} values."
+            return ToolResult(success=False, error=text, code="result_too_large", meta={EXIT_CODE: 0})
         return ToolResult(success=True, output=_parse_output(output))
 
 

@@ -40,8 +40,8 @@ logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 START_PATIENCE = 1.2
 """Seconds after which the other sources are published without this one. It is published once it is connected."""
-STORED_PATIENCE = 0.5
-"""Seconds after which the stored catalogue of a server is published that is not connected yet. Most servers are."""
+STORE_PATIENCE = 0.5
+"""Seconds after which a server starts without its stored catalogue: a shared store may be unavailable."""
 FIRST_WAIT, MAX_WAIT = 0.5, 60.0
 """Seconds before the second and at most before any further attempt to connect; each wait is about twice the last."""
 MIN_WAIT, MAX_MIN_WAIT = 0.2, 0.8
@@ -161,12 +161,24 @@ class UpstreamSource:
         """Pass the change of a resource on."""
         self._notify_update(uri)
 
+    async def restore(self, publish: Publish) -> None:
+        """Publish the stored catalogue, which is used until the server is connected."""
+        self._publish = publish
+        catalogue = None
+        if self._stored is not None:
+            with anyio.move_on_after(STORE_PATIENCE):
+                catalogue = await self._stored.read_catalogue()
+        if catalogue is not None:
+            builder = EntryBuilder(self._further, completes=catalogue.completes)
+            self._follower.update_offer(self._reader.restore_catalogue(catalogue, builder))
+        if self._reader.offer.entries:
+            self._publish_problem()
+
     async def run(self, publish: Publish) -> None:
         """Connect, publish, and connect again whenever the connection ends."""
         from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential_jitter
 
         self._publish = publish
-        await self._restore_catalogue()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._publish_late, self._settled)
             tasks.start_soon(self.guard.follow_lock, self._publish_again)
@@ -281,8 +293,8 @@ class UpstreamSource:
         self._is_awaited = False
 
     async def _publish_late(self, settled: anyio.Event) -> None:
-        """Publish the stored catalogue, or nothing, instead of letting clients wait for a slow server."""
-        with anyio.move_on_after(STORED_PATIENCE if self._reader.offer.entries else START_PATIENCE):
+        """Publish the reason for which nothing is published, instead of letting clients wait for a slow server."""
+        with anyio.move_on_after(START_PATIENCE):
             await settled.wait()
         if self._session is None:
             self._publish_problem()
@@ -387,16 +399,6 @@ class UpstreamSource:
                     return
             if not await retries.pause(FIRST_WAIT):
                 return
-
-    async def _restore_catalogue(self) -> None:
-        """Use the stored catalogue until the server is connected."""
-        catalogue = None
-        if self._stored is not None:
-            with anyio.move_on_after(STORED_PATIENCE):  # a shared store may be unavailable
-                catalogue = await self._stored.read_catalogue()
-        if catalogue is not None:
-            builder = EntryBuilder(self._further, completes=catalogue.completes)
-            self._follower.update_offer(self._reader.restore_catalogue(catalogue, builder))
 
     async def _store_catalogue(self) -> None:
         if self._stored is not None and self._stores:

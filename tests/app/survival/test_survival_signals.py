@@ -141,6 +141,18 @@ def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(tmp
         assert server.ends() == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the supervisor around the server")
+def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "import sys\nprint('importing', file=sys.stderr, flush=True)\nsum(range(10**15))"
+    )
+    with bare(tmp_path) as server:
+        server.says("importing\n")
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGINT)  # another, for two of a kind may arrive as one
+        assert server.ends() == -signal.SIGKILL
+
+
 def test_a_signal_before_any_request_is_a_good_end(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text() + "\nsay('imported')\n")
     with bare(tmp_path) as server:

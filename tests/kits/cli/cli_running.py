@@ -142,6 +142,10 @@ class Started:
         """Press Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+
     def end(self) -> Done:
         """Wait until it has ended by itself, its input still open."""
         code = self.process.wait(PATIENCE)
