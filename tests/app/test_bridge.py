@@ -103,6 +103,24 @@ async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pyte
     assert bridge.problems["slow"] == []
 
 
+async def test_an_import_that_hangs_in_a_worker_delays_no_other_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge.app.bridge.START_LIMIT", 0.05)
+    (tmp_path / "hangs.py").write_text("import time\ntime.sleep(3600)\n")
+    (tmp_path / "works.py").write_text(
+        "from mcp_bridge import tool\n\n@tool\ndef greet() -> str:\n    return 'hello'\n"
+    )
+    settings = tmp_path / "mcp-bridge.yaml"
+    settings.write_text(
+        "sources:\n  - {type: python, path: hangs.py, isolation: process}\n  - {type: python, path: works.py}\n"
+    )
+    with anyio.fail_after(PATIENCE):
+        async with connect(build_from_settings(load(settings, {}))) as client:
+            assert [tool["name"] for tool in await listed(client)] == ["greet"]
+            assert words(await call(client, "greet")) == "hello"
+
+
 async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path: Path) -> None:
     begun, released = threading.Event(), threading.Event()
 
