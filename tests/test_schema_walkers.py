@@ -50,6 +50,7 @@ from mcp_bridge.tool_use.chain_schema import infer_input_schema
 from mcp_bridge.tool_use.chain_wiring import find_wiring_problems
 from mcp_bridge.tool_use.steps import ChainStep
 from mcp_bridge.trust.guard import DefinitionGuard
+from mcp_bridge.wire.output_schemas import simplify_output_schema
 from mcp_bridge.wire.schemas import can_be_null, can_be_object, is_always_object, wrap_schema
 from mcp_bridge.xaibo.registry_provider import RegistryToolProvider
 from tests.kits.schema.hostile_schemas import list_hostile_schemas
@@ -166,6 +167,7 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "tool_use/chain_schema.py": wire_chain,
     "tool_use/chain_wiring.py": wire_chain,
     "trust/guard.py": lambda schema: DefinitionGuard("server").review(Offer(tools=[make_entry(schema)])),
+    "wire/output_schemas.py": simplify_output_schema,
     "wire/schemas.py": lambda schema: [
         can_be_object(schema), can_be_null(schema), is_always_object(schema), wrap_schema(schema, "input"),
     ],

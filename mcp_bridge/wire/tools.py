@@ -9,9 +9,9 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolDefinition
-from mcp_bridge.schema.keywords import has_any_keyword, map_subschemas
 from mcp_bridge.wire.annotations import render_icons
 from mcp_bridge.wire.client_names import to_client_name
+from mcp_bridge.wire.output_schemas import simplify_output_schema
 from mcp_bridge.wire.protocol_versions import AUDIO, ICONS, STATELESS, STRUCTURED, has_feature
 from mcp_bridge.wire.schemas import as_object, can_be_null, can_be_object, is_always_object, sanitize_root, wrap_schema
 from mcp_bridge.wire.values import sanitize_text, to_plain, to_plain_mapping, to_text
@@ -24,7 +24,6 @@ RESULT = "result"
 """The field that wraps structured content that is not an object, where clients require one."""
 META = "mcp-bridge/"
 """The prefix of our own `_meta` keys."""
-_FORMAT = frozenset({"format"})
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -92,7 +91,7 @@ def to_wire(definition: ToolDefinition) -> WireTool:
     given = _make_plain_schema(definition, "input", definition.input_schema)
     wraps = not can_be_object(given)
     schema = wrap_schema(given, INPUT) if wraps else as_object(given)
-    output = _remove_formats(_make_plain_schema(definition, "output", definition.output_schema))
+    output = simplify_output_schema(_make_plain_schema(definition, "output", definition.output_schema))
     declared = output if isinstance(output, dict) and output else None
     return WireTool(
         name=to_client_name(definition.name),
@@ -104,18 +103,6 @@ def to_wire(definition: ToolDefinition) -> WireTool:
         may_be_null=declared is not None and can_be_null(declared),
         description=sanitize_text(definition.description),
     )
-
-
-def _remove_formats(schema: Any) -> Any:
-    """Return an output schema without `format`: it is not checked here, and clients reject a whole result for it.
-
-    The TypeScript SDK does so for a naive datetime, which pydantic and many APIs describe as a `date-time`.
-    """
-    if not isinstance(schema, Mapping) or not has_any_keyword(schema, _FORMAT):
-        return schema
-    plain = map_subschemas(schema, _remove_formats)
-    plain.pop("format", None)
-    return plain
 
 
 def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> Any:

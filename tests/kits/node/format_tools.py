@@ -86,3 +86,34 @@ def texts() -> list[
 @tool(output_schema={"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}})
 def promised() -> dict[str, Any]:
     return {"at": "at noon"}
+
+
+class Word(BaseModel):
+    """A pattern in the syntax of Python's pydantic, which is none in JavaScript."""
+
+    text: Annotated[str, Field(pattern=r"^(?P<letters>\w+)$")]
+
+
+@tool
+def word() -> Word:
+    return Word(text="tea")
+
+
+DRAFT_4 = {
+    "$schema": "http://json-schema.org/draft-04/schema#",
+    "id": "http://localhost/price",
+    "type": "object",
+    "properties": {"price": {"type": "number", "minimum": 0, "exclusiveMinimum": True}},
+}
+PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False}
+LETTERS = {"oneOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^b"}], "nullable": True}
+
+
+@tool(output_schema=DRAFT_4)
+def price() -> dict[str, Any]:
+    return {"price": 1}
+
+
+@tool(output_schema={"type": "object", "properties": {"pair": PAIR, "letters": LETTERS}})
+def parts() -> dict[str, Any]:
+    return {"pair": [1, "a"], "letters": "b"}
