@@ -103,15 +103,15 @@ class PlainGenerator(GenerateJsonSchema):
         self._enums: set[str] = set()
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
-        """Leave out the format of results: clients reject a whole result for it, and annotations guarantee none.
+        """Leave out the format and pattern of results, for which the whole result would be rejected.
 
-        A `datetime` may be naive, an `EmailStr` any text, and a `Decimal` has a pattern that `1E+5` breaks.
+        Annotations guarantee neither: a `datetime` may be naive, an `EmailStr` any text, a `Decimal` is written as
+        `1E+5`, and `\\w` matches the letters of all languages in pydantic, but not in JSON Schema.
         """
         generated = super().generate_inner(schema)
         if self.mode == "serialization":
             generated.pop("format", None)
-            if schema["type"] == "decimal":
-                generated.pop("pattern", None)
+            generated.pop("pattern", None)
         return generated
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:

@@ -94,6 +94,15 @@ class Word(BaseModel):
     text: Annotated[str, Field(pattern=r"^(?P<letters>\w+)$")]
 
 
+class Letters(BaseModel):
+    text: Annotated[str, Field(pattern=r"^\w+$")]
+
+
+@tool
+def letters() -> Letters:
+    return Letters(text="café")
+
+
 @tool
 def word() -> Word:
     return Word(text="tea")
