@@ -16,7 +16,7 @@ from mcp_bridge.authoring.functions import (
 )
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.registry.catalog import Catalog
+from mcp_bridge.registry.entry_table import EntryTable
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name
 from mcp_bridge.schema.inference import Signature
@@ -68,8 +68,8 @@ def resource(
         if isinstance(entry, ResourceEntry):
             entry.size = size
         if registry is not None:
-            catalog: Catalog[Any] = registry.resources if isinstance(entry, ResourceEntry) else registry.templates
-            catalog.add(entry)
+            table: EntryTable[Any] = registry.resources if isinstance(entry, ResourceEntry) else registry.templates
+            table.add(entry)
         return attach_entry(function, "resource_entry", entry)
 
     return cast("Decorator", decorate)

@@ -23,8 +23,8 @@ from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.contracts.tool_use_results import Result, ResultStatus
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.pipeline.prepared import PreparedEntry
-from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.decorators import PromptDecorator, ResourceDecorator, ToolDecorator, load_decorator
+from mcp_bridge.registry.entry_table import EntryTable
 from mcp_bridge.registry.resource_finder import ResourceFinder
 from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.registry.subscriptions import Subscriptions
@@ -50,15 +50,15 @@ class ToolRegistry:
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
-        self.resources: Catalog[ResourceEntry] = Catalog("Resource", "uri")
-        self.templates: Catalog[ResourceTemplate] = Catalog("Resource template", "uri_template")
-        self.prompts: Catalog[PromptEntry] = Catalog("Prompt")
+        self.resources: EntryTable[ResourceEntry] = EntryTable("Resource", "uri")
+        self.templates: EntryTable[ResourceTemplate] = EntryTable("Resource template", "uri_template")
+        self.prompts: EntryTable[PromptEntry] = EntryTable("Prompt")
         self.finder = ResourceFinder(self.resources, self.templates)
         self.subscriptions = Subscriptions()
         self.lifespan: Any = None
         self.explain_missing: Callable[[str], Awaitable[str]] | None = None
         self._pipeline = pipeline
-        self._catalog: Catalog[ToolEntry] = Catalog()
+        self._tools: EntryTable[ToolEntry] = EntryTable()
         self._prepared: dict[str, PreparedEntry] = {}
         self._waiting = Limiter(MAX_WAITING)
         self._updates: dict[object, Callable[[str], None]] = {}
@@ -68,7 +68,7 @@ class ToolRegistry:
         return len(self.list())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._catalog
+        return name in self._tools
 
     def __repr__(self) -> str:
         return f"ToolRegistry(tools={self.list_names()})"
@@ -98,23 +98,23 @@ class ToolRegistry:
     @property
     def version(self) -> int:
         """Increases with every change of the tools."""
-        return self._catalog.version
+        return self._tools.version
 
     @property
     def is_empty(self) -> bool:
         """Whether no entry of any kind is published."""
-        return not any((self._catalog, self.resources, self.templates, self.prompts))
+        return not any((self._tools, self.resources, self.templates, self.prompts))
 
     def register(self, entry: ToolEntry) -> None:
         """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
         if not isinstance(entry, ToolEntry):
             found = type(entry).__name__  # type: ignore[unreachable] # not all callers check types
             raise TypeError(f"register expects a ToolEntry, but got a {found}. For a function, use @registry.tool")
-        self._catalog.add(entry)
+        self._tools.add(entry)
 
     def unregister(self, name: str) -> bool:
         """Remove a tool by name; return whether there was one."""
-        return self._catalog.remove(name)
+        return self._tools.remove(name)
 
     def publish(
         self,
@@ -133,12 +133,12 @@ class ToolRegistry:
         that gave way (see `set_order`).
         """
         if left_out is not None:
-            entries = self._catalog.select_free(owner, entries, left_out)
+            entries = self._tools.select_free(owner, entries, left_out)
             resources = self.resources.select_free(owner, resources, left_out)
             templates = self.templates.select_free(owner, templates, left_out)
             prompts = self.prompts.select_free(owner, prompts, left_out)
         prepared = [
-            self._catalog.prepare(owner, entries),
+            self._tools.prepare(owner, entries),
             self.resources.prepare(owner, resources),
             self.templates.prepare(owner, templates),
             self.prompts.prepare(owner, prompts),
@@ -153,12 +153,12 @@ class ToolRegistry:
         They all give way to owners that publish without it.
         """
         ranks = {owner: rank for rank, owner in enumerate(owners)}
-        for catalog in (self._catalog, self.resources, self.templates, self.prompts):
-            catalog.ranks = ranks
+        for table in (self._tools, self.resources, self.templates, self.prompts):
+            table.ranks = ranks
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` after every change of the tools, in the thread that made it. Returns a function to stop."""
-        return self._catalog.watch(listener)
+        return self._tools.watch(listener)
 
     def watch_updates(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Call `listener` with the URI of every resource that has changed. Returns a function to stop."""
@@ -182,15 +182,15 @@ class ToolRegistry:
 
     def get(self, name: str) -> ToolEntry | None:
         """Return the tool with exactly this name, or None."""
-        return self._catalog.get(name)
+        return self._tools.get(name)
 
     def list(self) -> builtins.list[ToolEntry]:
         """Return all tools that are listed, sorted by name."""
-        return [entry for entry in self._catalog.list_all() if entry.is_listed]
+        return [entry for entry in self._tools.list_all() if entry.is_listed]
 
     def list_with_unlisted(self) -> Sequence[ToolEntry]:
         """Return all tools, sorted by name, including those that can only be called by name."""
-        return self._catalog.list_all()
+        return self._tools.list_all()
 
     def list_names(self) -> builtins.list[str]:
         """Return all names, sorted."""
@@ -305,7 +305,7 @@ class ToolRegistry:
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
         """Return the tool of this name, ready to be called, or None. It has the handler and schemas of this moment."""
-        entry: Any = self._catalog.get(name)
+        entry: Any = self._tools.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)

@@ -11,7 +11,7 @@ from mcp_bridge.contracts.errors import ResourceNotFound
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
-from mcp_bridge.registry.catalog import Catalog
+from mcp_bridge.registry.entry_table import EntryTable
 from mcp_bridge.schema.uris import find_ambiguity, find_unsafe_step, normalize_uri
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class _Matcher(NamedTuple):
 class ResourceFinder:
     """The published resources and templates, ready to be read; prepared again after each change of the catalogs."""
 
-    def __init__(self, resources: Catalog[ResourceEntry], templates: Catalog[ResourceTemplate]) -> None:
+    def __init__(self, resources: EntryTable[ResourceEntry], templates: EntryTable[ResourceTemplate]) -> None:
         self._resources = resources
         self._templates = templates
         self._version = (-1, -1)

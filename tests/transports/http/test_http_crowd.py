@@ -1,4 +1,4 @@
-"""Many clients and many tools: everybody gets their own, and a call costs the same in a big catalog."""
+"""Many clients and many tools: everybody gets their own, and a call costs the same with many tools."""
 
 from __future__ import annotations
 
@@ -71,4 +71,4 @@ async def test_a_call_does_not_walk_the_list(monkeypatch: pytest.MonkeyPatch) ->
         assert made == []
         registry.register(entry("new"))
         await client.session.call_tool("new", {})
-        assert made == ["new"]  # a change converts what changed, not the whole catalog
+        assert made == ["new"]  # a change converts what changed, not the whole list

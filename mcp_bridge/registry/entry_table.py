@@ -1,4 +1,4 @@
-"""A catalog of named entries, which each owner replaces in one step."""
+"""A table of named entries, which each owner replaces in one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=OwnedEntry)
 Listener = Callable[[], None]
 
 
-class Catalog(Generic[T]):
+class EntryTable(Generic[T]):
     """Entries by name. A reader sees an owner's offer completely or not at all.
 
     `version` increases with every change. `kind` names the entries in errors, `key` is the attribute with their name.
