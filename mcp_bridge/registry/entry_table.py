@@ -102,7 +102,7 @@ class EntryTable(Generic[T]):
         return list(free.values())
 
     def prepare(self, owner: str, entries: Iterable[T]) -> tuple[Callable[[], None], Set[str]]:
-        """Check a replacement, and return a function that commits it and cannot fail: for several catalogs at once.
+        """Check a replacement, and return a function that commits it and cannot fail: for several tables at once.
 
         Also returns the owners whose entries give way.
         """

@@ -21,7 +21,7 @@ def test_a_name_that_looks_like_one_of_another_source_is_left_out_and_both_are_n
     assert registry.list_names() == ["echo", "other"]
     assert problems == [
         f"Tool '{name}' of source 'evil' looks like 'echo' of source 'good'. "
-        "Give one of the sources a prefix, or the tool an alias."
+        "Give one of the sources a prefix, or the tool an alias. That of source 'evil' is not published."
     ]
 
 
@@ -54,7 +54,8 @@ def test_prompts_are_compared_too() -> None:
     registry.publish("two", [], prompts=[PromptEntry("Greet", str)], left_out=problems)
     assert [prompt.owner for prompt in registry.prompts] == ["one"]
     assert problems == [
-        "Prompt 'Greet' of source 'two' looks like 'greet' of source 'one'. Give one of the sources a prefix."
+        "Prompt 'Greet' of source 'two' looks like 'greet' of source 'one'. Give one of the sources a prefix. "
+        "That of source 'two' is not published."
     ]
 
 
