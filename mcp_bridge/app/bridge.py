@@ -38,6 +38,7 @@ from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import unwrap_group
+from mcp_bridge.schema.tool_schemas import repair_tools
 from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
@@ -363,7 +364,10 @@ class Bridge:
         tools = entry_checks.select_valid(
             selection.select_tools(offer.tools, name, problems), self._check_tool, problems
         )
-        tools, notes = entry_checks.repair_tools(tools, offer.notes)
+        notes = [*offer.notes]
+        if not offer.is_repaired:
+            tools, lines = repair_tools(tools)
+            notes += lines
         resources = entry_checks.select_valid(offer.resources, entry_checks.check_resource, problems)
         templates = entry_checks.select_valid(offer.templates, entry_checks.check_resource_template, problems)
         prompts = selection.select_prompts(offer.prompts)

@@ -11,7 +11,6 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.redaction import GUESSABLE
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.tool_schemas import repair_schemas
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.tasks import TaskOptions
@@ -36,16 +35,6 @@ def check_headers_of_tool(entry: ToolEntry) -> list[str]:
     """Return why a tool cannot be published because of the arguments that are sent as headers."""
     head = f"tool '{entry.name}' is not published: input schema"
     return [f"{head} {problem}" for problem in check_headers(entry.input_schema)]
-
-
-def repair_tools(entries: Iterable[ToolEntry], notes: Iterable[str]) -> tuple[list[ToolEntry], list[str]]:
-    """Return tools with schemas that clients understand, and the notes with those about what was changed."""
-    tools, all_notes = [], [*notes]
-    for entry in entries:
-        tool, lines = repair_schemas(entry)
-        tools.append(tool)
-        all_notes += lines
-    return tools, all_notes
 
 
 def warn_about_notes(source: str, notes: Sequence[str]) -> None:

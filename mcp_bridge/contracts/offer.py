@@ -16,9 +16,9 @@ class Offer:
     """Everything that a source publishes. Publishing a new offer replaces the old one.
 
     `problems` has a line for each entry that the source could not publish, and `notes` one for each entry that it has
-    changed to publish it. `server` is how the source
-    describes the server; the settings take precedence. With `partial`, entries whose names other sources have are left
-    out; without it, one such name rejects the whole offer.
+    changed to publish it. `server` is how the source describes the server; the settings take precedence. With
+    `partial`, entries whose names other sources have are left out; without it, one such name rejects the whole offer.
+    `is_repaired` if the source has checked the schemas of its tools itself, in a thread.
     """
 
     tools: Sequence[ToolEntry] = ()
@@ -29,6 +29,7 @@ class Offer:
     notes: Sequence[str] = ()
     server: ServerInfo | None = None
     partial: bool = False
+    is_repaired: bool = False
 
     @property
     def entries(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:

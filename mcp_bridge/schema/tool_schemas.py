@@ -6,6 +6,7 @@ schema of a third party costs the tool nothing but the keyword, because the tool
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,16 @@ def find_schema_problems(entry: ToolEntry) -> list[str]:
     """Return why a tool of the user's own is not published."""
     problems = [f"{side} {problem}" for key, side in _SIDES.items() for problem in _check_schema(getattr(entry, key))]
     return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
+
+
+def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[str]]:
+    """Return tools with schemas that clients understand, and a note for everything that is not checked or left out."""
+    tools, notes = [], list[str]()
+    for entry in entries:
+        tool, lines = repair_schemas(entry)
+        tools.append(tool)
+        notes += lines
+    return tools, notes
 
 
 def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:

@@ -16,6 +16,7 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.http_client.requests import ApiRequest, HttpClientError, HttpResponse
+from mcp_bridge.schema.tool_schemas import repair_tools
 from mcp_bridge.sources.openapi.credentials import ApiCredentials, SecretSettings
 from mcp_bridge.sources.openapi.document import read_document
 from mcp_bridge.sources.openapi.operations import OperationRule, find_operations, name_operations
@@ -136,7 +137,8 @@ class OpenApiSource:
             )  # fmt: skip
         for line in builder.screen.list_changes():
             logger.info("source %r: %s", self.name, line)
-        return Offer(tools=tools, problems=problems)
+        tools, notes = repair_tools(tools)
+        return Offer(tools=tools, problems=problems, notes=notes, is_repaired=True)
 
     async def _send_request(self, request: ApiRequest) -> HttpResponse:
         return await (await self._open_client()).fetch_response(request)
