@@ -67,13 +67,14 @@ def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) ->
             assert f"{seconds} second" in result["content"][0]["text"]
 
 
-def test_an_answer_of_a_mebibyte_is_whole_and_one_character_more_is_cut(server: Any) -> None:
-    exact = server.result("letters", count=MIB)
-    assert [len(item["text"]) for item in exact["content"]] == [MIB]
-    cut = server.result("letters", count=MIB + 1)
-    assert len(cut["content"][0]["text"]) == MIB
-    assert f"{MIB} of {MIB + 1} characters" in cut["content"][1]["text"]
-    assert len(whole(server, cut)) == MIB + 1
+def test_a_text_of_768_kib_is_whole_and_one_character_more_is_truncated(server: Any) -> None:
+    most = 768 * 1024
+    exact = server.result("letters", count=most)
+    assert [len(item["text"]) for item in exact["content"]] == [most]
+    truncated = server.result("letters", count=most + 1)
+    assert len(truncated["content"][0]["text"]) == most
+    assert f"{most} of {most + 1} characters" in truncated["content"][1]["text"]
+    assert len(whole(server, truncated)) == most + 1
 
 
 def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> None:
