@@ -12,11 +12,11 @@ import time
 
 from benchmarks.servers.offer import INPUT_SCHEMA
 from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, tool
-from mcp_bridge.runtime.event_loop import make_loop_factory
-from mcp_bridge.server.truncation import ResultTruncator
-from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.wire.results import to_mcp
-from mcp_bridge.wire.tools import to_wire
+from mcp_bridge._protocol.wire.results import to_mcp
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._runtime.event_loop import make_loop_factory
+from mcp_bridge._server.truncation import ResultTruncator
+from mcp_bridge._storage.stores.memory import MemoryStore
 
 VERSION = "2026-07-28"
 TEXT = {"text": "hello"}

@@ -12,12 +12,12 @@ import anyio
 import orjson
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge.server.search_index import SearchIndex
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._server.tools.search_index import SearchIndex
 from mcp_bridge.testing import connect
-from mcp_bridge.wire.tools import to_wire
 
 SERVICES = (
     *("github", "gitlab", "jira", "linear", "slack", "teams", "gmail", "outlook", "calendar", "drive", "dropbox"),

@@ -15,12 +15,12 @@ from typing import Any, Literal, get_args, get_origin
 from generate_params import build_files
 from pydantic import BaseModel
 
-from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
-from mcp_bridge.middleware.selection import SelectionOptions, ToolSelectionOptions
-from mcp_bridge.registry.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
-from mcp_bridge.settings import build_json_schema, chains, http_sections, model, sections
-from mcp_bridge.sources.command.options import CommandToolSettings
-from mcp_bridge.wire.outcomes import TABLE
+from mcp_bridge._contracts.jsonrpc import MISSING_CAPABILITY
+from mcp_bridge._engine.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
+from mcp_bridge._policies.selection import SelectionOptions, ToolSelectionOptions
+from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge._settings import build_json_schema, chains, http_sections, model, sections
+from mcp_bridge._sources.command.options import CommandToolSettings
 
 ROOT = Path(__file__).parent.parent
 
@@ -47,7 +47,7 @@ def _reaches(rpc_code: int | None) -> str:
 
 
 def protocol_words() -> str:
-    """mcp_bridge/server/protocol_words.txt: keys of the messages of MCP and the values that it defines, one a line."""
+    """mcp_bridge/_server/protocol_words.txt: keys of the messages of MCP and the values that it defines, one a line."""
     import mcp_types
 
     public = [value for name, value in vars(mcp_types).items() if not name.startswith("_")]
@@ -128,7 +128,7 @@ def _default(item: dict[str, Any]) -> str:
 
 ERRORS_HEAD = """# Errors
 
-<!-- Made by `make docs` from mcp_bridge/wire/outcomes.py; do not edit. -->
+<!-- Made by `make docs` from mcp_bridge/_protocol/wire/outcomes.py; do not edit. -->
 
 Errors that a model can act on are results with `isError`. Their text says what was wrong and what to do, and
 `mcp-bridge/code` in `_meta` has a stable code. Errors that only a programmer can fix are JSON-RPC errors. The text of a
@@ -148,7 +148,7 @@ contains the file, the line, the problem and a hint.
 """
 SETTINGS_HEAD = """# Settings
 
-<!-- Made by `make docs` from mcp_bridge/settings/model.py; do not edit. -->
+<!-- Made by `make docs` from mcp_bridge/_settings/model.py; do not edit. -->
 
 The settings file is YAML, JSON or TOML; its suffix decides. `${NAME}` inserts an environment variable, which must be
 set; `${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that
@@ -194,7 +194,7 @@ SETTINGS_FOOT = """## Exit codes
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every generated file and what should be in it."""
-    yield ROOT / "mcp_bridge" / "server" / "protocol_words.txt", protocol_words()
+    yield ROOT / "mcp_bridge" / "_server" / "protocol_words.txt", protocol_words()
     made = schema()
     yield ROOT / "config" / "settings.schema.json", json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     yield ROOT / "docs" / "settings.md", re.sub(r"\n{3,}", "\n\n", settings_page())

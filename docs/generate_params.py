@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 
 Schema = dict[str, Any]
 
-FOLDER = Path(__file__).parent.parent / "mcp_bridge" / "server" / "schemas"
+FOLDER = Path(__file__).parent.parent / "mcp_bridge" / "_server" / "schemas"
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 """The revisions with types of their own. The SDK, too, checks earlier versions by the types of 2025-11-25."""
 DROPPED = frozenset({"title", "description", "default"})

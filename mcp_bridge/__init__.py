@@ -11,14 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_bridge._version import __version__
-    from mcp_bridge.app.opening import open_bridge
-    from mcp_bridge.app.serve import asgi_app, serve
-    from mcp_bridge.authoring import prompt, resource, tool
-    from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
-    from mcp_bridge.contracts.context import CallContext
-    from mcp_bridge.contracts.depends import Depends
-    from mcp_bridge.contracts.errors import (
+    from mcp_bridge._app.opening import open_bridge
+    from mcp_bridge._app.serve import asgi_app, serve
+    from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+    from mcp_bridge._contracts.context import CallContext
+    from mcp_bridge._contracts.depends import Depends
+    from mcp_bridge._contracts.errors import (
         BridgeError,
         CallError,
         ConfigError,
@@ -27,49 +25,51 @@ if TYPE_CHECKING:
         ResourceNotFound,
         ToolError,
     )
-    from mcp_bridge.contracts.extension import Middleware, Stage, ToolSource
-    from mcp_bridge.contracts.handlers import NeedsInput
-    from mcp_bridge.contracts.header import Header
-    from mcp_bridge.contracts.message import Message
-    from mcp_bridge.contracts.offer import Offer
-    from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
-    from mcp_bridge.contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
-    from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-    from mcp_bridge.contracts.server_info import ServerInfo
-    from mcp_bridge.contracts.state import State
-    from mcp_bridge.contracts.store import Store
-    from mcp_bridge.contracts.tasks import TaskOptions, ToolTasks
-    from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
-    from mcp_bridge.pipeline.pipeline import Pipeline
-    from mcp_bridge.registry.registry import ToolRegistry
+    from mcp_bridge._contracts.extension import Middleware, Stage, ToolSource
+    from mcp_bridge._contracts.handlers import NeedsInput
+    from mcp_bridge._contracts.header import Header
+    from mcp_bridge._contracts.message import Message
+    from mcp_bridge._contracts.offer import Offer
+    from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
+    from mcp_bridge._contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
+    from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+    from mcp_bridge._contracts.server_info import ServerInfo
+    from mcp_bridge._contracts.state import State
+    from mcp_bridge._contracts.store import Store
+    from mcp_bridge._contracts.tasks import TaskOptions, ToolTasks
+    from mcp_bridge._contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
+    from mcp_bridge._engine.authoring import prompt, resource, tool
+    from mcp_bridge._engine.pipeline import Pipeline
+    from mcp_bridge._engine.registry import ToolRegistry
+    from mcp_bridge._version import __version__
     from mcp_bridge.tool_use import ChainStep, ToolChain
 
 _EXPORTS = {
     "mcp_bridge._version": "__version__",
-    "mcp_bridge.authoring": "prompt resource tool",
-    "mcp_bridge.contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
-    "mcp_bridge.contracts.context": "CallContext",
-    "mcp_bridge.contracts.depends": "Depends",
-    "mcp_bridge.contracts.errors": (
+    "mcp_bridge._engine.authoring": "prompt resource tool",
+    "mcp_bridge._contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
+    "mcp_bridge._contracts.context": "CallContext",
+    "mcp_bridge._contracts.depends": "Depends",
+    "mcp_bridge._contracts.errors": (
         "BridgeError CallError ConfigError DuplicateTool MissingCapability ResourceNotFound ToolError"
     ),
-    "mcp_bridge.contracts.extension": "Middleware Stage ToolSource",
-    "mcp_bridge.contracts.handlers": "NeedsInput",
-    "mcp_bridge.contracts.header": "Header",
-    "mcp_bridge.contracts.offer": "Offer",
-    "mcp_bridge.contracts.message": "Message",
-    "mcp_bridge.contracts.prompt": "PromptArgument PromptEntry",
-    "mcp_bridge.contracts.question": "Answer Form Link Root Roots Sampled Sampling",
-    "mcp_bridge.contracts.resource": "ResourceEntry ResourceTemplate",
-    "mcp_bridge.contracts.server_info": "ServerInfo",
-    "mcp_bridge.contracts.state": "State",
-    "mcp_bridge.contracts.store": "Store",
-    "mcp_bridge.contracts.tasks": "TaskOptions ToolTasks",
-    "mcp_bridge.contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
-    "mcp_bridge.pipeline.pipeline": "Pipeline",
-    "mcp_bridge.registry.registry": "ToolRegistry",
-    "mcp_bridge.app.opening": "open_bridge",
-    "mcp_bridge.app.serve": "asgi_app serve",
+    "mcp_bridge._contracts.extension": "Middleware Stage ToolSource",
+    "mcp_bridge._contracts.handlers": "NeedsInput",
+    "mcp_bridge._contracts.header": "Header",
+    "mcp_bridge._contracts.offer": "Offer",
+    "mcp_bridge._contracts.message": "Message",
+    "mcp_bridge._contracts.prompt": "PromptArgument PromptEntry",
+    "mcp_bridge._contracts.question": "Answer Form Link Root Roots Sampled Sampling",
+    "mcp_bridge._contracts.resource": "ResourceEntry ResourceTemplate",
+    "mcp_bridge._contracts.server_info": "ServerInfo",
+    "mcp_bridge._contracts.state": "State",
+    "mcp_bridge._contracts.store": "Store",
+    "mcp_bridge._contracts.tasks": "TaskOptions ToolTasks",
+    "mcp_bridge._contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
+    "mcp_bridge._engine.pipeline": "Pipeline",
+    "mcp_bridge._engine.registry": "ToolRegistry",
+    "mcp_bridge._app.opening": "open_bridge",
+    "mcp_bridge._app.serve": "asgi_app serve",
     "mcp_bridge.tool_use": "ChainStep ToolChain",
 }
 

@@ -1,6 +1,6 @@
 """`python -m mcp_bridge` is the `mcp-bridge` command."""
 
-from mcp_bridge.cli import main
+from mcp_bridge._cli import main
 
 if __name__ == "__main__":
     main()

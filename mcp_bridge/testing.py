@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._engine.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -24,7 +24,7 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
         tools: The registry or bridge to serve.
         options: Options of the client, such as `mode="legacy"` for the handshake versions, or a `message_handler`.
     """
-    from mcp_bridge.transports.memory import make_client
+    from mcp_bridge._transports.memory import make_client
 
     bridge = to_bridge(tools)
     failed: list[Exception] = []

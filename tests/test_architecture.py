@@ -90,7 +90,7 @@ def test_the_core_uses_only_declared_members_of_a_source() -> None:
     probes = [
         f"{file}:{node.lineno} {node.args[1].value}"
         for file, tree in FILES.items()
-        if file.startswith("app/") or file == "isolation/source.py"
+        if file.startswith("_app/") or file == "_isolation/source.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr")
         if isinstance(node.args[1], ast.Constant)

@@ -15,44 +15,44 @@ import anyio
 import pytest
 
 import mcp_bridge
-from mcp_bridge.amplifier.validation.tools import generate_odd_arguments
-from mcp_bridge.cli.schema_values import format_parameters
-from mcp_bridge.contracts.errors import BridgeError, SourceError
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.dialects.argument_repair import ArgumentRepair
-from mcp_bridge.dialects.dialect import SchemaDialect
-from mcp_bridge.dialects.flattening import flatten_root
-from mcp_bridge.dialects.linting import lint
-from mcp_bridge.dialects.rewriting import render_tools
-from mcp_bridge.dialects.table import PROFILES
-from mcp_bridge.export.null_arguments import remove_nulls
-from mcp_bridge.export.strict import to_strict
-from mcp_bridge.export.tools import export_tool
-from mcp_bridge.http_client.requests import ApiRequest, HttpResponse
-from mcp_bridge.registry.argument_removal import ArgumentRemoval, list_argument_schemas
-from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.forms import create_form
-from mcp_bridge.schema.headers import check_headers, list_headers
-from mcp_bridge.schema.inlining import inline_definitions, inline_references
-from mcp_bridge.schema.size_limits import count_expanded
-from mcp_bridge.schema.text_arguments import list_choices
-from mcp_bridge.schema.tool_schemas import repair_schemas
-from mcp_bridge.schema.type_sets import list_types
-from mcp_bridge.schema.validator import Validator, check_schema
-from mcp_bridge.sources.openapi.bundling import bundle_document
-from mcp_bridge.sources.openapi.credentials import ApiCredentials
-from mcp_bridge.sources.openapi.document import ApiDocument
-from mcp_bridge.sources.openapi.operations import find_operations, name_operations
-from mcp_bridge.sources.openapi.servers import ServerChoice
-from mcp_bridge.sources.openapi.tools import ToolBuilder
-from mcp_bridge.tool_use.chain_schema import infer_input_schema
-from mcp_bridge.tool_use.chain_wiring import find_wiring_problems
-from mcp_bridge.tool_use.steps import ChainStep
-from mcp_bridge.trust.guard import DefinitionGuard
-from mcp_bridge.wire.output_schemas import simplify_output_schema
-from mcp_bridge.wire.schemas import can_be_null, can_be_object, is_always_object, wrap_schema
-from mcp_bridge.xaibo.registry_provider import RegistryToolProvider
+from mcp_bridge._cli.schema_values import format_parameters
+from mcp_bridge._contracts.errors import BridgeError, SourceError
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._engine.argument_removal import ArgumentRemoval, list_argument_schemas
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
+from mcp_bridge._engine.tool_use.chain_wiring import find_wiring_problems
+from mcp_bridge._engine.tool_use.steps import ChainStep
+from mcp_bridge._integrations.amplifier.validation.tools import generate_odd_arguments
+from mcp_bridge._integrations.export.null_arguments import remove_nulls
+from mcp_bridge._integrations.export.strict import to_strict
+from mcp_bridge._integrations.export.tools import export_tool
+from mcp_bridge._integrations.xaibo.registry_provider import RegistryToolProvider
+from mcp_bridge._json_schema.forms import create_form
+from mcp_bridge._json_schema.headers import check_headers, list_headers
+from mcp_bridge._json_schema.inlining import inline_definitions, inline_references
+from mcp_bridge._json_schema.size_limits import count_expanded
+from mcp_bridge._json_schema.text_arguments import list_choices
+from mcp_bridge._json_schema.tool_schemas import repair_schemas
+from mcp_bridge._json_schema.type_sets import list_types
+from mcp_bridge._json_schema.validator import Validator, check_schema
+from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
+from mcp_bridge._protocol.dialects.flattening import flatten_root
+from mcp_bridge._protocol.dialects.linting import lint
+from mcp_bridge._protocol.dialects.rewriting import render_tools
+from mcp_bridge._protocol.dialects.table import PROFILES
+from mcp_bridge._protocol.wire.output_schemas import simplify_output_schema
+from mcp_bridge._protocol.wire.schemas import can_be_null, can_be_object, is_always_object, wrap_schema
+from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpResponse
+from mcp_bridge._sources.openapi.bundling import bundle_document
+from mcp_bridge._sources.openapi.credentials import ApiCredentials
+from mcp_bridge._sources.openapi.document import ApiDocument
+from mcp_bridge._sources.openapi.operations import find_operations, name_operations
+from mcp_bridge._sources.openapi.servers import ServerChoice
+from mcp_bridge._sources.openapi.tools import ToolBuilder
+from mcp_bridge._upstream.trust.guard import DefinitionGuard
 from tests.kits.schema.hostile_schemas import list_hostile_schemas
 
 LIMIT = 20.0
@@ -64,8 +64,9 @@ FOLLOWING = re.compile(
 """What a module uses that walks schemas."""
 OWN = frozenset(
     {
-        "contracts/header.py", "dialects/profile.py", "dialects/table.py", "schema/generation.py",
-        "schema/keywords.py", "schema/references.py", "server/params.py", "settings/schema.py",
+        "_contracts/header.py", "_protocol/dialects/profile.py", "_protocol/dialects/table.py",
+        "_json_schema/generation.py",
+        "_json_schema/keywords.py", "_json_schema/references.py", "_server/params.py", "_settings/schema.py",
     }
 )  # fmt: skip
 """Modules that define walks, or that walk only schemas of this package and of Python functions."""
@@ -134,44 +135,44 @@ def convert_for_xaibo(schema: Schema) -> None:
 
 
 WALKERS: dict[str, Callable[[Schema], object]] = {
-    "amplifier/validation/tools.py": generate_odd_arguments,
-    "dialects/argument_repair.py": lambda schema: ArgumentRepair(schema).repair(ARGUMENTS),
-    "dialects/flattening.py": flatten_root,
-    "dialects/linting.py": lambda schema: [
+    "_integrations/amplifier/validation/tools.py": generate_odd_arguments,
+    "_protocol/dialects/argument_repair.py": lambda schema: ArgumentRepair(schema).repair(ARGUMENTS),
+    "_protocol/dialects/flattening.py": flatten_root,
+    "_protocol/dialects/linting.py": lambda schema: [
         lint(render_tools([make_entry(schema)], SchemaDialect()), profile) for profile in PROFILES.values()
     ],
-    "dialects/rewriting.py": lambda schema: render_tools([make_entry(schema)], ALL_REWRITTEN),
-    "export/null_arguments.py": lambda schema: remove_nulls({**ARGUMENTS, "a": None}, schema),
-    "export/strict.py": to_strict,
-    "export/tools.py": lambda schema: export_tool(make_entry(schema), "tool", strict=True),
-    "registry/argument_removal.py": lambda schema: [
+    "_protocol/dialects/rewriting.py": lambda schema: render_tools([make_entry(schema)], ALL_REWRITTEN),
+    "_integrations/export/null_arguments.py": lambda schema: remove_nulls({**ARGUMENTS, "a": None}, schema),
+    "_integrations/export/strict.py": to_strict,
+    "_integrations/export/tools.py": lambda schema: export_tool(make_entry(schema), "tool", strict=True),
+    "_engine/argument_removal.py": lambda schema: [
         list(list_argument_schemas(schema)),
         ArgumentRemoval(schema, {"a"}, {"a": 1}).change_schema(),
     ],
-    "schema/forms.py": create_form,
-    "schema/headers.py": lambda schema: [check_headers(schema), list_headers(schema)],
-    "schema/inlining.py": lambda schema: [inline_references(schema), inline_definitions(schema)],
-    "schema/library_errors.py": lambda schema: Validator(schema).describe_problems(ARGUMENTS),
-    "schema/schema_repair.py": check_schema,
-    "schema/size_limits.py": count_expanded,
-    "schema/text_arguments.py": lambda schema: list_choices({"properties": {}, **schema}),
-    "schema/type_sets.py": lambda schema: [format_parameters(schema), list_types(schema, schema)],
-    "schema/validator.py": lambda schema: Validator(schema).check(ARGUMENTS),
-    "sources/openapi/bodies.py": read_openapi,
-    "sources/openapi/bundling.py": bundle,
-    "sources/openapi/document.py": read_openapi,
-    "sources/openapi/leniency.py": read_openapi,
-    "sources/openapi/operations.py": read_openapi,
-    "sources/openapi/schemas.py": read_openapi,
-    "sources/openapi/servers.py": read_openapi,
-    "tool_use/chain_schema.py": wire_chain,
-    "tool_use/chain_wiring.py": wire_chain,
-    "trust/guard.py": lambda schema: DefinitionGuard("server").review(Offer(tools=[make_entry(schema)])),
-    "wire/output_schemas.py": simplify_output_schema,
-    "wire/schemas.py": lambda schema: [
+    "_json_schema/forms.py": create_form,
+    "_json_schema/headers.py": lambda schema: [check_headers(schema), list_headers(schema)],
+    "_json_schema/inlining.py": lambda schema: [inline_references(schema), inline_definitions(schema)],
+    "_json_schema/library_errors.py": lambda schema: Validator(schema).describe_problems(ARGUMENTS),
+    "_json_schema/schema_repair.py": check_schema,
+    "_json_schema/size_limits.py": count_expanded,
+    "_json_schema/text_arguments.py": lambda schema: list_choices({"properties": {}, **schema}),
+    "_json_schema/type_sets.py": lambda schema: [format_parameters(schema), list_types(schema, schema)],
+    "_json_schema/validator.py": lambda schema: Validator(schema).check(ARGUMENTS),
+    "_sources/openapi/bodies.py": read_openapi,
+    "_sources/openapi/bundling.py": bundle,
+    "_sources/openapi/document.py": read_openapi,
+    "_sources/openapi/leniency.py": read_openapi,
+    "_sources/openapi/operations.py": read_openapi,
+    "_sources/openapi/schemas.py": read_openapi,
+    "_sources/openapi/servers.py": read_openapi,
+    "_engine/tool_use/chain_schema.py": wire_chain,
+    "_engine/tool_use/chain_wiring.py": wire_chain,
+    "_upstream/trust/guard.py": lambda schema: DefinitionGuard("server").review(Offer(tools=[make_entry(schema)])),
+    "_protocol/wire/output_schemas.py": simplify_output_schema,
+    "_protocol/wire/schemas.py": lambda schema: [
         can_be_object(schema), can_be_null(schema), is_always_object(schema), wrap_schema(schema, "input"),
     ],
-    "xaibo/tool_models.py": convert_for_xaibo,
+    "_integrations/xaibo/tool_models.py": convert_for_xaibo,
 }  # fmt: skip
 """Each module that walks schemas, with a function that makes it walk one."""
 

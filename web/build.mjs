@@ -1,5 +1,5 @@
 /**
- * Builds the page into mcp_bridge/web/static, or into the folder given as the only argument.
+ * Builds the page into mcp_bridge/_web/static, or into the folder given as the only argument.
  *
  * The result depends on the sources and the pinned versions alone, so a test can build it again and compare.
  */
@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = process.argv[2] ?? join(here, "../mcp_bridge/web/static");
+const target = process.argv[2] ?? join(here, "../mcp_bridge/_web/static");
 
 await mkdir(target, { recursive: true });
 await build({

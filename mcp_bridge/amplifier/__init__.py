@@ -7,63 +7,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge.runtime.lazy_import import make_lazy_getattr
+from mcp_bridge._runtime.lazy_import import make_lazy_getattr
 
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
-    from mcp_bridge.amplifier.cancellation import (
+    from mcp_bridge._integrations.amplifier.cancellation import (
         CancellationState as CancellationState, CancellationToken as CancellationToken,
     )
-    from mcp_bridge.amplifier.coordinator import ModuleCoordinator as ModuleCoordinator
-    from mcp_bridge.amplifier.errors import (
+    from mcp_bridge._integrations.amplifier.coordinator import ModuleCoordinator as ModuleCoordinator
+    from mcp_bridge._integrations.amplifier.errors import (
         ApprovalTimeoutError as ApprovalTimeoutError, ModuleLoadError as ModuleLoadError,
         ModuleNotFoundError as ModuleNotFoundError, MountCollision as MountCollision,
     )
-    from mcp_bridge.amplifier.hooks import HookRegistry as HookRegistry
-    from mcp_bridge.amplifier.interfaces import (
+    from mcp_bridge._integrations.amplifier.hooks import HookRegistry as HookRegistry
+    from mcp_bridge._integrations.amplifier.interfaces import (
         ApprovalProvider as ApprovalProvider, ApprovalRequest as ApprovalRequest,
         ApprovalResponse as ApprovalResponse, ApprovalSystem as ApprovalSystem, ContextManager as ContextManager,
         HookHandler as HookHandler, ModuleSource as ModuleSource, ModuleSourceResolver as ModuleSourceResolver,
         Orchestrator as Orchestrator, Provider as Provider, Tool as Tool,
     )
-    from mcp_bridge.amplifier.loader import (
+    from mcp_bridge._integrations.amplifier.loader import (
         AmplifierModuleLoader as AmplifierModuleLoader, ModuleLoader as ModuleLoader,
     )
-    from mcp_bridge.amplifier.message_models import (
+    from mcp_bridge._integrations.amplifier.message_models import (
         ChatRequest as ChatRequest, ChatResponse as ChatResponse, ImageBlock as ImageBlock, Message as Message,
         ReasoningBlock as ReasoningBlock, RedactedThinkingBlock as RedactedThinkingBlock, TextBlock as TextBlock,
         ThinkingBlock as ThinkingBlock, ToolCall as ToolCall, ToolCallBlock as ToolCallBlock,
         ToolResultBlock as ToolResultBlock, ToolSpec as ToolSpec, Usage as Usage,
     )
-    from mcp_bridge.amplifier.models import (
+    from mcp_bridge._integrations.amplifier.models import (
         ContextInjection as ContextInjection, HookResult as HookResult, ModelInfo as ModelInfo,
         ModuleInfo as ModuleInfo, ProviderInfo as ProviderInfo, ToolResult as ToolResult,
     )
-    from mcp_bridge.amplifier.module_sources import (
+    from mcp_bridge._integrations.amplifier.module_sources import (
         FileSource as FileSource, GitSource as GitSource, PackageSource as PackageSource,
     )
 
 _WHERE = {
-    "mcp_bridge.amplifier.cancellation": ("CancellationState", "CancellationToken"),
-    "mcp_bridge.amplifier.coordinator": ("ModuleCoordinator",),
-    "mcp_bridge.amplifier.errors": (
+    "mcp_bridge._integrations.amplifier.cancellation": ("CancellationState", "CancellationToken"),
+    "mcp_bridge._integrations.amplifier.coordinator": ("ModuleCoordinator",),
+    "mcp_bridge._integrations.amplifier.errors": (
         "ApprovalTimeoutError", "ModuleLoadError", "ModuleNotFoundError", "MountCollision",
     ),
-    "mcp_bridge.amplifier.hooks": ("HookRegistry",),
-    "mcp_bridge.amplifier.interfaces": (
+    "mcp_bridge._integrations.amplifier.hooks": ("HookRegistry",),
+    "mcp_bridge._integrations.amplifier.interfaces": (
         "ApprovalProvider", "ApprovalRequest", "ApprovalResponse", "ApprovalSystem", "ContextManager", "HookHandler",
         "ModuleSource", "ModuleSourceResolver", "Orchestrator", "Provider", "Tool",
     ),
-    "mcp_bridge.amplifier.loader": ("AmplifierModuleLoader", "ModuleLoader"),
-    "mcp_bridge.amplifier.message_models": (
+    "mcp_bridge._integrations.amplifier.loader": ("AmplifierModuleLoader", "ModuleLoader"),
+    "mcp_bridge._integrations.amplifier.message_models": (
         "ChatRequest", "ChatResponse", "ImageBlock", "Message", "ReasoningBlock", "RedactedThinkingBlock",
         "TextBlock", "ThinkingBlock", "ToolCall", "ToolCallBlock", "ToolResultBlock", "ToolSpec", "Usage",
     ),
-    "mcp_bridge.amplifier.models": (
+    "mcp_bridge._integrations.amplifier.models": (
         "ContextInjection", "HookResult", "ModelInfo", "ModuleInfo", "ProviderInfo", "ToolResult",
     ),
-    "mcp_bridge.amplifier.module_sources": ("FileSource", "GitSource", "PackageSource"),
+    "mcp_bridge._integrations.amplifier.module_sources": ("FileSource", "GitSource", "PackageSource"),
 }
 # isort: on
 # fmt: on

@@ -1,145 +1,33 @@
-"""Amplifier's messages: requests to providers and their responses (REQUEST_ENVELOPE_V1)."""
+"""The names of `amplifier_core.message_models`."""
 
-from __future__ import annotations
+from mcp_bridge._integrations.amplifier.message_models import (
+    ChatRequest,
+    ChatResponse,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSpec,
+    Usage,
+)
 
-from decimal import Decimal
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
-
-
-class Envelope(BaseModel):
-    """Base of messages: keys that providers add are kept."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class TextBlock(Envelope):
-    """Text."""
-
-    type: Literal["text"] = "text"
-    text: str
-
-
-class ThinkingBlock(Envelope):
-    """A model's reasoning; the signature must be returned to its provider unchanged."""
-
-    type: Literal["thinking"] = "thinking"
-    thinking: str
-    signature: str | None = None
-
-
-class RedactedThinkingBlock(Envelope):
-    """Reasoning that its provider hides; it must be returned unchanged, too."""
-
-    type: Literal["redacted_thinking"] = "redacted_thinking"
-    data: str
-
-
-class ReasoningBlock(Envelope):
-    """Reasoning in the form of other providers."""
-
-    type: Literal["reasoning"] = "reasoning"
-    content: list[Any]
-    summary: list[Any]
-
-
-class ToolCallBlock(Envelope):
-    """A tool call that a model requests."""
-
-    type: Literal["tool_call"] = "tool_call"
-    id: str
-    name: str
-    input: dict[str, Any] = Field(default_factory=dict)
-
-
-class ToolResultBlock(Envelope):
-    """The result of a tool call."""
-
-    type: Literal["tool_result"] = "tool_result"
-    tool_call_id: str
-    output: Any = None
-
-
-class ImageBlock(Envelope):
-    """An image; `source` has its bytes or their location."""
-
-    type: Literal["image"] = "image"
-    source: dict[str, Any]
-
-
-Block = Annotated[
-    TextBlock | ThinkingBlock | RedactedThinkingBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock | ImageBlock,
-    Field(discriminator="type"),
+__all__ = [
+    "ChatRequest",
+    "ChatResponse",
+    "ImageBlock",
+    "Message",
+    "ReasoningBlock",
+    "RedactedThinkingBlock",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolCall",
+    "ToolCallBlock",
+    "ToolResultBlock",
+    "ToolSpec",
+    "Usage",
 ]
-
-
-class Message(Envelope):
-    """One message of a conversation."""
-
-    role: Literal["system", "developer", "user", "assistant", "function", "tool"]
-    content: str | list[Block]
-    name: str | None = None
-    tool_call_id: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class ToolSpec(Envelope):
-    """A tool as declared to a provider; `parameters` is its JSON Schema."""
-
-    name: str
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    description: str | None = None
-
-
-class ToolCall(BaseModel):
-    """A tool call; `id` correlates it with its result."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any] = Field(default_factory=dict)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a field as if from a mapping, which is how Amplifier's `loop-basic` reads empty arguments."""
-        return getattr(self, name, default)
-
-
-class Usage(Envelope):
-    """The tokens of one completion, and its cost in US dollars if that is known."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    reasoning_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cost_usd: Decimal | None = None
-
-
-class ChatRequest(Envelope):
-    """A completion request to a provider; `timeout` is in seconds."""
-
-    messages: list[Message]
-    tools: list[ToolSpec] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    response_format: dict[str, Any] | None = None
-    model: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_output_tokens: int | None = None
-    stop: list[str] | None = None
-    reasoning_effort: str | None = None
-    conversation_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    stream: bool | None = False
-    timeout: float | None = None
-
-
-class ChatResponse(Envelope):
-    """A completion."""
-
-    content: list[Block]
-    tool_calls: list[ToolCall] | None = None
-    usage: Usage | None = None
-    finish_reason: str | None = None
-    metadata: dict[str, Any] | None = None

@@ -1,86 +1,15 @@
-"""Sources of modules: a path, an installed package, or a fetched git repository (Module Source Protocol)."""
+"""The names of `amplifier_core.module_sources`."""
 
-from __future__ import annotations
-
-import importlib.util
-from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
-from urllib.request import url2pathname
-
-from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge.amplifier.interfaces import ModuleSource, ModuleSourceResolver
+from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
+from mcp_bridge._integrations.amplifier.interfaces import ModuleSource, ModuleSourceResolver
+from mcp_bridge._integrations.amplifier.module_sources import FileSource, GitSource, PackageSource
 
 __all__ = [
-    "FileSource", "GitSource", "ModuleLoadError", "ModuleNotFoundError", "ModuleSource", "ModuleSourceResolver",
+    "FileSource",
+    "GitSource",
+    "ModuleLoadError",
+    "ModuleNotFoundError",
+    "ModuleSource",
+    "ModuleSourceResolver",
     "PackageSource",
-]  # fmt: skip
-
-ENTRY_POINT_GROUP = "amplifier.modules"
-
-
-@dataclass(frozen=True, slots=True)
-class FileSource:
-    """A module in a local folder or file; `path` is a path or a `file://` address."""
-
-    path: str | Path
-
-    def resolve(self) -> Path:
-        """Return the absolute path. Raises ModuleNotFoundError if it does not exist."""
-        text = str(self.path)
-        if text.startswith("file://"):
-            text = url2pathname(text.removeprefix("file://"))
-        found = Path(text).expanduser().resolve()
-        if not found.exists():
-            raise ModuleNotFoundError(f"{text}: no such file or folder. Check the source of the module")
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class PackageSource:
-    """A module in an installed package, named by its import name or its distribution."""
-
-    package: str
-
-    def resolve(self) -> Path:
-        """Return the folder or file of the package. Raises ModuleNotFoundError if it is not installed."""
-        spec = _find_spec(self.package.replace("-", "_")) or _find_spec(self._find_entry_module())
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(
-                f"the package '{self.package}' is not installed. Install it where the bridge runs"
-            )
-        origin = Path(spec.origin)
-        return origin.parent if origin.name == "__init__.py" else origin
-
-    def _find_entry_module(self) -> str:
-        try:
-            found = distribution(self.package).entry_points.select(group=ENTRY_POINT_GROUP)
-        except (PackageNotFoundError, ValueError):
-            return ""
-        return next((entry.module for entry in found), "")
-
-
-@dataclass(frozen=True, slots=True)
-class GitSource:
-    """A module in a git repository fetched into `folder`. Only `mcp-bridge module lock` fetches, a start never does.
-
-    `uri` is `git+https://HOST/PATH@REF` or `git+file://PATH@REF`, with `#subdirectory=FOLDER` for a module in a
-    subfolder.
-    """
-
-    uri: str
-    folder: Path | None = None
-
-    def resolve(self) -> Path:
-        """Return the folder. Raises ModuleNotFoundError if the repository has not been fetched."""
-        if self.folder is None or not self.folder.exists():
-            raise ModuleNotFoundError(f"{self.uri} has not been fetched. Run: mcp-bridge module lock")
-        return self.folder
-
-
-def _find_spec(name: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name) if name else None
-    except (ImportError, ValueError, AttributeError):
-        return None
+]

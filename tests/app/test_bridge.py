@@ -14,16 +14,16 @@ import pytest
 from anyio import to_thread
 
 from mcp_bridge import ConfigError, Offer, PromptEntry, ResourceEntry, ToolEntry, ToolRegistry, ToolSource
-from mcp_bridge.app.bridge import AttachedSource, Bridge, Identity
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.contracts.state import State
-from mcp_bridge.contracts.tasks import TaskOptions
-from mcp_bridge.registry.selection import Selection
-from mcp_bridge.settings import load
-from mcp_bridge.sources.openapi.source import ApiOptions, OpenApiSource
-from mcp_bridge.sources.python import PythonSource
+from mcp_bridge._app.bridge import AttachedSource, Bridge, Identity
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.tasks import TaskOptions
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._settings import load
+from mcp_bridge._sources.openapi.source import ApiOptions, OpenApiSource
+from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import talking
@@ -90,7 +90,7 @@ async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them()
 
 
 async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_bridge.app.bridge.START_LIMIT", 0.05)
+    monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.05)
     slow = Source("slow")
     bridge = bridge_of(slow, Source("fast", [offer("fast_tool")]))
     with anyio.fail_after(PATIENCE):
@@ -106,7 +106,7 @@ async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pyte
 async def test_an_import_that_hangs_in_a_worker_delays_no_other_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.app.bridge.START_LIMIT", 0.05)
+    monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.05)
     (tmp_path / "hangs.py").write_text("import time\ntime.sleep(3600)\n")
     (tmp_path / "works.py").write_text(
         "from mcp_bridge import tool\n\n@tool\ndef greet() -> str:\n    return 'hello'\n"
@@ -157,11 +157,11 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
             await self.go_on.wait()
             await super().run(publish)
 
-    monkeypatch.setattr("mcp_bridge.server.responses.READY_PATIENCE", 0.01)
+    monkeypatch.setattr("mcp_bridge._server.responses.READY_PATIENCE", 0.01)
     slow = Slow("slow", [offer("echo")])
     async with talking(bridge_of(Source("quick", [offer("a")]), slow)) as talk:
         with monkeypatch.context() as impatient:
-            impatient.setattr("mcp_bridge.app.bridge.START_PATIENCE", 0.01)
+            impatient.setattr("mcp_bridge._app.bridge.START_PATIENCE", 0.01)
             result = (await talk.get("tools/call", {"name": "echo"}))["result"]
         assert result["isError"]
         assert words(result) == "The tool may be of a source that is still starting: 'slow'. Retry later."
@@ -454,7 +454,7 @@ def test_what_is_wrong_in_a_source_is_told_with_file_and_line(text: str, line: i
 
 
 def test_settings_that_were_never_a_file_are_refused_without_a_place() -> None:
-    from mcp_bridge.settings import Settings
+    from mcp_bridge._settings import Settings
 
     settings = Settings.model_validate({"sources": [{"type": "pyton"}]})
     with pytest.raises(ConfigError) as caught:

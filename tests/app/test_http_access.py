@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from mcp_bridge.app.http_access import TokenReloader, read_tokens
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Settings, load
-from mcp_bridge.transports.http.bearer import StaticTokens
+from mcp_bridge._app.http_access import TokenReloader, read_tokens
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import Settings, load
+from mcp_bridge._transports.http.bearer import StaticTokens
 from tests.kits.http.http_hosting import stateless_request
 from tests.kits.http.http_process import PATIENCE, command, refused, running
 
@@ -115,7 +115,7 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
     await reloader.reload_changes()
     assert find("token-of-eve") == "eve"
 
-    with caplog.at_level(logging.ERROR, "mcp_bridge.app"):
+    with caplog.at_level(logging.ERROR, "mcp_bridge._app"):
         (tmp_path / "eve").unlink()
         await reloader.reload_changes()
         path.write_text("http: [")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge import open_bridge
-from mcp_bridge.contracts.errors import ConfigError, SourceError
+from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge.export import Export
 from mcp_bridge.testing import connect
 from mcp_bridge.xaibo import RegistryToolProvider, ToolProviderProtocol

@@ -13,11 +13,11 @@ import anyio.lowlevel
 import pytest
 
 from mcp_bridge import CallContext, ServerInfo, ToolRegistry, asgi_app
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_file, build_from_settings
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_file, build_from_settings
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.isolation.isolation_kit import bridge_of
 from tests.kits.loops import BOTH_LOOPS
@@ -227,7 +227,7 @@ async def test_a_task_of_a_lifespan_that_fails_is_logged_and_serving_continues(
 async def test_a_lifespan_that_does_not_end_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.runtime.lifespan.PATIENCE", 0.05)
+    monkeypatch.setattr("mcp_bridge._runtime.lifespan.PATIENCE", 0.05)
 
     @asynccontextmanager
     async def lifespan() -> AsyncIterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_bridge.app.bridge import Bridge
+from mcp_bridge._app.bridge import Bridge
 
 
 async def start_with(secrets: list[str], *, serving: bool = True) -> None:

@@ -29,7 +29,7 @@ class Absent(MetaPathFinder):
 
 absent = json.loads(sys.argv.pop(1))
 sys.meta_path.insert(0, Absent())
-from mcp_bridge.cli import main
+from mcp_bridge._cli import main
 main()
 """
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli import exits, main
-from mcp_bridge.runtime import supervisor
+from mcp_bridge._cli import exits, main
+from mcp_bridge._runtime import supervisor
 from tests.kits.cli.cli_running import Done, Inside
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.audit.reader import MAX_ROWS
-from mcp_bridge.audit.writer import AuditWriter
+from mcp_bridge._policies.audit_trail.reader import MAX_ROWS
+from mcp_bridge._policies.audit_trail.writer import AuditWriter
 from tests.kits.audit.audit_kit import write_settings
 from tests.kits.cli.cli_running import Inside
 

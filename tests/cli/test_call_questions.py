@@ -41,7 +41,7 @@ TOOLS = """
 from enum import Enum
 from typing import Literal
 from mcp_bridge import CallContext
-from mcp_bridge.authoring import tool
+from mcp_bridge._engine.authoring import tool
 
 
 class Size(Enum):

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mcp_bridge.cli import command_line
+from mcp_bridge._cli import command_line
 from tests.kits.cli.cli_running import LIST, TOOLS, Inside, Started, calls, requests, run_alone, started
 
 BEGIN = 'print("begun", file=sys.stderr, flush=True)'

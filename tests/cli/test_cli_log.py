@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli import logs
-from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge._cli import logs
+from mcp_bridge._contracts.errors import ConfigError
 from tests.kits.cli.cli_running import TOOLS, calls, run, serve, started
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli import logs
+from mcp_bridge._cli import logs
 
 SECRET = "hunter2-and-more"
 

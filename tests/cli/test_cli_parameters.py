@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli import app, serve
-from mcp_bridge.cli.parameters import parse_arguments
-from mcp_bridge.cli.serve_options import ServeOptions
+from mcp_bridge._cli import app, serve
+from mcp_bridge._cli.parameters import parse_arguments
+from mcp_bridge._cli.serve_options import ServeOptions
 
 
 def parse_with_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeOptions:

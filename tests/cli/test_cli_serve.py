@@ -103,7 +103,7 @@ sources:
 """
 PLUGIN = """
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.settings import SettingsModel
+from mcp_bridge._settings import SettingsModel
 
 class Clock(SettingsModel):
     hour: int

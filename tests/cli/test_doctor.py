@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.child_process import MAX_STDERR
-from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
+from mcp_bridge._cli.child_process import MAX_STDERR
+from mcp_bridge._cli.doctor.conversation import Conversation, ServerFault
 from tests.kits.cli.cli_running import TOOLS, Inside
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources
-from mcp_bridge.cli.doctor.conversation import Conversation
-from mcp_bridge.cli.doctor.report import CheckResult
+from mcp_bridge._cli.doctor.checks import check_modules, find_ended_sources
+from mcp_bridge._cli.doctor.conversation import Conversation
+from mcp_bridge._cli.doctor.report import CheckResult
 from tests.kits.cli.cli_running import Inside
 
 pytestmark = pytest.mark.usefixtures("forgotten")

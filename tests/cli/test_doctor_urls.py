@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.doctor import conversation
+from mcp_bridge._cli.doctor import conversation
 from tests.kits.cli.cli_running import TOOLS, Inside, started
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]

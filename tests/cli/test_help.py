@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.app import COMMANDS, EXPORT_COMMANDS, RootGroup
+from mcp_bridge._cli.app import COMMANDS, EXPORT_COMMANDS, RootGroup
 from tests.kits.cli.cli_running import Inside
 
 

@@ -16,10 +16,10 @@ import anyio
 import pytest
 from ruamel.yaml import YAML
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.cli.drafting.help_text import parse_help
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._cli.drafting.help_text import parse_help
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import Inside
 from tests.kits.wire.speaking import call, words

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import mcp_bridge
-from mcp_bridge.cli import init
-from mcp_bridge.cli.init import TEMPLATES, to_project_name
-from mcp_bridge.cli.options import InitOptions
-from mcp_bridge.settings import load
+from mcp_bridge._cli import init
+from mcp_bridge._cli.init import TEMPLATES, to_project_name
+from mcp_bridge._cli.options import InitOptions
+from mcp_bridge._settings import load
 from tests.kits.packaging.packaging_kit import BUILD, built_wheel, environment, inside, with_dependencies
 
 FILES = {*TEMPLATES, "local.mk"}

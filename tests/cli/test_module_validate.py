@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.amplifier.validation.checklist import ITEMS, KINDS, list_items
+from mcp_bridge._integrations.amplifier.validation.checklist import ITEMS, KINDS, list_items
 from tests.kits.cli.cli_running import Done, Inside
 from tests.kits.cli.examining import Module, examine
 from tests.kits.cli.validated_faults import faults

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.amplifier.validation.checklist import KINDS
+from mcp_bridge._integrations.amplifier.validation.checklist import KINDS
 from tests.kits.cli.cli_running import Inside
 from tests.kits.cli.examining import Module, examine
 from tests.kits.cli.validated_faults import faults

@@ -66,7 +66,7 @@ def test_the_metadata_says_what_is_installed(wheel: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "MIT"
     assert metadata.get_payload().startswith("#")
-    assert "mcp-bridge = mcp_bridge.cli:main" in scripts
+    assert "mcp-bridge = mcp_bridge._cli:main" in scripts
 
 
 def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:

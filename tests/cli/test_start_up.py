@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.runtime.supervisor import list_descendants
+from mcp_bridge._runtime.supervisor import list_descendants
 from tests.kits.cli.cli_running import LIST, requests
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
@@ -26,9 +26,10 @@ if sys.platform == "linux":  # elsewhere there is no supervisor
 LATE = {
     f"mcp_bridge.{name}"
     for name in (
-        "authoring.dependencies", "contracts.content", "contracts.message", "pipeline.call_log",
-        "runtime.secret_forms", "schema.inference", "schema.messages", "schema.secret_names", "schema.text_arguments",
-        "schema.validator", "server.completions", "wire.content", "wire.messages", "wire.resource_contents",
+        "_engine.authoring.dependencies", "_contracts.content", "_contracts.message", "_engine.call_log",
+        "_runtime.secret_forms", "_json_schema.inference", "_json_schema.messages", "_json_schema.secret_names",
+        "_json_schema.text_arguments", "_json_schema.validator", "_server.completions", "_protocol.wire.content",
+        "_protocol.wire.messages", "_protocol.wire.resource_contents",
     )
 } | {"unicodedata"}  # fmt: skip
 """What `serve` imports for the first call, for resources and prompts that are used, for logs of calls, for secrets."""
@@ -90,7 +91,7 @@ def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) 
 
 def test_listing_tools_imports_nothing_that_only_calls_need(folder: Path) -> None:
     names = list_imports("serve", "tools.py", cwd=folder, line=requests(LIST))
-    assert "mcp_bridge.server.tools" in names
+    assert "mcp_bridge._server.tools.methods" in names
     assert names & LATE == set()
 
 

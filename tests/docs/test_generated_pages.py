@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 import mcp_bridge
 import mcp_bridge.export
 import mcp_bridge.tool_use
-from mcp_bridge.settings import http_sections, model, sections
-from mcp_bridge.wire.outcomes import TABLE
+from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge._settings import http_sections, model, sections
 from tests.kits.paths import ROOT
 
 CONFIG = sorted(path for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"})

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from mcp_bridge import Answer, Form, Link, Message, Root, Roots, Sampled, Sampling
-from mcp_bridge.contracts import errors
-from mcp_bridge.contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
-from mcp_bridge.contracts.handlers import NeedsInput
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
-from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.isolation.codec import (
+from mcp_bridge._contracts import errors
+from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._isolation.codec import (
     WorkerError,
     decode_answer,
     decode_error,
@@ -29,8 +29,8 @@ from mcp_bridge.isolation.codec import (
     encode_needs,
     encode_result,
 )
-from mcp_bridge.isolation.offer_codec import decode_offer, encode_offer
-from mcp_bridge.wire.outcomes import TABLE
+from mcp_bridge._isolation.offer_codec import decode_offer, encode_offer
+from mcp_bridge._protocol.wire.outcomes import TABLE
 
 text = some.text(some.characters(exclude_categories=["Cs"]))
 whole = some.integers(-(2**63), 2**64 - 1)

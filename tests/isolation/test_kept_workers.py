@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import psutil
 
+from mcp_bridge._contracts.context import CallContext
 from mcp_bridge.amplifier.testing import wait_for
-from mcp_bridge.contracts.context import CallContext
 from tests.isolation.test_untrusted_workers import FINE, REQUEST, pool_of
 from tests.kits.loops import BOTH_LOOPS
 

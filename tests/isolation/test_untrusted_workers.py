@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.isolation.conversation import WorkerCall
-from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
-from mcp_bridge.isolation.pool import WorkerPool
-from mcp_bridge.isolation.source import IsolatedSource
-from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._isolation.conversation import WorkerCall
+from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge._isolation.pool import WorkerPool
+from mcp_bridge._isolation.source import IsolatedSource
 from tests.kits.isolation.isolation_kit import PATIENCE, until
 from tests.kits.isolation.strange_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS

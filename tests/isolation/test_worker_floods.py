@@ -12,12 +12,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.isolation import process
-from mcp_bridge.isolation.conversation import MAX_REQUESTS, WorkerCall
-from mcp_bridge.isolation.order import IsolationOptions
-from mcp_bridge.isolation.pool import WorkerPool
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._isolation import process
+from mcp_bridge._isolation.conversation import MAX_REQUESTS, WorkerCall
+from mcp_bridge._isolation.order import IsolationOptions
+from mcp_bridge._isolation.pool import WorkerPool
 from tests.isolation.test_untrusted_workers import ORDER, REQUEST, WORKER
 from tests.kits.isolation.isolation_kit import PATIENCE
 from tests.kits.isolation.strange_worker import OFFER

@@ -7,7 +7,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from mcp_bridge.contracts.context import CallContext
+from mcp_bridge._contracts.context import CallContext
 from tests.isolation.test_untrusted_workers import REQUEST, pool_of
 from tests.kits.loops import BOTH_LOOPS
 

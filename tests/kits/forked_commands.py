@@ -55,7 +55,7 @@ def forked_command() -> list[str]:
 
 def main() -> None:
     """Run orders, one after the other, until standard input ends."""
-    for name in ("mcp.client", "mcp_bridge.cli.app", "mcp_bridge.server", "mcp_bridge.testing", "rich.table"):
+    for name in ("mcp.client", "mcp_bridge._cli.app", "mcp_bridge._server", "mcp_bridge.testing", "rich.table"):
         importlib.import_module(name)
     gc.freeze()  # what is there is not copied by collections in forks
     with socket.socket(socket.AF_UNIX) as server:

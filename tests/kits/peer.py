@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import orjson
 
-from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
-from mcp_bridge.peer.connection import PeerConnection
-from mcp_bridge.peer.incoming import IncomingRequest, Message
-from mcp_bridge.peer.request_counter import RequestCounter
-from mcp_bridge.runtime.tasks import own_tasks
+from mcp_bridge._contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
+from mcp_bridge._protocol.peer.connection import PeerConnection
+from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message
+from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._runtime.tasks import own_tasks
 
 Handler = Callable[[IncomingRequest], Any]
 

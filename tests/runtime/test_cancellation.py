@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_bridge.runtime.cancellation import CancellationWatch
+from mcp_bridge._runtime.cancellation import CancellationWatch
 from tests.kits.loops import BOTH_LOOPS
 
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from anyio.abc import Process
 
-from mcp_bridge.runtime.child_output import BURST, RATE, LineLabeller, relay_output
+from mcp_bridge._runtime.child_output import BURST, RATE, LineLabeller, relay_output
 from tests.app.survival.test_survival_sandbox import NOT_HERE
 from tests.kits.isolation.isolation_kit import PATIENCE
 from tests.kits.loops import BOTH_LOOPS

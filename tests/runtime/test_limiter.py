@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Slot, compute_share
+from mcp_bridge._runtime.limiter import Limiter, LimiterFull, Slot, compute_share
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS

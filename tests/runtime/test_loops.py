@@ -14,15 +14,15 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.app import serve as serving
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.event_loop import EventLoop, make_loop_factory
+from mcp_bridge._app import serve as serving
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.event_loop import EventLoop, make_loop_factory
 
 INTERRUPTED = """
 import os, signal, sys, threading
 import anyio
-from mcp_bridge.runtime.event_loop import make_loop_factory
-from mcp_bridge.app.serve import run_on_event_loop
+from mcp_bridge._runtime.event_loop import make_loop_factory
+from mcp_bridge._app.serve import run_on_event_loop
 
 async def main():
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.runtime.stdio_descriptors import Descriptor, reserve_stdio
+from mcp_bridge._runtime.stdio_descriptors import Descriptor, reserve_stdio
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.runtime.redaction import MARK, Redactor
-from mcp_bridge.server.redaction import SecretRedaction
+from mcp_bridge._runtime.redaction import MARK, Redactor
+from mcp_bridge._server.redaction import SecretRedaction
 
 KEY = 's3cr3t/+&= "k\'ey"\t<ü>`\\😀-w0rd'
 UNESCAPED = f"{string.ascii_letters}{string.digits}_.-"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.runtime.redaction import MARK, Redactor
-from mcp_bridge.runtime.secret_forms import MIN_LENGTH
+from mcp_bridge._runtime.redaction import MARK, Redactor
+from mcp_bridge._runtime.secret_forms import MIN_LENGTH
 
 KEY = 's3cr3t/+&= "k\\ey"\tü'
 HARMLESS = st.characters(blacklist_categories=("Cs",), blacklist_characters=MARK)

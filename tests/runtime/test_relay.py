@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from mcp_bridge.runtime.stderr_relay import relay_stderr
+from mcp_bridge._runtime.stderr_relay import relay_stderr
 
 MUCH = 1024 * 1024
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.runtime.source_files import contains_home, find_source_files
+from mcp_bridge._runtime.source_files import contains_home, find_source_files
 
 
 def write(folder: Path, **files: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.runtime.tasks import TaskOwner, own_tasks
+from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
 from tests.kits.loops import BOTH_LOOPS
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.runtime.terminal_text import escape_json, escape_line, escape_text
+from mcp_bridge._runtime.terminal_text import escape_json, escape_line, escape_text
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from anyio import from_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
-from mcp_bridge.contracts.errors import Overloaded
-from mcp_bridge.runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
+from mcp_bridge._contracts.errors import Overloaded
+from mcp_bridge._runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import entry_of, raising
 

@@ -9,14 +9,14 @@ import orjson
 import pytest
 
 from mcp_bridge import CallContext, PromptArgument, PromptEntry, ResourceTemplate, ToolEntry, ToolError, ToolRegistry
-from mcp_bridge.contracts.extension import CallNext, Stage
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.peer.incoming import Message
-from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
+from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.endpoint import Endpoint
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import let_run
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.server.completions import rank_values
+from mcp_bridge._server.completions import rank_values
 
 
 def test_the_nearer_a_value_is_the_earlier_it_comes() -> None:

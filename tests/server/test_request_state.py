@@ -15,8 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
-from mcp_bridge.server.request_state import StateSealer
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge._server.questions.request_state import StateSealer
 
 KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
 TEXT = "the state of Rumpelstilzchen"
@@ -250,7 +250,8 @@ def test_a_huge_state_is_cheap_to_reject(tail: str) -> None:
 
 def test_cryptography_is_imported_with_the_first_state() -> None:
     code = (
-        "import sys; from mcp_bridge.server.request_state import StateSealer; sealer = StateSealer([], 1.0, 'tests')\n"
+        "import sys; from mcp_bridge._server.questions.request_state import StateSealer\n"
+        "sealer = StateSealer([], 1.0, 'tests')\n"
         "assert 'cryptography' not in sys.modules\n"
         "sealer.seal('', method='tools/call', params={}, principal=None); assert 'cryptography' in sys.modules"
     )

@@ -23,10 +23,10 @@ from mcp_bridge import (
     ToolResult,
     asgi_app,
 )
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.server.redaction import SecretRedaction
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._server.redaction import SecretRedaction
 from tests.kits.wire.speaking import ERAS, call, connect, listed, registry_of
 
 SECRET = "hunter2-and-more"
@@ -170,7 +170,7 @@ async def test_problems_of_sources_are_told_without_the_secret() -> None:
         async def run(self, publish: Any) -> None:
             raise RuntimeError(f"no connection with {SECRET}")
 
-    from mcp_bridge.app.bridge import AttachedSource
+    from mcp_bridge._app.bridge import AttachedSource
 
     bridge = Bridge(sources=[AttachedSource(source=Broken())])
     bridge.hide_secrets([SECRET])

@@ -11,11 +11,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.server import responses
-from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._server import responses
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._transports.memory import make_client as client_of
 from mcp_bridge.testing import connect
-from mcp_bridge.transports.memory import make_client as client_of
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE, served
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge, Identity
-from mcp_bridge.server.pages import Pages, decode_cursor, encode_cursor
+from mcp_bridge._app.bridge import Bridge, Identity
+from mcp_bridge._server.pages import Pages, decode_cursor, encode_cursor
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import served
 

@@ -15,14 +15,14 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_bridge import ToolError, ToolRegistry, tool
-from mcp_bridge.app.metrics import build_metrics
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.server.metrics import MetricRecorders
+from mcp_bridge._app.metrics import build_metrics
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._server.metrics import MetricRecorders
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge.testing import connect
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.app import HttpOptions
 from tests.kits.http.http_hosting import ACCEPT, EVERY_ROAD, Road, hosted
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
@@ -181,6 +181,6 @@ async def test_metrics_are_not_served_unless_they_are_asked_for() -> None:
 
 
 def test_a_missing_package_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp_bridge.server.prometheus", None)
+    monkeypatch.setitem(sys.modules, "mcp_bridge._server.prometheus", None)
     with pytest.raises(ConfigError, match=r"pip install 'mcp-tool-bridge\[prometheus\]'"):
         build_metrics(to_bridge(make_registry()))

@@ -12,15 +12,15 @@ from anyio import to_thread
 from mcp.shared.subscriptions import ToolsListChanged
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.server.change_notices import SUBSCRIBED, SUBSCRIPTIONS, UPDATED, ChangeEvent, ChangeNotifier
-from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.server.lifecycle import MAX_CAPABILITIES
-from mcp_bridge.server.responses import Responses
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.change_notices import SUBSCRIBED, SUBSCRIPTIONS, UPDATED, ChangeEvent, ChangeNotifier
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._server.lifecycle import MAX_CAPABILITIES
+from mcp_bridge._server.responses import Responses
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import CLIENT, HANDSHAKE, PATIENCE, served
 

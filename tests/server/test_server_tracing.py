@@ -14,13 +14,12 @@ from opentelemetry import baggage, trace
 from opentelemetry.trace import StatusCode
 
 from mcp_bridge import ToolRegistry, tool
-from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.resource import ResourceEntry
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.server.client_connection import ClientConnection
-from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from mcp_bridge.wire.protocol_versions import STATELESS
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry
+from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcp_bridge._protocol.wire.protocol_versions import STATELESS
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.endpoint import ClientConnection, Endpoint
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import RecordingStream, let_run
 from tests.kits.tracing import RecordedSpan, RecordingProvider
@@ -243,8 +242,8 @@ import sys
 import anyio
 
 from mcp_bridge import ToolRegistry, tool
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.endpoint import Endpoint
 from tests.kits.peer import RecordingStream, let_run
 
 registry = ToolRegistry()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from mcp_bridge.server.context import SESSION, _find_session
+from mcp_bridge._server.calls.context import SESSION, _find_session
 
 
 def key_of(principal: str, named: str) -> str:

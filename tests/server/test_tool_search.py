@@ -11,15 +11,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from mcp_bridge import CallContext, Pipeline, ToolEntry, ToolRegistry, ToolResult
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.contracts.content import Image, Text
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.dialects.dialect import SchemaDialect
-from mcp_bridge.pipeline.pipeline import ToolLimits
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.content import Image, Text
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._engine.pipeline import ToolLimits
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
+from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge.testing import connect
-from mcp_bridge.wire.client_names import to_client_name
 from tests.kits.call_recorder import CallRecorder
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import EVERY_ERA, code_of, said

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 
 from mcp_bridge import ResourceEntry, ResourceTemplate, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
+from mcp_bridge._app.bridge import Bridge
 from mcp_bridge.testing import connect
 from tests.kits.upstream.everything_kit import wait_until
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Settings, SourceSettings, load
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import Settings, SourceSettings, load
 
 ENVIRON = {"GITHUB_TOKEN": "ghp-from-the-environment", "HOME": "/home/ann"}
 STDIO = {"command": "npx", "args": ["-y", "server-github"], "env": {"TOKEN": "ghp-from-the-environment"}}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Document, expand, read_document
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import Document, expand, read_document
 
 LINES = {(): 1, ("a",): 2, ("b",): 3}
 

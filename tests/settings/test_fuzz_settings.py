@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Settings, load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import Settings, load
 from tests.kits.fuzzing import TIMES, built, corpus, examples
 from tests.kits.settings.settings_mutations import ENVIRON, files
 

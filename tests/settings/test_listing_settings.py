@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.app.opening import open_bridge
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
+from mcp_bridge._app.opening import open_bridge
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
 
 TOOLS = "from mcp_bridge import tool\n\n\n@tool\ndef search_tools() -> None:\n    pass\n"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.source.events_log import redact_config
-from mcp_bridge.schema.secret_names import find_secret_values, is_secret_key
-from mcp_bridge.settings import Document, Settings, parse
-from mcp_bridge.settings.model import SourceSettings
+from mcp_bridge._integrations.amplifier.source.events_log import redact_config
+from mcp_bridge._json_schema.secret_names import find_secret_values, is_secret_key
+from mcp_bridge._settings import Document, Settings, parse
+from mcp_bridge._settings.model import SourceSettings
 from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
 
 SECRET = "sk-9f31-literal"

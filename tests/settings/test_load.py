@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-import mcp_bridge.settings
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import (
+import mcp_bridge._settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import (
     Document,
     Settings,
     SettingsModel,
@@ -475,14 +475,12 @@ def test_every_key_of_the_file_is_described_in_the_schema():
 
 
 def test_importing_the_room_imports_neither_pydantic_nor_yaml():
-    code = (
-        "import sys, mcp_bridge.settings; print([m for m in ('pydantic', 'ruamel.yaml', 'ruamel') if m in sys.modules])"
-    )
+    code = "import sys, mcp_bridge._settings as _; print({'pydantic', 'ruamel.yaml', 'ruamel'} & {*sys.modules} or [])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_all_that_is_listed_is_there():
-    assert [name for name in mcp_bridge.settings.__all__ if not hasattr(mcp_bridge.settings, name)] == []
+    assert [name for name in mcp_bridge._settings.__all__ if not hasattr(mcp_bridge._settings, name)] == []
     with pytest.raises(AttributeError, match="nothing"):
-        mcp_bridge.settings.nothing
+        mcp_bridge._settings.nothing

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Settings, load
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import Settings, load
 
 STRONG, OTHER = "k" * 32, "ключ" * 4  # 32 bytes each, in fewer letters
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.settings import Document, expand, parse
-from mcp_bridge.settings.environment import _COMMON_KEYS
-from mcp_bridge.settings.model import SourceSettings
+from mcp_bridge._settings import Document, expand, parse
+from mcp_bridge._settings.environment import _COMMON_KEYS
+from mcp_bridge._settings.model import SourceSettings
 
 KEY = "k" * 32
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge._contracts.errors import ConfigError
 from tests.kits.commands.command_kit import Json, build_bridge, connect_commands
 from tests.kits.wire.speaking import listed
 

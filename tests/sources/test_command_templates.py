@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.sources.command.template import parse_template, select_given
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._sources.command.template import parse_template, select_given
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 

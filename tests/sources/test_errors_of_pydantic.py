@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
-from mcp_bridge.app.factory import build_from_file
-from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge._app.factory import build_from_file
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._engine.pipeline import Pipeline
 
 UNKNOWN = """
 from mcp_bridge import tool

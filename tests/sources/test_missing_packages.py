@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge import open_bridge
-from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge._contracts.errors import BridgeError
 from tests.kits.amplifier.amplifier_modules import written
 
 PROJECT = "[project]\nname = 'mine'\ndependencies = ['lost-soup4>=4.12', 'pydantic']\n"

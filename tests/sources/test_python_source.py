@@ -14,11 +14,11 @@ import anyio
 import pytest
 
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.app.factory import build_from_file
-from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.python_import import forget_modules
-from mcp_bridge.sources.python import PythonSource
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.factory import build_from_file
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._runtime.python_import import forget_modules
+from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import call, listed, offer_after_edit, words
@@ -400,7 +400,7 @@ def test_forgetting_keeps_this_package_and_what_is_installed(tmp_path: Path) -> 
     assert "helper_of_tools" not in sys.modules
     forget_modules(Path(__file__).parents[2] / "mcp_bridge")
     assert kept <= set(sys.modules)
-    assert sys.modules["mcp_bridge.contracts.tool"].ToolEntry is ToolEntry
+    assert sys.modules["mcp_bridge._contracts.tool"].ToolEntry is ToolEntry
 
 
 # Reload

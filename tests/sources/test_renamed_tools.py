@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 
 CRASHES = """

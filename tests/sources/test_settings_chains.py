@@ -14,10 +14,10 @@ from mcp.client import Client
 from ruamel.yaml import YAML
 
 from mcp_bridge import ToolEntry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.paths import ROOT
 from tests.kits.upstream.upstream_kit import write_command

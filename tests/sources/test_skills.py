@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.sources.skills.source import SkillsSource
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._sources.skills.source import SkillsSource
 from tests.kits.survival.survival_kit import PATIENCE, Way, live
 
 EXTENSION = "io.modelcontextprotocol/skills"

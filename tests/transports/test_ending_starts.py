@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_bridge.transports.shutdown import ShutdownSignals
+from mcp_bridge._transports.shutdown import ShutdownSignals
 
 PATIENCE = 30
 IMPORTS = """
@@ -22,7 +22,7 @@ raise AssertionError("the import went on")
 """
 MAIN = """
 import anyio, importlib
-from mcp_bridge.transports.shutdown import ShutdownSignals
+from mcp_bridge._transports.shutdown import ShutdownSignals
 
 async def main():
     with anyio.CancelScope() as scope, ending.handle_while_starting(scope.cancel):

@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.runtime.supervisor import SharedNumbers, Supervisor
-from mcp_bridge.transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._runtime.supervisor import SharedNumbers, Supervisor
+from mcp_bridge._transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE, Talk, served
 

@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.runtime.line_splitter import MAX_LINE
-from mcp_bridge.runtime.stdio_descriptors import StdioPipes
-from mcp_bridge.transports import stdio
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._runtime.line_splitter import MAX_LINE
+from mcp_bridge._runtime.stdio_descriptors import StdioPipes
+from mcp_bridge._transports import stdio
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import META, PATIENCE, Talk, line, served
 

@@ -9,10 +9,10 @@ import anyio
 import httpx2
 import pytest
 
-from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.upstream import remote, stream_retries
-from mcp_bridge.upstream.redirects import find_own_redirect
-from mcp_bridge.upstream.stream_retries import MAX_SHORT_STREAMS, StreamRetries
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._upstream import remote, stream_retries
+from mcp_bridge._upstream.redirects import find_own_redirect
+from mcp_bridge._upstream.stream_retries import MAX_SHORT_STREAMS, StreamRetries
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.plain_server import NO_STREAMS, POLL_INTERVAL, POLLS
 from tests.kits.upstream.upstream_kit import (

@@ -11,8 +11,8 @@ import pytest
 from mcp.client import Client
 from mcp.types import ElicitResult
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.processes.processes_kit import a_token, is_gone

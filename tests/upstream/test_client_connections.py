@@ -15,8 +15,8 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.client import Client
 
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.http.http_hosting import STATELESS, Road, hosted
 from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
 from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool

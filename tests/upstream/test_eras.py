@@ -16,7 +16,7 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client import Client
 from mcp_types import ElicitResult
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
 from tests.kits.upstream.everything_kit import ERAS, Host, Way, connect_to, wait_until
 from tests.kits.upstream.upstream_kit import Json, build_source, find_free_port, wait_for_state, wait_for_tool

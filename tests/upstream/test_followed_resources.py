@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from mcp_bridge.sources.upstream.resource_follower import ResourceFollower
+from mcp_bridge._sources.upstream.resource_follower import ResourceFollower
 
 
 def test_subscriptions_that_have_ended_leave_no_memory_while_the_server_cannot_be_subscribed_to() -> None:

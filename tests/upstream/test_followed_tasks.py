@@ -10,13 +10,13 @@ import anyio
 import pytest
 from mcp_types import ElicitResult
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.server.task_run import NoStream
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.tasks.run import NoStream
+from mcp_bridge._upstream.followed_task import follow_task
+from mcp_bridge._upstream.relayed_call import RelayedCall
 from mcp_bridge.testing import connect
-from mcp_bridge.upstream.followed_task import follow_task
-from mcp_bridge.upstream.relayed_call import RelayedCall
 from tests.kits.conformance.referee import everything
 from tests.kits.upstream.everything_kit import ERAS
 from tests.kits.upstream.upstream_kit import build_source, wait_for_state

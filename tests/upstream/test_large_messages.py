@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_bridge.upstream.messages import MessageReader
+from mcp_bridge._upstream.messages import MessageReader
 
 MANY = b"[" + b"{}," * 300_000 + b"0]"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.sources.upstream import source as upstream_source
+from mcp_bridge._sources.upstream import source as upstream_source
 from tests.kits.upstream.upstream_kit import (
     call_text,
     connect_gateway,

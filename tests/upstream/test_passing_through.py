@@ -11,7 +11,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.everything_kit import (
@@ -232,7 +232,7 @@ async def test_stateless_clients_listen_through_the_bridge(asking_entry: Json, t
 async def test_a_server_that_starts_slowly_is_not_asked_for_another_era(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.upstream.session.PROBE_TIMEOUT", 0.01)  # it answers after about a second
+    monkeypatch.setattr("mcp_bridge._upstream.session.PROBE_TIMEOUT", 0.01)  # it answers after about a second
     with Way("stdio", "dual").run_server() as slow:
         source = build_source(slow, tmp_path)
         async with connect(Bridge(None, [AttachedSource(source=source)])):

@@ -10,13 +10,13 @@ import anyio
 import pytest
 import trio.testing
 
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.source_status import SourceState
-from mcp_bridge.peer.incoming import Message
-from mcp_bridge.sources.upstream.source import UpstreamSource
-from mcp_bridge.upstream.messages import Receiver
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source_status import SourceState
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._sources.upstream.source import UpstreamSource
+from mcp_bridge._upstream.messages import Receiver
 
 pytestmark = [
     pytest.mark.anyio,

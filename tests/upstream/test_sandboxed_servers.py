@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.sources.upstream.options import UpstreamOptions
+from mcp_bridge._sources.upstream.options import UpstreamOptions
 from tests.kits.processes.processes_kit import a_token, carrying, is_gone
 from tests.kits.upstream.upstream_kit import call_text, run_http_server, run_source, wait_for_state, write_command
 
@@ -65,7 +65,7 @@ async def test_nothing_of_it_is_left(tmp_path: Path) -> None:
 
 
 async def test_without_bubblewrap_the_server_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_bridge.runtime.sandbox.PROGRAM", "no-such-bwrap")
+    monkeypatch.setattr("mcp_bridge._runtime.sandbox.PROGRAM", "no-such-bwrap")
     token = a_token()
     async with run_source(write_command("", token, sandbox="bubblewrap"), tmp_path) as (source, _):
         assert "bubblewrap cannot create a sandbox here" in (await wait_for_state(source, "broken")).reason

@@ -13,7 +13,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
-from mcp_bridge.app.serve import asgi_app
+from mcp_bridge._app.serve import asgi_app
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import run
 from tests.kits.upstream.upstream_kit import (

@@ -12,12 +12,12 @@ import anyio
 import pytest
 from redis.asyncio import Redis
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.extension import Publish, StartTurns
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.runtime.state_folder import get_state_folder
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.extension import Publish, StartTurns
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._runtime.state_folder import get_state_folder
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import run
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
@@ -155,8 +155,8 @@ async def test_what_was_stored_is_listed_without_waiting_for_any_server(
     async with connect(gateway.build()) as client:
         await wait_for_names(client, *names)
     gateway.turn_off()
-    monkeypatch.setattr("mcp_bridge.sources.upstream.source.START_PATIENCE", 1000.0)
-    monkeypatch.setattr("mcp_bridge.app.bridge.START_LIMIT", 1000.0)
+    monkeypatch.setattr("mcp_bridge._sources.upstream.source.START_PATIENCE", 1000.0)
+    monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 1000.0)
     bridge = gateway.build()
     with anyio.fail_after(20):
         async with connect(bridge, mode=mode) as client:

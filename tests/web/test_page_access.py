@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.web import feed
-from mcp_bridge.web.static_files import FILES, StaticFiles
+from mcp_bridge._web import feed
+from mcp_bridge._web.static_files import FILES, StaticFiles
 from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import TOKEN, served_page
@@ -23,7 +23,7 @@ def files(tmp_path: Path, monkeypatch: Any) -> None:
     """The files of the page, as they are installed."""
     for name, _ in FILES.values():
         (tmp_path / name).write_text(f"content of {name}")
-    monkeypatch.setattr("mcp_bridge.web.page.StaticFiles", lambda: StaticFiles(tmp_path))
+    monkeypatch.setattr("mcp_bridge._web.page.StaticFiles", lambda: StaticFiles(tmp_path))
 
 
 @pytest.mark.usefixtures("files")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients.client import ServerEntry
-from mcp_bridge.settings import load
+from mcp_bridge._desktop.client import ServerEntry
+from mcp_bridge._settings import load
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import served_page

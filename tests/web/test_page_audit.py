@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import served_page
 

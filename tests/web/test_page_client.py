@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.cli.top import CallTable
-from mcp_bridge.web import feed
-from mcp_bridge.web.client import PageClient, PageError
+from mcp_bridge._cli.top import CallTable
+from mcp_bridge._web import feed
+from mcp_bridge._web.client import PageClient, PageError
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import LEGACY, TOKEN, served_page
 

@@ -12,13 +12,13 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, TaskOptions, ToolTasks
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.approvals.desk import QuestionDesk
-from mcp_bridge.contracts.state import State
-from mcp_bridge.contracts.tasks import TASKS
-from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.web import inbox
-from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.tasks import TASKS
+from mcp_bridge._policies.approvals.desk import QuestionDesk
+from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
+from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge._web import inbox
 from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of
 from tests.kits.http.http_hosting import PATIENCE, Road, registry_of, stateless_request

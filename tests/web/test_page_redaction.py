@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from tests.kits.web.web_kit import served_page
 
 TOOLS = '''

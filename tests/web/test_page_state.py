@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, Pipeline, Stage, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.settings import load
-from mcp_bridge.web import history as histories
-from mcp_bridge.web.history import CallHistory
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._settings import load
+from mcp_bridge._web import history as histories
+from mcp_bridge._web.history import CallHistory
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import LEGACY, MODERN, TOKEN, served_page
 

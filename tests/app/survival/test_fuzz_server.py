@@ -19,7 +19,7 @@ import pytest
 from hypothesis import example, given
 from pydantic import TypeAdapter
 
-from mcp_bridge.peer.json_lines import BYTE_ORDER_MARK, MAX_REPAIRED
+from mcp_bridge._protocol.peer.json_lines import BYTE_ORDER_MARK, MAX_REPAIRED
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.cli import serve as serve_command
-from mcp_bridge.cli.target import load_target
-from mcp_bridge.transports.http.app import HttpOptions
+from mcp_bridge._cli import serve as serve_command
+from mcp_bridge._cli.target import load_target
+from mcp_bridge._transports.http.app import HttpOptions
 from tests.kits.survival.survival_kit import META, OTHER, PATIENCE, HttpLive, live
 
 QUICK = 1.0

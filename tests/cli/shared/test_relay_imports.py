@@ -11,8 +11,8 @@ HEAVY = ("asyncio", "anyio", "pydantic", "mcp", "orjson", "jsonschema_rs", "type
 def test_the_relay_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from mcp_bridge.cli import main\n"
-        "from mcp_bridge.cli.shared import command_line, instance, launch, relay\n"
+        "from mcp_bridge._cli import main\n"
+        "from mcp_bridge._cli.shared import command_line, instance, launch, relay\n"
         "command_line.parse_arguments(command_line.ServeOptions, ['--shared', 'x.yaml'])\n"
         "print(*sys.modules)\n"
     )

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.cli.serve_options import ServeOptions
-from mcp_bridge.cli.shared.instance import SharedInstance
-from mcp_bridge.cli.shared.launch import connect_to_instance
+from mcp_bridge._cli.serve_options import ServeOptions
+from mcp_bridge._cli.shared.instance import SharedInstance
+from mcp_bridge._cli.shared.launch import connect_to_instance
 from tests.kits.shared.shared_kit import SharedClient, find_servers, sharing
 from tests.kits.survival.isolation_live import eventually
 

@@ -12,12 +12,12 @@ import pytest
 from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
-from mcp_bridge.amplifier.hosts import Host
-from mcp_bridge.amplifier.mount_plan import read_plan
-from mcp_bridge.amplifier.source import AmplifierSource
-from mcp_bridge.amplifier.source.sessions import SessionLimits
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._integrations.amplifier.hosts import Host
+from mcp_bridge._integrations.amplifier.mount_plan import read_plan
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from mcp_bridge._integrations.amplifier.source import AmplifierSource
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
 

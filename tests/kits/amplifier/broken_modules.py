@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.behavior import ModuleBehaviorTests
+from mcp_bridge._integrations.amplifier.behavior import ModuleBehaviorTests
 
 
 def list_rules(suite: type[ModuleBehaviorTests]) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import sniffio
 
-from mcp_bridge.runtime.cancellation import CancellableBlock
+from mcp_bridge._runtime.cancellation import CancellableBlock
 
 
 class _CountedSteps:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.source.git import parse_address
-from mcp_bridge.amplifier.source.lock_file import LockFile, LockOutcome, ModuleLocker, RequestedModule
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._integrations.amplifier.source.git import parse_address
+from mcp_bridge._integrations.amplifier.source.lock_file import LockFile, LockOutcome, ModuleLocker, RequestedModule
+from mcp_bridge._settings import load
 from tests.kits.amplifier.amplifier_modules import written
 
 GIT = shutil.which("git") or "git"

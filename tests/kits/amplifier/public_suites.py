@@ -18,7 +18,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.behavior import (
+from mcp_bridge._integrations.amplifier.behavior import (
     ContextBehaviorTests,
     OrchestratorBehaviorTests,
     ProviderBehaviorTests,

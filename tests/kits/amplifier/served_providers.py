@@ -11,12 +11,12 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.agent.running_call import AGENT_CALL
-from mcp_bridge.amplifier.behavior import ProviderBehaviorTests
-from mcp_bridge.amplifier.behavior.module_tests import skip_rule
-from mcp_bridge.contracts.content import Text
-from mcp_bridge.contracts.errors import MissingCapability
-from mcp_bridge.contracts.question import Sampled
+from mcp_bridge._contracts.content import Text
+from mcp_bridge._contracts.errors import MissingCapability
+from mcp_bridge._contracts.question import Sampled
+from mcp_bridge._integrations.amplifier.behavior import ProviderBehaviorTests
+from mcp_bridge._integrations.amplifier.behavior.module_tests import skip_rule
+from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL
 from tests.kits.amplifier.model_server import Reply, serve_model
 
 MEASURE = {"type": "tool_use", "id": "call_9", "name": "measure", "input": {"unit": "cm"}}

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.approvals.audit import AuditLog
-from mcp_bridge.approvals.grants import GrantStore
-from mcp_bridge.approvals.policy import ApprovalPolicy
-from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge._policies.approvals.audit import AuditLog
+from mcp_bridge._policies.approvals.grants import GrantStore
+from mcp_bridge._policies.approvals.policy import ApprovalPolicy
+from mcp_bridge._storage.stores.memory import MemoryStore
 
 ONCE, SESSION = "Allow once", "Allow for this session (same arguments)"
 ALWAYS, DENY = "Allow always (same arguments)", "Deny"

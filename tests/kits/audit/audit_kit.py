@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from tests.kits.cli.cli_running import META
 
 TOOLS = Path(__file__).with_name("audited_tools.py")

@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from mcp_bridge.audit.reader import open_trail
+from mcp_bridge._policies.audit_trail.reader import open_trail
 from tests.kits.audit.audit_kit import AuditedServer, audited_server, read_records, write_settings
 
 MOST_CALLS = 5000

@@ -13,12 +13,12 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.validation.checklist import ItemFinding, ItemFindings, list_ids
-from mcp_bridge.amplifier.validation.examiner import Examiner
-from mcp_bridge.amplifier.validation.structure import check_structure, find_module
-from mcp_bridge.amplifier.validation.worker import ModuleExamination
-from mcp_bridge.runtime import process_group
-from mcp_bridge.runtime.event_loop import make_loop_factory
+from mcp_bridge._integrations.amplifier.validation.checklist import ItemFinding, ItemFindings, list_ids
+from mcp_bridge._integrations.amplifier.validation.examiner import Examiner
+from mcp_bridge._integrations.amplifier.validation.structure import check_structure, find_module
+from mcp_bridge._integrations.amplifier.validation.worker import ModuleExamination
+from mcp_bridge._runtime import process_group
+from mcp_bridge._runtime.event_loop import make_loop_factory
 from tests.kits.paths import ROOT
 
 

@@ -17,8 +17,8 @@ from unittest import mock
 
 import typer
 
-from mcp_bridge.cli.app import app
-from mcp_bridge.cli.exits import report_errors
+from mcp_bridge._cli.app import app
+from mcp_bridge._cli.exits import report_errors
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMAND = Path(sys.executable).parent / "mcp-bridge"

@@ -20,8 +20,8 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, Tool
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 
 START = 5.0

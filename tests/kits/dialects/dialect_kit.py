@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.dialects.dialect import SchemaDialect
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 
 ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
 ADDRESS: dict[str, Any] = {

@@ -18,12 +18,12 @@ import pytest
 from fastmcp.client.transports.base import TransportOptions
 from fastmcp.client.transports.memory import FastMCPTransport
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks.discovery import DiscoveredTools
-from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
-from mcp_bridge.transports.memory import connect
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools
+from mcp_bridge._integrations.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
+from mcp_bridge._transports.memory import connect
 
 IN_BRIDGE = ContextVar("in_bridge", default=False)
 """Whether the bridge itself opens the client."""

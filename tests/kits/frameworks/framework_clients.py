@@ -9,11 +9,11 @@ from typing import Any
 from mcp.client import Client
 from mcp_types import ElicitResult
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
-from mcp_bridge.frameworks.toolboxes import open_toolboxes
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, remove_duplicates
+from mcp_bridge._integrations.frameworks.toolboxes import open_toolboxes
 from mcp_bridge.testing import connect
 
 

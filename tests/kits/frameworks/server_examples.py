@@ -25,10 +25,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.frameworks.discovery import is_server
-from mcp_bridge.runtime.python_import import import_file
-from mcp_bridge.sources.python.source import PythonSource
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._integrations.frameworks.discovery import is_server
+from mcp_bridge._runtime.python_import import import_file
+from mcp_bridge._sources.python.source import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.example_clients import ANSWERS, observe, open_own_client
 from tests.kits.frameworks.example_files import Example, find_examples, needs_more

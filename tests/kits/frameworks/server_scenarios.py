@@ -15,9 +15,9 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.app.factory import build_from_file
-from mcp_bridge.sources.python.source import PythonSource
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.factory import build_from_file
+from mcp_bridge._sources.python.source import PythonSource
 from mcp_bridge.testing import connect
 
 SDK = """

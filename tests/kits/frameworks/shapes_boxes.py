@@ -8,7 +8,7 @@ from typing import Any, Self
 import anyio
 
 from mcp_bridge import ToolEntry
-from mcp_bridge.frameworks.toolboxes import Toolbox
+from mcp_bridge._integrations.frameworks.toolboxes import Toolbox
 
 
 def entry(name: str, answer: str = "") -> ToolEntry:

@@ -7,10 +7,10 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from mcp_bridge.amplifier.hosts import Host, create_session
-from mcp_bridge.amplifier.mount_plan import MountPlan, read_plan
-from mcp_bridge.amplifier.session import ModuleSession
-from mcp_bridge.amplifier.source.resolver import Resolver
+from mcp_bridge._integrations.amplifier.hosts import Host, create_session
+from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, read_plan
+from mcp_bridge._integrations.amplifier.session import ModuleSession
+from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 
 TOOL = """
 from amplifier_core import ModuleCoordinator, ToolResult

@@ -19,12 +19,12 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.app import MAX_BODY, BridgeApp, HttpOptions
-from mcp_bridge.transports.http.server import format_address, listen, serve
-from mcp_bridge.transports.http.sessions import SessionOptions
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.app import MAX_BODY, BridgeApp, HttpOptions
+from mcp_bridge._transports.http.server import format_address, listen, serve
+from mcp_bridge._transports.http.sessions import SessionOptions
 
 PATIENCE = 60.0
 STATELESS = "2026-07-28"

@@ -13,7 +13,7 @@ import anyio
 import httpx2
 
 from mcp_bridge import CallContext
-from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.kits.http.http_hosting import ACCEPT, PATIENCE, initialize
 
 PRIMED = "2025-11-25"

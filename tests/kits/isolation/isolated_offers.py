@@ -28,7 +28,7 @@ from mcp_bridge import (
     resource,
     tool,
 )
-from mcp_bridge.contracts import errors
+from mcp_bridge._contracts import errors
 from mcp_bridge.tool_use import Result
 
 PNG = b"\x89PNG\r\n\x1a\n0000"

@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 
 PATIENCE = 60.0

@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from mcp.client import Client
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 
 Json = dict[str, Any]

@@ -23,21 +23,21 @@ import jsonschema
 import referencing
 import referencing.jsonschema
 
-from mcp_bridge.contracts.errors import InvalidArguments, SourceError
-from mcp_bridge.http_client.requests import ApiRequest, HttpResponse
-from mcp_bridge.schema.validator import Validator
-from mcp_bridge.sources.openapi.credentials import ApiCredentials
-from mcp_bridge.sources.openapi.document import ApiDocument, as_mapping, read_document
-from mcp_bridge.sources.openapi.operations import (
+from mcp_bridge._contracts.errors import InvalidArguments, SourceError
+from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpResponse
+from mcp_bridge._sources.openapi.credentials import ApiCredentials
+from mcp_bridge._sources.openapi.document import ApiDocument, as_mapping, read_document
+from mcp_bridge._sources.openapi.operations import (
     Operation,
     find_operations,
     name_operations,
     read_body,
     read_parameters,
 )
-from mcp_bridge.sources.openapi.parameters import write_value
-from mcp_bridge.sources.openapi.servers import ServerChoice
-from mcp_bridge.sources.openapi.tools import ToolBuilder
+from mcp_bridge._sources.openapi.parameters import write_value
+from mcp_bridge._sources.openapi.servers import ServerChoice
+from mcp_bridge._sources.openapi.tools import ToolBuilder
 from tests.kits.openapi.public_documents import DIRECTORY, install_from_npm
 
 MAX_SHARE = 0.03

@@ -25,10 +25,10 @@ from typing import Any
 import anyio
 import httpx2
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
-from mcp_bridge.sources.openapi.credentials import draft_auth
-from mcp_bridge.sources.openapi.document import ApiDocument, read_document
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
+from mcp_bridge._sources.openapi.credentials import draft_auth
+from mcp_bridge._sources.openapi.document import ApiDocument, read_document
 from mcp_bridge.testing import connect
 from tests.kits.node.toolchain import find_node, node_environment, npm_command
 from tests.kits.openapi.sampling import NoSample, sample_arguments

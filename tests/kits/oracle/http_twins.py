@@ -13,7 +13,7 @@ import httpx2
 import orjson
 
 from mcp_bridge import asgi_app
-from mcp_bridge.app.bridge import Bridge
+from mcp_bridge._app.bridge import Bridge
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
 from tests.kits.oracle.oracle_server import OracleServer
 from tests.kits.oracle.twin_servers import Outcome, TwinServers

@@ -15,10 +15,10 @@ from mcp_types import ClientCapabilities
 from mcp_types.methods import CLIENT_REQUESTS
 from pydantic import ValidationError
 
-from mcp_bridge.server.completions import LONGEST
-from mcp_bridge.server.responses import truncate_text
-from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
+from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS
+from mcp_bridge._server.completions import LONGEST
+from mcp_bridge._server.responses import truncate_text
 from tests.kits.oracle.twin_servers import Outcome
 
 Json = dict[str, Any]

@@ -12,13 +12,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel, ConfigDict
 
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import ApprovalDeclined, MissingCapability, ToolUnavailable
-from mcp_bridge.contracts.log_levels import LEVELS, Level
-from mcp_bridge.contracts.question import Question
-from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.questions import QuestionRequest, is_capability_missing, merge_capabilities, to_request
-from mcp_bridge.wire.protocol_versions import STATELESS
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ApprovalDeclined, MissingCapability, ToolUnavailable
+from mcp_bridge._contracts.log_levels import LEVELS, Level
+from mcp_bridge._contracts.question import Question
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._protocol.wire.protocol_versions import STATELESS
+from mcp_bridge._server.questions.requests import QuestionRequest, is_capability_missing, merge_capabilities, to_request
 
 SdkRequest = ServerRequestContext[Any, Any]
 _REQUESTS: dict[str, Any] = {

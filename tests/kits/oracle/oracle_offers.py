@@ -26,9 +26,9 @@ from mcp_bridge import (
     ToolError,
     ToolRegistry,
 )
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.message import Message
-from mcp_bridge.contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.resource import ResourceTemplate
 
 IDENTITY = Identity(name="twins", version="1.0", title="Twins", instructions="Compare them.", page=5, ttl_ms=1000)
 PNG = b"\x89PNG\r\n\x1a\n"

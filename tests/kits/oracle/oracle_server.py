@@ -33,25 +33,25 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 from starlette.applications import Starlette
 
-from mcp_bridge.contracts.completion import CompletionEntry
-from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.resource import ResourceTemplate
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.prepared import PreparedEntry
-from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import adapt_completion
-from mcp_bridge.schema.uris import find_ambiguity, normalize_uri
-from mcp_bridge.server.completions import rank_values
-from mcp_bridge.server.pages import BadCursor, decode_cursor, encode_cursor
-from mcp_bridge.wire import listings
-from mcp_bridge.wire.messages import render_messages, to_messages
-from mcp_bridge.wire.outcomes import REQUIRED, to_error_result
-from mcp_bridge.wire.protocol_versions import STATELESS
-from mcp_bridge.wire.resource_contents import render_contents, to_contents
-from mcp_bridge.wire.results import COMPLETE, to_mcp
-from mcp_bridge.wire.tools import to_wire
+from mcp_bridge._contracts.completion import CompletionEntry
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._json_schema.callables import adapt_completion
+from mcp_bridge._json_schema.uris import find_ambiguity, normalize_uri
+from mcp_bridge._protocol.wire import listings
+from mcp_bridge._protocol.wire.messages import render_messages, to_messages
+from mcp_bridge._protocol.wire.outcomes import REQUIRED, to_error_result
+from mcp_bridge._protocol.wire.protocol_versions import STATELESS
+from mcp_bridge._protocol.wire.resource_contents import render_contents, to_contents
+from mcp_bridge._protocol.wire.results import COMPLETE, to_mcp
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._server.completions import rank_values
+from mcp_bridge._server.pages import BadCursor, decode_cursor, encode_cursor
 from tests.kits.oracle.oracle_context import OracleContext, SdkRequest
 
 Json = dict[str, Any]

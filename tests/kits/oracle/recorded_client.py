@@ -15,8 +15,8 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
-from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.memory import connect
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._transports.memory import connect
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
 from tests.kits.oracle.recordings import name_request
 

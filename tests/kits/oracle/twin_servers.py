@@ -17,12 +17,12 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from mcp_bridge.peer.connection import CANCELLED
-from mcp_bridge.peer.incoming import Message
-from mcp_bridge.peer.json_lines import dump_message, parse_message
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
+from mcp_bridge._protocol.peer.connection import CANCELLED
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.json_lines import dump_message, parse_message
+from mcp_bridge._protocol.wire.meta_keys import SUBSCRIPTION_ID
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.endpoint import Endpoint
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
 from tests.kits.oracle.oracle_server import OracleServer
 from tests.kits.oracle.recordings import name_request

@@ -22,8 +22,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from typer.main import get_command
 
-from mcp_bridge.cli.app import app
-from mcp_bridge.cli.exits import report_errors
+from mcp_bridge._cli.app import app
+from mcp_bridge._cli.exits import report_errors
 from tests.kits.node.needed import say
 from tests.kits.node.toolchain import exclusive
 from tests.kits.paths import ROOT

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from mcp.client import Client
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.upstream.upstream_kit import wait_for_tool
 

@@ -17,11 +17,11 @@ import anyio
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, ChainStep, ToolCall, ToolChain, open_bridge
-from mcp_bridge.contracts.tasks import TASKS
+from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge.export import Export
 from mcp_bridge.testing import connect
 from mcp_bridge.xaibo import RegistryToolProvider
-from tests.amplifier.agent.test_delegation import DELEGATE
+from tests.integrations.amplifier.agent.test_delegation import DELEGATE
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.policies.policies_kit import build_bridge
 from tests.kits.questions.asking_kit import PATIENCE, talking
@@ -205,7 +205,7 @@ COMMANDS = """
 import sys
 from contextlib import suppress
 
-from mcp_bridge.cli import main
+from mcp_bridge._cli import main
 
 for call in {calls}:
     sys.argv = ["mcp-bridge", "call", "bridge.json", *call]
@@ -396,20 +396,28 @@ def _isolate(write: Callable[[Path], Json]) -> Callable[[Path], Json]:
 
 
 WAYS: dict[str, Way] = {
-    "direct": Way(write=write_python, make_calls=call_direct, through=("server/calls.py",)),
-    "invoke": Way(write=write_python, make_calls=call_by_relay, through=("contracts/context.py",)),
-    "chain": Way(write=write_python, make_calls=call_by_chain, through=("tool_use/chain_tool.py",)),
+    "direct": Way(write=write_python, make_calls=call_direct, through=("_server/calls/runner.py",)),
+    "invoke": Way(write=write_python, make_calls=call_by_relay, through=("_contracts/context.py",)),
+    "chain": Way(write=write_python, make_calls=call_by_chain, through=("_engine/tool_use/chain_tool.py",)),
     "chain in settings": Way(
         write=write_python, make_calls=call_by_settings_chain, settings={"chains": _build_chains()}
     ),
-    "agent": Way(write=write_plan, make_calls=call_by_agent, through=("amplifier/agent/agent_tools.py",)),
+    "agent": Way(write=write_plan, make_calls=call_by_agent, through=("_integrations/amplifier/agent/agent_tools.py",)),
     "subagent": Way(write=lambda folder: write_plan(folder, is_subagent=True), make_calls=call_by_agent),
-    "xaibo agent": Way(write=write_xaibo, make_calls=call_by_xaibo_agent, through=("xaibo/source/agent_tools.py",)),
+    "xaibo agent": Way(
+        write=write_xaibo,
+        make_calls=call_by_xaibo_agent,
+        through=("_integrations/xaibo/source/agent_tools.py",),
+    ),
     "worker": Way(write=_isolate(write_python), make_calls=call_direct),
     "invoke in worker": Way(
-        write=_isolate(write_python), make_calls=call_by_relay, through=("isolation/conversation.py",)
+        write=_isolate(write_python), make_calls=call_by_relay, through=("_isolation/conversation.py",)
     ),
-    "agent in worker": Way(write=_isolate(write_plan), make_calls=call_by_agent, through=("isolation/nested_runs.py",)),
+    "agent in worker": Way(
+        write=_isolate(write_plan),
+        make_calls=call_by_agent,
+        through=("_isolation/nested_runs.py",),
+    ),
     "subagent in worker": Way(
         write=_isolate(lambda folder: write_plan(folder, is_subagent=True)), make_calls=call_by_agent
     ),
@@ -418,13 +426,17 @@ WAYS: dict[str, Way] = {
         write=write_python,
         make_calls=call_by_search,
         settings={"tool_search": {"above": 1}},
-        through=("server/tool_search.py",),
+        through=("_server/tools/search.py",),
     ),
     "task": Way(write=write_python, make_calls=call_by_task, settings={"tasks": {"after": 0, "poll": "10ms"}}),
     "page": Way(write=write_python, make_calls=call_on_page),
-    "export": Way(write=write_python, make_calls=call_by_export, through=("export/exporting.py",)),
-    "provider": Way(write=write_python, make_calls=call_by_provider, through=("xaibo/registry_provider.py",)),
-    "command": Way(write=write_python, make_calls=call_by_command, through=("cli/call.py",)),
+    "export": Way(write=write_python, make_calls=call_by_export, through=("_integrations/export/exporting.py",)),
+    "provider": Way(
+        write=write_python,
+        make_calls=call_by_provider,
+        through=("_integrations/xaibo/registry_provider.py",),
+    ),
+    "command": Way(write=write_python, make_calls=call_by_command, through=("_cli/call.py",)),
 }
 
 

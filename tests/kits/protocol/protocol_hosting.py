@@ -12,10 +12,10 @@ import anyio
 import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-from mcp_bridge.transports.http.server import format_address, listen
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge._transports.http.server import format_address, listen
 
 
 @dataclass

@@ -66,9 +66,9 @@ class Proof:
 
 
 def proofs() -> Iterator[Proof]:
-    """What the tests of tests/protocol prove; read from their marks, so whatever is selected to run."""
+    """What the tests of tests/specification prove; read from their marks, so whatever is selected to run."""
     for file in sorted((ROOT / "tests" / "protocol").glob("test_*.py")):
-        module = import_module(f"tests.protocol.{file.stem}")
+        module = import_module(f"tests.specification.{file.stem}")
         for name, function in vars(module).items():
             if name.startswith("test_") and function.__module__ == module.__name__:
                 marks = getattr(function, "pytestmark", [])

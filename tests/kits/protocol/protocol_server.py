@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 
 from mcp_bridge import State, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import serve_stdio as serve_over_stdio
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.serve import serve_stdio as serve_over_stdio
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from tests.kits.protocol import (
     protocol_offers,  # noqa: F401 - for what it offers
     protocol_questions,  # noqa: F401 - likewise
@@ -41,7 +41,7 @@ def over_stdio(backend: str = "asyncio", **options: Any) -> None:
 
 def warm_up() -> None:
     """Import, by using it once, what a server would import later; no thread is left behind."""
-    import mcp_bridge.transports.stdio  # noqa: F401
+    import mcp_bridge._transports.stdio  # noqa: F401
     from mcp_bridge.testing import connect
 
     async def use() -> None:

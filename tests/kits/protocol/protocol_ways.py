@@ -19,8 +19,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.transports import memory
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._transports import memory
 from tests.kits.protocol import protocol_launch, protocol_server
 from tests.kits.protocol.protocol_hosting import Hosting
 from tests.kits.protocol.protocol_http import http_wire, sse_wire

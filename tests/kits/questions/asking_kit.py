@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from mcp_bridge import Pipeline, State, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
-from mcp_bridge.transports import stdio
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
+from mcp_bridge._transports import stdio
 
 PATIENCE = 60.0
 STATELESS = "2026-07-28"

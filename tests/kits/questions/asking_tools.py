@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry
-from mcp_bridge.authoring import tool
+from mcp_bridge._engine.authoring import tool
 from tests.kits.questions.asking_kit import NAME
 
 WHO = Form("Who?", NAME)

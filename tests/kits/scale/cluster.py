@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import httpx2
 
-from mcp_bridge.contracts.tasks import TASKS
+from mcp_bridge._contracts.tasks import TASKS
 from tests.kits.survival.isolation_live import eventually
 from tests.kits.survival.survival_kit import ACCEPT, META, PATIENCE, STATELESS, URL, bridge_of, message_of
 

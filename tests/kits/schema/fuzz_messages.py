@@ -1,4 +1,4 @@
-"""What clients send, made from the schemas of mcp_bridge/server/schemas: messages that fit, and almost fit."""
+"""What clients send, made from the schemas of mcp_bridge/_server/schemas: messages that fit, and almost fit."""
 
 from __future__ import annotations
 

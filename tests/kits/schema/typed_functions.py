@@ -15,8 +15,8 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.schema.inference import Signature
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._json_schema.inference import Signature
 
 
 class Unit(enum.Enum):

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mcp_bridge.settings import read_document
+from mcp_bridge._settings import read_document
 from tests.kits.paths import ROOT
 
 CONFIG = ROOT / "config"

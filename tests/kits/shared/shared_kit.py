@@ -147,7 +147,7 @@ def find_servers(folder: Path) -> list[int]:
         with contextlib.suppress(psutil.Error):
             line = " ".join(process.cmdline())
             is_live = process.status() != psutil.STATUS_ZOMBIE
-            if "cli.shared.server" in line and str(folder) in line and is_live:
+            if "_cli.shared.server" in line and str(folder) in line and is_live:
                 found.append((process.pid, process.ppid()))
     parents = {parent for _, parent in found}
     return [pid for pid, _ in found if pid not in parents]

@@ -16,11 +16,11 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
-from mcp_bridge.transports import stdio
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
+from mcp_bridge._transports import stdio
 
 PATIENCE = 60.0
 STATELESS = "2026-07-28"

@@ -15,7 +15,7 @@ import anyio
 import mcp_types as types
 from mcp.client import Client
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
 from tests.kits.upstream.upstream_kit import Json, build_source, wait_for_state
 

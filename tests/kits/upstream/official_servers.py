@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 from mcp.client import Client
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.node.toolchain import find_node, node_environment, npm_command
 

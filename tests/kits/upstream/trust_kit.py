@@ -13,9 +13,9 @@ import anyio
 import pytest
 from mcp.client import Client
 
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.settings import load
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._settings import load
 
 SERVER = Path(__file__).with_name("scripted_server.py")
 Json = dict[str, Any]

@@ -14,13 +14,13 @@ from typing import Any
 import anyio
 from mcp.client import Client
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.source_status import SourceStatus
-from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.settings import load
-from mcp_bridge.sources.upstream.options import UpstreamOptions
-from mcp_bridge.sources.upstream.source import UpstreamSource
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.source_status import SourceStatus
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._settings import load
+from mcp_bridge._sources.upstream.options import UpstreamOptions
+from mcp_bridge._sources.upstream.source import UpstreamSource
 from mcp_bridge.testing import connect
 
 SERVER = Path(__file__).with_name("plain_server.py")

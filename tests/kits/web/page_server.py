@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from mcp.client import Client
 
-from mcp_bridge.transports.remote import connect_url
+from mcp_bridge._transports.remote import connect_url
 
 HERE = Path(__file__).parent
 TOKEN = "a-token-of-the-shop-0123456789"

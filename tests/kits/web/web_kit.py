@@ -12,14 +12,14 @@ import anyio
 import httpx2
 
 from mcp_bridge import ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.page import build_page
-from mcp_bridge.app.serve import to_bridge
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
-from mcp_bridge.transports.http.server import format_address, listen, serve
-from mcp_bridge.web.page import WebPage
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.page import build_page
+from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge._transports.http.server import format_address, listen, serve
+from mcp_bridge._web.page import WebPage
 from tests.kits.http.http_hosting import PATIENCE, Road, stateless_request
 
 TOKEN = "operator-token"

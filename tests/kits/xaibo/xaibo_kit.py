@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 from mcp.client import Client
 
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.contracts.offer import Offer
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._integrations.xaibo.source import XaiboSource
 from mcp_bridge.testing import connect
-from mcp_bridge.xaibo.source import XaiboSource
 
 PATIENCE = 60.0
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_bridge import CallContext, Form, Link, NeedsInput, Roots, Sampling, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.authoring import tool
-from mcp_bridge.server.questions import AnswerMismatch, to_request
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge._server.questions.requests import AnswerMismatch, to_request
 from tests.kits.questions.asking_kit import (
     DEEP,
     EVERYTHING,

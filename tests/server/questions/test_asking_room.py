@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as types
 
 from mcp_bridge import CallContext, Form, NeedsInput, Stage, State, ToolCall, ToolRegistry, tool
-from mcp_bridge.app.bridge import Bridge
+from mcp_bridge._app.bridge import Bridge
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, said, talking
 

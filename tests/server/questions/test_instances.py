@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcp_bridge import CallContext, Stage, State, Store, ToolCall, ToolResult
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.errors import ApprovalDeclined
-from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.errors import ApprovalDeclined
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.kits.questions.asking_kit import (
     NAME,
     REFUSED,

@@ -9,7 +9,7 @@ import anyio
 import mcp_types as types
 
 from mcp_bridge import CallContext, Stage, ToolCall, ToolRegistry, ToolResult
-from mcp_bridge.authoring import tool
+from mcp_bridge._engine.authoring import tool
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import EVERY_ERA, accept, bridge_of, code_of, governed, names, said, soon, talking

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, Stage, ToolCall, ToolRegistry, ToolResult
-from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.errors import QuestionExpired
+from mcp_bridge._contracts.errors import QuestionExpired
+from mcp_bridge._engine.authoring import tool
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     HANDSHAKE,

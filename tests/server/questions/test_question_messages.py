@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge import CallContext, ToolRegistry
-from mcp_bridge.authoring import tool
+from mcp_bridge._engine.authoring import tool
 from tests.kits.questions.asking_kit import HANDSHAKE, PREFIX, STATELESS, Talk, accept, said, soon, talking
 
 YES = {"key": accept()}

@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry, tool
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.state import State
-from mcp_bridge.peer.incoming import IncomingRequest, Message
-from mcp_bridge.server import rounds
-from mcp_bridge.server.used_states import StateUse, UsedStates
-from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.state import State
+from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message
+from mcp_bridge._server.calls import rounds
+from mcp_bridge._server.questions.used_states import StateUse, UsedStates
+from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     CLIENT,

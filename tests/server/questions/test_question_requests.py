@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from mcp_types import CreateMessageRequestParams
 from pydantic import AnyHttpUrl, ValidationError
 
-from mcp_bridge.contracts.question import Link, Sampling
-from mcp_bridge.server.questions import to_request
+from mcp_bridge._contracts.question import Link, Sampling
+from mcp_bridge._server.questions.requests import to_request
 from tests.kits.questions.asking_kit import STATELESS
 
 TOOL = {"name": "add", "inputSchema": {"type": "object"}}
@@ -73,7 +73,7 @@ STRICTER: list[tuple[Any, str]] = [
 
 def to_params(question: Any) -> dict[str, Any]:
     """The params that would be sent, whatever they are."""
-    from mcp_bridge.server import questions
+    from mcp_bridge._server.questions import requests as questions
 
     return questions._to_sampling_params(question, STATELESS)
 

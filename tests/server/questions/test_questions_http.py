@@ -16,10 +16,10 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_bridge import CallContext, Form, Roots, Sampling, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.authoring import tool
-from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-from mcp_bridge.transports.http.server import format_address, listen, serve
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge._transports.http.server import format_address, listen, serve
 from tests.kits.questions.asking_kit import (
     CLIENT,
     EVERY_ERA,

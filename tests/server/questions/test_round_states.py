@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.authoring import prompt, tool
-from mcp_bridge.server import request_state
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._engine.authoring import prompt, tool
+from mcp_bridge._server.questions import request_state
 from tests.kits.questions.asking_kit import NAME, REFUSED, Rounds, accept, bridge_of, idle, said, talking
 
 SECRET = "Rumpelstilzchen"

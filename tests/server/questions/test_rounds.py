@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, Sampling, ToolRegistry
-from mcp_bridge.authoring import prompt, resource, tool
+from mcp_bridge._engine.authoring import prompt, resource, tool
 from tests.kits.questions.asking_kit import NAME, accept, bridge_of, code_of, idle, names, said, sampled, soon, talking
 
 FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME}

@@ -11,11 +11,11 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, TaskOptions, ToolEntry, ToolRegistry, ToolTasks, tool, tool_use
-from mcp_bridge.app.bridge import AttachedSource, Bridge
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.state import State
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.state import State
 from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
 from tests.kits.questions.asking_kit import PATIENCE, Talk, bridge_of, said, talking
 from tests.kits.questions.task_kit import ABLE, create, fetch

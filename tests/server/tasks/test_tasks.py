@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, TaskOptions, ToolError, ToolRegistry, ToolTasks
-from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.tasks import TASKS
+from mcp_bridge._contracts.tasks import TASKS
+from mcp_bridge._engine.authoring import tool
 from tests.kits.questions.asking_kit import (
     EVERYTHING,
     HANDSHAKE,

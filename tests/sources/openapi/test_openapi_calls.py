@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._settings import load
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.openapi.api_server import (
     ApiServer,

@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mcp_bridge.app.factory import build_from_settings
-from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import load
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.openapi.api_server import (
     ApiServer,

@@ -21,16 +21,16 @@ from uritemplate import expand
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
-from mcp_bridge.http_client.addresses import AddressPolicy, parse_networks
-from mcp_bridge.http_client.client import HttpClient
-from mcp_bridge.http_client.requests import ApiRequest
-from mcp_bridge.sources.openapi.bodies import build_body_writer
-from mcp_bridge.sources.openapi.document import ApiDocument
-from mcp_bridge.sources.openapi.operations import DeclaredBody
-from mcp_bridge.sources.openapi.parameters import Parameter
-from mcp_bridge.sources.openapi.requests import RequestBuilder
-from mcp_bridge.sources.openapi.schemas import SchemaConverter
-from mcp_bridge.trust.screening import TextScreen
+from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks
+from mcp_bridge._runtime.http_client.client import HttpClient
+from mcp_bridge._runtime.http_client.requests import ApiRequest
+from mcp_bridge._sources.openapi.bodies import build_body_writer
+from mcp_bridge._sources.openapi.document import ApiDocument
+from mcp_bridge._sources.openapi.operations import DeclaredBody
+from mcp_bridge._sources.openapi.parameters import Parameter
+from mcp_bridge._sources.openapi.requests import RequestBuilder
+from mcp_bridge._sources.openapi.schemas import SchemaConverter
+from mcp_bridge._upstream.trust.screening import TextScreen
 from tests.kits.openapi.api_server import ApiServer, Json, Received, document_of, run_api
 
 TLS = ssl.create_default_context()

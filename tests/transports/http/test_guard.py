@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_bridge.transports.http.access import Access, is_loopback
+from mcp_bridge._transports.http.access import Access, is_loopback
 from tests.kits.http.http_hosting import (
     ACCEPT,
     EVERY_ROAD,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_bridge.transports.http.connection import ClientTimeouts
-from mcp_bridge.transports.http.connection_pool import ConnectionPool
+from mcp_bridge._transports.http1.connection import ClientTimeouts
+from mcp_bridge._transports.http1.pool import ConnectionPool
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 TIMEOUTS = ClientTimeouts(receive=1.0, send=5.0)
@@ -245,7 +245,7 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
         writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
         return reader, writer
 
-    monkeypatch.setattr("mcp_bridge.transports.http.connection_pool.read_descriptor_limit", lambda: 64)
+    monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 64)
     pool = ConnectionPool(respond_later, TIMEOUTS)
     bound = socket.create_server(("127.0.0.1", 0))
     address = bound.getsockname()
@@ -275,7 +275,7 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
 async def test_the_oldest_connection_without_a_whole_request_gives_way(
     monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.transports.http.connection_pool.read_descriptor_limit", lambda: 8)
+    monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 8)
     async with connection_to(echo) as (reader, writer):
         writer.write(sent)
         opened = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]

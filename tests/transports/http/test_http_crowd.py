@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext
-from mcp_bridge.server import tools as tools_module
+from mcp_bridge._server.tools import methods as tools_module
 from tests.kits.http.http_hosting import PATIENCE, ROADS, Road, entry, hosted, registry_of
 
 CROWD = 20

@@ -123,10 +123,10 @@ async def test_after_the_delay_a_server_ends_by_itself(tmp_path: Path) -> None:
 
 IMPATIENT = """
 import anyio
-from mcp_bridge.app.factory import build_from_file
+from mcp_bridge._app.factory import build_from_file
 from pathlib import Path
-from mcp_bridge.transports.http import server
-from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge._transports.http import server
+from mcp_bridge._transports.http.app import BridgeApp
 
 async def main():
     bridge = build_from_file(Path("tools.py"))

@@ -14,8 +14,8 @@ from starlette.authentication import SimpleUser, UnauthenticatedUser
 from starlette.routing import Mount
 
 from mcp_bridge import asgi_app
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._transports.http.app import BridgeApp
 from tests.kits.http.http_hosting import (
     ACCEPT,
     PATIENCE,

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_bridge.transports.http import event_stream
+from mcp_bridge._transports.http import event_stream
 from tests.kits.http.http_hosting import (
     ACCEPT,
     PATIENCE,

@@ -13,14 +13,14 @@ import httpx2
 import pytest
 
 from mcp_bridge import CallContext, ToolRegistry
-from mcp_bridge.authoring import tool
-from mcp_bridge.runtime.tasks import own_tasks
-from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.event_log import StoredEvents
-from mcp_bridge.transports.http.event_stream import EventStream
-from mcp_bridge.transports.http.request import HttpRequest
-from mcp_bridge.transports.http.session import SessionStream
-from mcp_bridge.transports.http.sessions import ResumeOptions, SessionOptions
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._transports.http.app import BridgeApp
+from mcp_bridge._transports.http.event_log import StoredEvents
+from mcp_bridge._transports.http.event_stream import EventStream
+from mcp_bridge._transports.http.request import HttpRequest
+from mcp_bridge._transports.http.session import SessionStream
+from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
 from tests.kits.http.http_talking import (
     PRIMED,

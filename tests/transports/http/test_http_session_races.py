@@ -13,8 +13,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from mcp_bridge import ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._transports.http.app import BridgeApp
 from tests.kits.http.http_hosting import ACCEPT, PATIENCE, Gate, entry, hosted, initialize, registry_of, uvicorn_with
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import anyio
 import httpx2
 import pytest
 
-from mcp_bridge.transports.http.sessions import SessionOptions
+from mcp_bridge._transports.http.sessions import SessionOptions
 from tests.kits.http.http_hosting import ACCEPT, PATIENCE, entry, hosted, initialize, registry_of, stateless_request
 from tests.kits.http.http_process import command, refused, running
 from tests.kits.http.http_talking import Talk, client_of, events, opened
@@ -30,7 +30,7 @@ state:
 """
 THEIR_STORES = """
 import sys
-from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge._storage.stores.memory import MemoryStore
 
 
 class Told(MemoryStore):

@@ -28,11 +28,11 @@ from mcp.client.auth.utils import (
 )
 
 from mcp_bridge import CallContext
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
-from mcp_bridge.transports.http.jwt_verifier import LEEWAY, InvalidToken, JwtOptions, JwtVerifier
-from mcp_bridge.transports.http.key_set import MAX_SIZE, KeySet, KeysUnavailable
-from mcp_bridge.transports.http.protected_resource import ProtectedResource
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge._transports.http.jwt_verifier import LEEWAY, InvalidToken, JwtOptions, JwtVerifier
+from mcp_bridge._transports.http.key_set import MAX_SIZE, KeySet, KeysUnavailable
+from mcp_bridge._transports.http.protected_resource import ProtectedResource
 from tests.kits.http.http_hosting import PATIENCE, ROADS, Road, entry, hosted, registry_of, stateless_request
 from tests.kits.http.http_talking import Clock, opened
 

@@ -13,12 +13,12 @@ import httpx2
 import pytest
 
 from mcp_bridge import CallContext, ToolRegistry
-from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.transports.http.access import Access
-from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.approvals.approvals_kit import ALWAYS, house_with
 from tests.kits.http.http_hosting import (
     ACCEPT,

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 
 from mcp_bridge import CallContext, ToolRegistry, asgi_app
-from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.bearer import StaticTokens
+from mcp_bridge._transports.http.app import BridgeApp
+from mcp_bridge._transports.http.bearer import StaticTokens
 from tests.kits.http.http_hosting import ENVELOPE, hosted, stateless_request
 from tests.transports.http.test_principals import access_for, signed
 

@@ -1,0 +1,449 @@
+"""The bridge: a registry, the sources that fill it, and the endpoint that serves it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+
+from mcp_bridge._app import entry_checks
+from mcp_bridge._app.status import STATUS_URI, BridgeStatus
+from mcp_bridge._contracts.errors import ConfigError, DuplicateTool, SourceError
+from mcp_bridge._contracts.extension import (
+    AgentSource,
+    ConnectingSource,
+    CredentialSource,
+    DerivedSource,
+    NotifyingSource,
+    PinningSource,
+    ReportingSource,
+    SecretSource,
+    SubscribingSource,
+    ToolSource,
+)
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.server_info import Lifespan, ServerInfo, join_instructions
+from mcp_bridge._contracts.source_status import SourceState
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._json_schema.tool_schemas import repair_tools
+from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge._protocol.wire.values import sanitize_text
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.third_party import unwrap_group
+
+if TYPE_CHECKING:
+    from mcp_bridge._policies.approvals.desk import QuestionDesk
+    from mcp_bridge._server.endpoint import Endpoint
+
+logger = logging.getLogger("mcp_bridge.bridge")
+
+_STATE_INTERVAL = 0.05
+MISSING_PATIENCE = 5.0
+"""Seconds for which a call to an unknown tool waits for a server that is still starting."""
+MIN_STARTS = 4
+"""How many servers start at once, at least. If more did, the bridge would get no time to serve clients."""
+START_LIMIT = 20.0
+"""Seconds after which the other sources are served without one that has not published. It is published when it has."""
+START_PATIENCE = 30.0
+"""Seconds for which such a call waits for sources that have published nothing yet. With the wait of each first request,
+this is less than the 60 seconds after which many clients cancel."""
+_INFO = ("name", "version", "title", "instructions", "description", "website_url", "icons")
+
+
+class AttachedSource(NamedTuple):
+    """A source, and the selection of its tools.
+
+    `timeouts` are limits in seconds by the tools' original names, and `notes` concern its settings.
+    """
+
+    source: ToolSource
+    selection: Selection = Selection()
+    timeouts: Mapping[str, float] = MappingProxyType({})
+    notes: Sequence[str] = ()
+
+
+class Bridge:
+    """A registry, the sources that fill it, and the endpoint that serves it.
+
+    `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
+    clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users who are not at
+    the client for approval; None if nothing asks. `lifespan` is entered around serving. `problems` lists what each
+    source could not publish, and `status` has the state of each.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry | None = None,
+        sources: Sequence[AttachedSource] = (),
+        identity: Identity | None = None,
+        state: State | None = None,
+        *,
+        drain: float = 10.0,
+        dialect: SchemaDialect = NO_DIALECT,
+        background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        desk: QuestionDesk | None = None,
+        lifespan: Lifespan | None = None,
+    ) -> None:
+        self.registry = registry if registry is not None else ToolRegistry()
+        self.identity = self._own_identity = identity or Identity()
+        self.state = state or State()
+        self.drain = drain
+        self.dialect = dialect
+        self.lifespan = lifespan
+        self.desk = desk
+        self._background = tuple(background)
+        self.problems: dict[str, list[str]] = {}
+        self.notes: dict[str, list[str]] = {}
+        self._infos: dict[str, ServerInfo] = {}
+        self._offers: dict[str, Offer] = {}
+        self._secrets: set[str] = set()
+        self._redactor = Redactor()
+        self._secret_listeners: list[Callable[[Iterable[str]], object]] = []
+        self._sources = tuple(sources)
+        for name, notes in self.settings_notes.items():
+            self.notes[name] = [*notes]
+            entry_checks.warn_about_notes(name, notes)
+        self.hide_secrets(self.state.keys)
+        self._rejection: ConfigError | None = None
+        names = [attached.source.name for attached in sources]
+        self._running, self._pending, self._unpublished = set(names), set(names), set(names)
+        self.registry.set_order(names)
+        self._is_running = False
+        self._started = anyio.Event()
+        self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
+        self._start_finished = anyio.Event()  # of any source, replaced each time
+        self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
+        self._others_started = anyio.Event()
+        self._restoring = {each.source.name for each in sources if isinstance(each.source, ConnectingSource)}
+        self._restored = anyio.Event()
+        self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._unpublished)
+        for attached in self._sources:
+            if isinstance(attached.source, AgentSource):
+                attached.source.set_selection(attached.selection)
+            if isinstance(attached.source, NotifyingSource):
+                attached.source.set_update_listener(self.registry.resource_updated)
+            if isinstance(attached.source, SubscribingSource):
+                self.registry.subscriptions.attach(attached.source)
+            if isinstance(attached.source, CredentialSource):
+                attached.source.set_secret_listener(self.hide_secrets)
+            if isinstance(attached.source, DerivedSource):
+                attached.source.set_absence_reporter(self._describe_absence)
+            if isinstance(attached.source, ConnectingSource):
+                self.registry.add_list_listener(attached.source.request_attempt)
+                attached.source.limit_starts(self._starts)
+
+    @property
+    def sources(self) -> Sequence[ToolSource]:
+        """The sources that fill the registry."""
+        return [attached.source for attached in self._sources]
+
+    @property
+    def settings_notes(self) -> Mapping[str, Sequence[str]]:
+        """What users should know about the settings of sources, by the names of the sources."""
+        return {attached.source.name: attached.notes for attached in self._sources if attached.notes}
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values that are redacted."""
+        return frozenset(self._secrets)
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """The MCP server, created on first use, because some commands need none."""
+        from mcp_bridge._server.endpoint import Endpoint
+
+        return Endpoint(
+            self.registry,
+            self.identity,
+            started=self._started,
+            state=self.state,
+            secrets=self._secrets,
+            dialect=self.dialect,
+        )
+
+    def hide_secrets(self, secrets: Iterable[str]) -> None:
+        """Redact these values from now on: in messages to clients, `problems`, the log, and what sources write."""
+        secrets = frozenset(secrets)
+        self._secrets |= secrets
+        self._redactor.add_secrets(secrets)
+        self.registry.pipeline.redactor.add_secrets(secrets)
+        for attached in self._sources:
+            if isinstance(attached.source, SecretSource):
+                attached.source.hide(secrets)
+        for listener in self._secret_listeners:
+            listener(secrets)
+        if "endpoint" in vars(self):
+            self.endpoint.hide(secrets)
+
+    def add_secret_listener(self, listener: Callable[[Iterable[str]], object]) -> None:
+        """Call `listener` with secrets that become known from now on."""
+        self._secret_listeners.append(listener)
+
+    def disable_recording(self) -> None:
+        """Record nothing about other servers, for commands that only list what is published."""
+        for source in self.sources:
+            if isinstance(source, PinningSource):
+                source.disable_recording()
+
+    @contextlib.asynccontextmanager
+    async def run_sources(self, *, serving: bool = True) -> AsyncIterator[None]:
+        """Run the sources during the block, and the background tasks if `serving`.
+
+        The block begins before the sources have published; requests wait for `started`.
+        """
+        if self._is_running:  # an enclosing block runs the sources
+            yield
+            return
+        errors: list[Exception] = []
+        if serving:
+            entry_checks.warn_about_short_secrets(self._secrets)
+            tools = self.registry.list()
+            entry_checks.warn_about_failing(tools)  # those of sources are checked by the sources
+            entry_checks.warn_about_tasks(tools, self.state.tasks)
+        else:
+            self.disable_recording()
+        if self.status.is_needed:
+            self.registry.publish(STATUS_URI, (), resources=[self.status.entry])
+        if self._sources:
+            self.registry.explain_missing = self._explain_missing
+        async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
+            if serving:
+                # It begins before the sources: they import files, which Ctrl-C can end at once.
+                tasks.start_soon(self._limit_start)
+            for attached in self._sources:
+                tasks.start_soon(self._run_source, attached)
+            for task in self._background if serving else ():
+                tasks.start_soon(task)
+            self._report_started()
+            self._is_running = True
+            try:
+                yield
+            except Exception as error:  # only the block can raise: keep the task group from wrapping its error
+                errors.append(error)
+            finally:
+                self._is_running = False
+                tasks.cancel_scope.cancel()
+        if errors:
+            raise errors[0]
+
+    @contextlib.asynccontextmanager
+    async def _open_lifespan(self, *, serving: bool) -> AsyncIterator[None]:
+        if self.lifespan is None or not serving:
+            yield
+            return
+        from mcp_bridge._runtime.lifespan import open_lifespan
+
+        async with open_lifespan(self.lifespan) as self.registry.lifespan:
+            yield
+        self.registry.lifespan = None
+
+    def describe_server(self, info: ServerInfo) -> None:
+        """Replace how the server presents itself, and its lifespan."""
+        self._own_identity = self._own_identity.with_info(info)
+        self._apply_infos()
+        self.lifespan = info.lifespan or self.lifespan
+
+    def _identify(self, identity: Identity) -> None:
+        self.identity = identity
+        if "endpoint" in vars(self):
+            self.endpoint.describe_server(identity)
+
+    async def wait_until_started(self) -> None:
+        """Wait until each source has published or failed.
+
+        Raises ConfigError if two tools have the same name, SourceError if every source has failed.
+        """
+        await self._started.wait()
+        if self._rejection is not None:
+            raise self._rejection
+        lines = [line for problems in self.problems.values() for line in problems]
+        if lines and not self._running and not self._has_entries():
+            raise SourceError("\n".join(lines))
+
+    def list_states(self) -> Mapping[str, str]:
+        """Return the states of the sources by name; none if no source has a state that can change."""
+        return self.status.states if self.status.is_needed else {}
+
+    async def wait_until_connected(self) -> None:
+        """Wait until each source, even a slow one, has tried to connect to its server."""
+        while SourceState.STARTING in self.status.states.values():  # noqa: ASYNC110 - states have no event
+            await anyio.sleep(_STATE_INTERVAL)
+
+    async def wait_for_tool(self, name: str) -> None:
+        """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
+        sources = self._sources
+        owners = {one.name for one, selection, *_ in sources if not selection.prefix or selection.may_publish(name)}
+        if any(isinstance(each.source, DerivedSource) for each in sources):  # its tools need those of all sources
+            owners |= self._running
+        while owners & self._pending or (  # noqa: ASYNC110 - states have no event
+            name not in self.registry and SourceState.STARTING in {self.status.states[one] for one in owners}
+        ):
+            await anyio.sleep(_STATE_INTERVAL)
+        if self._rejection is not None:
+            raise self._rejection
+
+    async def _explain_missing(self, name: str) -> str:
+        """Wait until the source that may have a tool has published it or tried to connect. Return why it is missing."""
+        with anyio.move_on_after(START_PATIENCE):
+            while self._unpublished and self._is_running and name not in self.registry:
+                await self._start_finished.wait()
+        for source, selection, *_ in self._sources:
+            if not isinstance(source, ReportingSource) or not selection.may_publish(name):
+                continue
+            if isinstance(source, ConnectingSource):
+                source.request_attempt()
+            with anyio.move_on_after(MISSING_PATIENCE):
+                await source.wait_for_attempt()
+        reason = self._describe_absence(name)
+        if not reason and self._unpublished and name not in self.registry:
+            sources = ", ".join(f"'{source}'" for source in sorted(self._unpublished))
+            reason = f"The tool may be of a source that is still starting: {sources}. Retry later."
+        return reason
+
+    def _describe_absence(self, name: str) -> str:
+        for source, selection, *_ in self._sources:
+            if not isinstance(source, ReportingSource) or not selection.may_publish(name):
+                continue
+            has_tools = any(entry.owner == source.name for entry in self.registry.list_with_unlisted())
+            if source.status.state is not SourceState.READY and not has_tools:
+                return source.status.describe_absence(source.name)
+        return ""
+
+    def _has_entries(self) -> bool:
+        """Whether something besides the status is published."""
+        resources = [entry for entry in self.registry.resources if entry is not self.status.entry]
+        return bool(resources or len(self.registry) or self.registry.templates or self.registry.prompts)
+
+    async def _run_source(self, attached: AttachedSource) -> None:
+        # An error of a source removes its own tools and affects nothing else.
+        name = attached.source.name
+        if name in self._derived:
+            await self._others_started.wait()
+        try:
+            if isinstance(attached.source, ConnectingSource):
+                await self._restore_source(attached, attached.source)
+            await attached.source.run(lambda offer: self._publish(attached, offer))
+        except Exception as raised:
+            error = unwrap_group(raised)
+            logger.error("source %r ended: %s", name, error)
+            lines = self._redactor.redact_text(sanitize_text(str(error))).splitlines()
+            self.problems[name] = [*self.problems.get(name, []), *lines]
+            self.registry.publish(name, ())
+        finally:
+            self._running.discard(name)
+            self._finish_start(name)
+
+    async def _restore_source(self, attached: AttachedSource, source: ConnectingSource) -> None:
+        """Publish what is stored of a server, and wait for the other sources to do so.
+
+        Servers that start take the processor from the bridge, so that clients would wait for what is known already.
+        """
+        try:
+            await source.restore(lambda offer: self._publish(attached, offer))
+        finally:
+            self._restoring.discard(attached.source.name)
+            if not self._restoring:
+                self._restored.set()
+        await self._restored.wait()
+
+    def _publish(self, attached: AttachedSource, offer: Offer) -> None:
+        name, selection = attached.source.name, attached.selection
+        self._offers[name] = offer
+        yielding: frozenset[str] = frozenset()
+        problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
+        tools = entry_checks.select_valid(
+            selection.select_tools(offer.tools, name, problems), self._check_tool, problems
+        )
+        notes = [*offer.notes]
+        if not offer.is_repaired:
+            tools, lines = repair_tools(tools)
+            notes += lines
+        resources = entry_checks.select_valid(offer.resources, entry_checks.check_resource, problems)
+        templates = entry_checks.select_valid(offer.templates, entry_checks.check_resource_template, problems)
+        prompts = selection.select_prompts(offer.prompts)
+        left_out = problems if offer.partial else None
+        try:
+            yielding = self.registry.publish(
+                name, tools, resources=resources, templates=templates, prompts=prompts, left_out=left_out
+            )
+        except DuplicateTool as error:
+            problems.append(str(error))
+            if not self._started.is_set():
+                self._rejection = ConfigError(str(error))
+        entry_checks.warn_about_tasks(tools, self.state.tasks)
+        if offer.server != self._infos.get(name):
+            self._adopt_info(name, offer.server)
+        problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
+        # A slow server is not an error yet: if it cannot be reached, its next problem says so.
+        source = attached.source
+        is_starting = isinstance(source, ReportingSource) and source.status.state == SourceState.STARTING
+        for problem in problems:
+            logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
+        self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
+        offer_notes = [self._redactor.redact_text(sanitize_text(note)) for note in notes]
+        self.notes[name] = [*attached.notes, *offer_notes]
+        entry_checks.warn_about_notes(name, offer_notes)
+        self._finish_start(name)
+        if self.status.is_needed:
+            self.registry.resource_updated(STATUS_URI)
+        for other in self._sources:
+            if other.source.name in yielding:  # report what it no longer publishes
+                self._publish(other, self._offers[other.source.name])
+
+    def _check_tool(self, entry: ToolEntry) -> list[str]:
+        if entry.name in self.identity.listing.built_in:
+            advice = "Give the source a prefix, or the tool an alias"
+            return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
+        return entry_checks.check_headers_of_tool(entry)
+
+    def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
+        """Apply what a source declares about the server; the settings take precedence."""
+        self._infos.pop(source, None)  # the last one counts
+        if info is not None:
+            self._infos[source] = info
+        self._apply_infos()
+
+    def _apply_infos(self) -> None:
+        default, identity = Identity(), self._own_identity
+        free = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
+        for info in self._infos.values():
+            identity = identity.with_info(ServerInfo(**{name: getattr(info, name) for name in free}))
+        if "instructions" in free:
+            infos = [self._infos.get(source.name) for source in self.sources]
+            texts = [info.instructions for info in infos if info is not None and info.instructions]
+            identity = identity._replace(instructions=join_instructions(texts))
+        self._identify(identity)
+
+    async def _limit_start(self) -> None:
+        """Stop waiting for sources that take too long to start: first for the others, then for those made of them."""
+        for names in ({source.name for source in self.sources} - self._derived, self._derived):
+            await anyio.sleep(START_LIMIT)
+            for name in names & self._pending:
+                problem = f"it has not started within {START_LIMIT:.4g} seconds, and is published as soon as it has"
+                logger.error("source %r: %s", name, problem)
+                self.problems[name] = [*self.problems.get(name, []), problem]
+                self._pending.discard(name)
+            self._report_started()
+
+    def _finish_start(self, name: str) -> None:
+        self._pending.discard(name)
+        self._unpublished.discard(name)
+        finished, self._start_finished = self._start_finished, anyio.Event()
+        finished.set()
+        self._report_started()
+
+    def _report_started(self) -> None:
+        if self._pending <= self._derived:
+            self._others_started.set()
+        if not self._pending:
+            self._started.set()

@@ -1,0 +1,95 @@
+"""Checks whether the entries of an offer can be published, and whether calls of tools can succeed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp_bridge._contracts.handlers import find_handler_problems
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._json_schema.headers import check_headers
+from mcp_bridge._runtime.redaction import GUESSABLE
+
+if TYPE_CHECKING:
+    from mcp_bridge._contracts.tasks import TaskOptions
+
+T = TypeVar("T")
+
+logger = logging.getLogger("mcp_bridge.bridge")
+
+
+def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
+    """Select the entries that can be published, and add the problems of the others to `problems`."""
+    valid = []
+    for entry in entries:
+        found = check(entry)
+        problems += found
+        if not found:
+            valid.append(entry)
+    return valid
+
+
+def check_headers_of_tool(entry: ToolEntry) -> list[str]:
+    """Return why a tool cannot be published because of the arguments that are sent as headers."""
+    head = f"tool '{entry.name}' is not published: input schema"
+    return [f"{head} {problem}" for problem in check_headers(entry.input_schema)]
+
+
+def warn_about_notes(source: str, notes: Sequence[str]) -> None:
+    """Log the first note about a source, and how many others there are."""
+    others = f" ({len(notes) - 1} more: run `mcp-bridge validate`)" if len(notes) > 1 else ""
+    if notes:
+        logger.warning("source %r, note: %s%s", source, notes[0], others)
+
+
+def check_resource(entry: ResourceEntry) -> list[str]:
+    """Return why a resource cannot be published."""
+    from mcp_bridge._json_schema.uri_templates import check_uri
+
+    problems = check_uri(_encode_blanks(entry.uri))
+    return [f"resource '{entry.uri}' is not published: {problem}" for problem in problems]
+
+
+def check_resource_template(entry: ResourceTemplate) -> list[str]:
+    """Return why a resource template cannot be published."""
+    from mcp_bridge._json_schema.uri_templates import check_template, check_uri_start
+
+    check = check_uri_start if entry.is_opaque else check_template
+    head = f"resource template '{entry.uri_template}' is not published"
+    return [f"{head}: {problem}" for problem in check(_encode_blanks(entry.uri_template))]
+
+
+def _encode_blanks(uri: Any) -> Any:
+    """Encode spaces: some servers list URIs with them, which clients read encoded."""
+    return uri.replace(" ", "%20") if isinstance(uri, str) else uri
+
+
+def warn_about_failing(tools: Iterable[ToolEntry]) -> None:
+    """Log why every call of a tool will fail."""
+    for tool in tools:
+        for problem in find_handler_problems(tool.handler):
+            logger.warning("tool '%s': every call will fail: %s", tool.name, problem)
+
+
+def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> None:
+    """Log which tools require tasks, unless tasks are enabled."""
+    for tool in tools if tasks is None else ():
+        if tool.tasks is not None and tool.tasks.mode == "required":
+            advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
+            logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
+
+
+def warn_about_short_secrets(secrets: Iterable[str]) -> None:
+    """Log how many secrets are so short that clients can guess them, or that they are not redacted."""
+    if short := sum(len(secret) < GUESSABLE for secret in secrets):
+        from mcp_bridge._runtime.secret_forms import MIN_LENGTH
+
+        logger.warning(
+            "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
+            "and those with fewer than %d are not redacted. Use longer ones",
+            GUESSABLE,
+            short,
+            MIN_LENGTH,
+        )

@@ -1,0 +1,400 @@
+"""Builds a bridge from settings, or from a Python file with default settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.extension import (
+    ApprovalSource,
+    DefinitionFile,
+    GoverningSource,
+    Middleware,
+    OptionalMiddlewareSource,
+    PinningSource,
+    PrefixingOptions,
+    TimedOptions,
+    ToolSource,
+    WorkingDirSource,
+)
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
+from mcp_bridge._contracts.policy import Policy, RunningPolicy
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.store import ClosableStore, Store
+from mcp_bridge._contracts.tasks import MEMORY, TaskOptions, ToolTasks
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._engine.plugins import load_source_type
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._json_schema.size_limits import SizeLimits
+from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.tasks import close_at_end
+from mcp_bridge._version import __version__
+
+if TYPE_CHECKING:
+    from mcp_bridge._engine.overrides import ToolOverride
+    from mcp_bridge._policies.approvals.policy import ApprovalPolicy
+    from mcp_bridge._runtime.sandbox import SandboxOptions
+    from mcp_bridge._settings import Settings, SourceSettings
+    from mcp_bridge._settings.model import ToolOverrideSettings
+
+UpdateListener = Callable[[str], None]
+"""Receives the URI of a resource that has changed."""
+_DESCRIBING = frozenset({"python", "framework", "mcp"})
+"""The types of sources that may declare a ServerInfo."""
+_CHANGING = frozenset({"mcp"})
+"""The types of sources whose offers can change at any time, for example because a server starts late."""
+
+
+def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
+    """Build a bridge that serves a Python file or folder with default settings."""
+    from mcp_bridge._sources.python import PythonSource
+
+    registry = ToolRegistry(pipeline=Pipeline())
+    name = Path(os.path.abspath(path)).stem  # "." has none
+    source = PythonSource(name, path=path, watch=watch)
+    identity = Identity(ttl_ms=_choose_ttl(watch), private=private, is_open=True)
+    return Bridge(registry, [AttachedSource(source=source)], identity=identity)
+
+
+def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
+    """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
+    watch = watch or settings.reload
+
+    def notify_update(uri: str) -> None:
+        registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
+
+    state = _build_state(settings)
+    shared = state.store if settings.state.store == "redis" else None
+    sources = _attach_sources(settings, notify_update, shared, watch=watch)
+    redactor = Redactor()
+    middleware = _gather_middleware(settings, sources, redactor)
+    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
+    policies = [each for each in middleware if isinstance(each, Policy)]
+    asking = [*(attached.source for attached in sources), *policies]
+    approvals = _connect_approvals(settings, asking, redactor.substitutions)
+    desk = approvals.desk if approvals is not None else None
+    running = [desk, *(policy for policy in policies if isinstance(policy, RunningPolicy))]
+    stores = [state.store, approvals.grants if approvals is not None else None]
+    bridge = Bridge(
+        registry,
+        [*sources, *_attach_chains(settings, sources, registry)],
+        _build_identity(settings, watch=watch, private=private),
+        state,
+        drain=settings.limits.drain,
+        dialect=build_dialect(settings),
+        background=[*(each.run for each in running if each is not None), *_close_at_end(stores)],
+        desk=desk,
+    )
+    bridge.hide_secrets(settings.hidden_from_clients)
+    return bridge
+
+
+def _gather_middleware(
+    settings: Settings, sources: Iterable[AttachedSource], redactor: Redactor
+) -> Sequence[Middleware | Policy]:
+    """Return the middleware of the sources and the policies of the settings. Raises ConfigError."""
+    governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
+    middleware = [middleware for source in governing for middleware in source.middleware]
+    if not settings.policy:
+        return middleware
+    from mcp_bridge._app.policies import add_policies  # most servers have none
+
+    return add_policies(middleware, settings, redactor)
+
+
+def _build_pipeline(
+    settings: Settings,
+    sources: Iterable[AttachedSource],
+    middleware: Sequence[Middleware | Policy],
+    redactor: Redactor,
+) -> Pipeline:
+    from mcp_bridge._app.tool_limits import collect_tool_limits  # a file without settings has none
+
+    limits = settings.limits
+    pipeline = Pipeline(
+        middleware,
+        timeout=limits.timeout,
+        threads=limits.threads,
+        concurrency=limits.concurrency,
+        queue=limits.queue,
+        arguments=SizeLimits(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
+        tools=collect_tool_limits(settings, sources),
+        expose_errors=settings.expose_errors,
+    )
+    pipeline.redactor = redactor
+    return pipeline
+
+
+def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
+    limits = settings.limits
+    return Identity(
+        name=settings.name,
+        version=settings.version or __version__,
+        title=settings.title,
+        instructions=settings.instructions,
+        page=limits.page,
+        result=limits.result,
+        content=limits.content,
+        ttl_ms=_choose_ttl(watch or any(source.type in _CHANGING for source in settings.sources)),
+        private=private,
+        listing=_build_listing(settings),
+        has_skills=any(source.type == "skills" for source in settings.sources),
+        # Clients do not wait for other sources, which may take long and declare no ServerInfo.
+        is_open=all(source.type in _DESCRIBING and source.isolation is None for source in settings.sources),
+    )
+
+
+def _build_listing(settings: Settings) -> ToolListing:
+    options = settings.tool_search
+    search = SearchPolicy(above=options.above, keep=options.keep) if options is not None else None
+    return ToolListing(search=search, resources=settings.resources_as_tools, prompts=settings.prompts_as_tools)
+
+
+def build_dialect(settings: Settings) -> SchemaDialect:
+    """Combine what the clients in the settings need with the other options of the dialect."""
+    options = settings.dialect
+    if options is None:
+        return NO_DIALECT
+    from mcp_bridge._protocol.dialects.table import PROFILES
+
+    dialect = NO_DIALECT
+    for client in options.clients:
+        dialect |= PROFILES[client].dialect
+    return dialect._replace(**options.model_dump(exclude={"clients"}, exclude_none=True))
+
+
+def _build_state(settings: Settings) -> State:
+    state = settings.state
+    keys = tuple(key.get_secret_value() for key in state.keys)
+    from mcp_bridge._app.stores import open_store
+
+    store = open_store(settings, "state", state.store, state.path)
+    return State(keys=keys, ttl=state.ttl, suspended=state.suspended, store=store, tasks=_build_task_options(settings))
+
+
+def _build_task_options(settings: Settings) -> TaskOptions | None:
+    if settings.tasks is None:
+        return None
+    tools = {pattern: ToolTasks(**one.model_dump()) for pattern, one in settings.tasks.tools.items()}
+    options = TaskOptions(**settings.tasks.model_dump(exclude={"tools", "workers_only"}), tools=tools)
+    return options._replace(concurrency=0) if settings.tasks.workers_only and options.url != MEMORY else options
+
+
+def _close_at_end(stores: Iterable[object]) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+    """Yield background tasks that close stores with connections."""
+    for store in stores:
+        if isinstance(store, ClosableStore):
+            yield partial(close_at_end, store.aclose)
+
+
+def _connect_approvals(
+    settings: Settings, asking_parts: Iterable[object], substitutions: Iterable[Callable[[str], str]]
+) -> ApprovalPolicy | None:
+    """Set the approval policy of every source and policy that asks for approval, and return it, if there are any.
+
+    `substitutions` are applied to what users see. Raises ConfigError for a store that is unavailable.
+    """
+    asking = [part.asking for part in asking_parts if isinstance(part, ApprovalSource)]
+    askers = [asker for asker in asking if asker is not None]
+    if not askers:
+        return None
+    from mcp_bridge._app.approval_policy import build_approval_policy
+
+    policy = build_approval_policy(settings, substitutions)
+    for asker in askers:
+        asker.policy = policy
+    return policy
+
+
+def _choose_ttl(changing: bool) -> int:
+    """Choose how long clients may cache lists, in milliseconds; if they can change at any time, they may not."""
+    return 0 if changing else 60_000
+
+
+def _attach_sources(
+    settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
+) -> list[AttachedSource]:
+    attached: dict[str, AttachedSource] = {}
+
+    @cache
+    def open_lock() -> DefinitionFile:
+        from mcp_bridge._upstream.trust.definition_lock import (
+            DefinitionLock,  # only settings with other servers need it
+        )
+
+        return DefinitionLock(settings.path)
+
+    for source in settings.sources:
+        built = _attach_source(source, settings, listener, store, open_lock, watch=watch)
+        name = built.source.name
+        if name in attached:
+            hint = "Give each source a different `name`"
+            raise _locate_error(source, ConfigError(f"two sources are named '{name}'", hint=hint))
+        attached[name] = built
+    return list(attached.values())
+
+
+def _attach_chains(
+    settings: Settings, sources: Iterable[AttachedSource], registry: ToolRegistry
+) -> Iterator[AttachedSource]:
+    """Yield the source of the chains in the settings, if there are any."""
+    if not settings.chains:
+        return
+    from mcp_bridge._sources.chains.source import NAME, ChainSource
+
+    if any(attached.source.name == NAME for attached in sources):
+        error = ConfigError(f"a source is named '{NAME}', like the chains of the settings", hint="Rename the source")
+        raise settings.add_location(error, "chains")
+    yield AttachedSource(source=ChainSource(settings.chains, registry, settings.add_location))
+
+
+def _attach_source(
+    source: SourceSettings,
+    settings: Settings,
+    listener: UpdateListener,
+    store: Store | None,
+    open_lock: Callable[[], DefinitionFile],
+    *,
+    watch: bool,
+) -> AttachedSource:
+    from mcp_bridge._settings import parse_options
+
+    try:
+        model = load_source_type(source.type)
+    except ConfigError as error:
+        raise _locate_error(source, error, "type") from None  # the cause may have what the text redacts
+    origin = source.origin
+    if origin is not None and origin.problem is not None:
+        return _attach_unusable(source, origin.problem)
+    try:
+        chosen = parse_options(model, source)
+    except ConfigError as error:
+        if origin is None or not origin.is_alone:
+            raise
+        return _attach_unusable(source, error)
+    name, prefix = source.name or chosen.default_name(), source.prefix
+    if prefix is None and isinstance(chosen, PrefixingOptions):
+        prefix = chosen.default_prefix(name)
+    selection = Selection(
+        include=source.include,
+        exclude=source.exclude,
+        tags=source.tags,
+        match_all_tags=source.match_all_tags,
+        prefix=prefix or "",
+        alias=source.alias,
+        overrides={tool: _build_override(one) for tool, one in source.overrides.items()},
+    )
+    built: ToolSource = chosen.build(name, settings.directory, watch=watch)
+    if isinstance(built, WorkingDirSource):
+        built.work_in(settings.working_directory, roots=settings.uses_roots)
+    if isinstance(built, PinningSource) and settings.path.is_file():
+        built.pin_definitions(settings.path, store, open_lock())
+    if source.isolation is not None and source.isolation.mode == "process":
+        built = _isolate(built, source, settings, listener, selection, watch=watch)
+    timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}
+    notes = origin.notes if origin is not None else ()
+    return AttachedSource(source=built, selection=selection, timeouts=timeouts, notes=notes)
+
+
+def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:
+    from mcp_bridge._sources.unusable import UnusableSource
+
+    name = source.name or source.type
+    selection = Selection(prefix=name if source.prefix is None else source.prefix)
+    return AttachedSource(source=UnusableSource(name, str(problem)), selection=selection)
+
+
+def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
+    from mcp_bridge._engine.overrides import ToolOverride
+
+    arguments = settings.arguments
+    return ToolOverride(
+        title=settings.title,
+        description=settings.description,
+        annotations=dict(settings.annotations.items()),
+        hidden=frozenset(name for name, one in arguments.items() if one.hidden),
+        fixed={name: one.value for name, one in arguments.items() if "value" in one.model_fields_set},
+        descriptions={name: one.description for name, one in arguments.items() if one.description is not None},
+    )
+
+
+def _isolate(
+    built: ToolSource,
+    source: SourceSettings,
+    settings: Settings,
+    listener: UpdateListener,
+    selection: Selection,
+    *,
+    watch: bool,
+) -> ToolSource:
+    """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
+    from mcp_bridge._isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
+    from mcp_bridge._isolation.source import IsolatedSource
+    from mcp_bridge._runtime import sandbox
+
+    options, directory = source.isolation, settings.directory
+    assert options is not None
+    governs = isinstance(built, GoverningSource) and built.middleware and not options.tools
+    if governs and not (isinstance(built, OptionalMiddlewareSource) and built.disable_middleware()):
+        hint = "List the tools to isolate under isolation.tools, or remove isolation"
+        error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
+        raise _locate_error(source, error, "isolation")
+    if options.sandbox is not None and not sandbox.is_installed():
+        error = ConfigError(f"{options.sandbox} is not installed", hint=sandbox.HINT)
+        raise _locate_error(source, error, "isolation", "sandbox")
+    isolation = IsolationOptions(
+        tools=options.tools,
+        workers=options.workers,
+        limits=WorkerLimits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
+        env=options.env,
+        invokes=("*",) if options.invokes is None and options.sandbox is None else options.invokes or (),
+        sandbox=_restrict(built, source, directory) if options.sandbox is not None else None,
+    )
+    order = WorkerOrder(
+        type=source.type,
+        name=built.name,
+        options=source.options,
+        directory=str(directory.resolve()),
+        working_dir=str(settings.working_directory),
+        roots=settings.uses_roots,
+        watch=watch,
+        is_whole=not options.tools,
+        selection=selection.dump(),
+    )
+    return IsolatedSource(built, order, isolation, listener)
+
+
+def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> SandboxOptions:
+    """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
+    from mcp_bridge._runtime import sandbox
+    from mcp_bridge._runtime.sandbox import SandboxOptions
+
+    options = source.isolation
+    assert options is not None
+    read, write = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
+    sandbox.warn_of_home(built.name, "isolation.read", read)
+    sandbox.warn_of_home(built.name, "isolation.write", write)
+    try:
+        files = sandbox.list_source_files(built, directory.resolve())
+    except ConfigError as error:
+        raise _locate_error(source, error, "isolation", "sandbox") from None
+    return SandboxOptions(network=options.network, files=files, read=read, write=write)
+
+
+def _resolve_all(directory: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(str((directory / path).resolve()) for path in paths)
+
+
+def _locate_error(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:
+    """Return the error with the place of the source, or of one of its keys, in the settings file."""
+    if source.origin is None:
+        return error
+    return source.origin.document.make_error((*source.origin.where, *key), error.problem, error.hint)

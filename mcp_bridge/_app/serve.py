@@ -1,0 +1,262 @@
+"""Serving a bridge over stdio, over HTTP, or as an ASGI app."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.errors import BridgeError
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.server_info import Lifespan, ServerInfo
+from mcp_bridge._contracts.state import State
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._runtime.event_loop import LoopFactory, make_loop_factory
+from mcp_bridge._runtime.stdio_descriptors import StdioPipes, detach_stdin, reserve_stdio
+from mcp_bridge._transports.shutdown import ShutdownSignals
+
+if TYPE_CHECKING:
+    from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+    from mcp_bridge._transports.local_socket import LocalListener
+
+
+def serve(
+    tools: ToolRegistry | Bridge,
+    *,
+    http: str | int | None = None,
+    token: str | None = None,
+    state: State | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    title: str | None = None,
+    instructions: str | None = None,
+    lifespan: Lifespan | None = None,
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
+) -> None:
+    """Serve a registry or a bridge over stdio, or over HTTP, until the client disconnects or a signal arrives.
+
+    Args:
+        tools: The registry or bridge to serve.
+        http: A port on 127.0.0.1, or `HOST:PORT`. Without it, the bridge serves over stdio.
+        token: The bearer token that clients must send. Addresses other than localhost require one.
+        state: How calls that wait for the user are stored.
+        name: The name of the server.
+        version: Its version.
+        title: Its name for users.
+        instructions: How a model should use it.
+        lifespan: A function that returns an async context manager, which is entered while serving. Its value is
+            `ctx.lifespan`.
+        hosts: Further host names that clients use (HTTP); other values of the Host header are rejected.
+        origins: Web pages that may call the server (HTTP), such as `https://example.com`.
+
+    Raises:
+        ConfigError: The address is not available.
+        SourceError: The lifespan cannot start.
+    """
+    info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
+    bridge = to_bridge(tools, token=token, state=state, info=info)
+    if http is None:
+        with ShutdownSignals() as ending, reserve_stdio() as pipes:
+            run_on_event_loop(serve_stdio, bridge, pipes, ending)
+        return
+    from mcp_bridge._transports.http.access import Access
+    from mcp_bridge._transports.http.app import HttpOptions
+
+    host, port = split_address(http)
+    options = HttpOptions(access=Access.for_host(host, hosts=hosts, origins=origins, token=token))
+    with ShutdownSignals() as ending, detach_stdin():
+        run_on_event_loop(serve_http, bridge, host, port, options, _announce, ending)
+
+
+def asgi_app(
+    tools: ToolRegistry | Bridge,
+    *,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    state: State | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    title: str | None = None,
+    instructions: str | None = None,
+    lifespan: Lifespan | None = None,
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
+) -> BridgeApp:
+    """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
+
+    An app that mounts it needs `lifespan=app.lifespan`, which also runs the `lifespan` that is given here.
+
+    Args:
+        tools: The registry or bridge to serve.
+        token: The bearer token that clients must send.
+        host: The host name that clients use; other values of the Host header are rejected.
+        state: How calls that wait for the user are stored.
+        name: The name of the server.
+        version: Its version.
+        title: Its name for users.
+        instructions: How a model should use it.
+        lifespan: A function that returns an async context manager, which is entered while serving. Its value is
+            `ctx.lifespan`.
+        hosts: Further host names that clients use.
+        origins: Web pages that may call the server, such as `https://example.com`.
+    """
+    from mcp_bridge._transports.http.access import Access
+    from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+
+    info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
+    bridge = to_bridge(tools, token=token, state=state, info=info)
+    access = Access.for_host(host, hosts=hosts, origins=origins, token=token)
+    options = HttpOptions(access=access, list_states=bridge.list_states)
+    return BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
+
+
+async def serve_stdio(
+    bridge: Bridge,
+    pipes: StdioPipes,
+    ending: ShutdownSignals | None = None,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    loaded: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve one client over private pipes; `ending` handles the signals, if the caller has set it up.
+
+    `loaded` is called when the server is imported, before the sources start, and `ready` once they have started.
+
+    Raises ConfigError or SourceError if there is nothing to serve.
+    """
+    from mcp_bridge._transports import stdio
+
+    endpoint = bridge.endpoint
+    loaded()
+    async with _run_cancellable(bridge, ending, ready):
+        await stdio.serve(endpoint, pipes, drain=bridge.drain, ending=ending)
+
+
+async def serve_http(
+    bridge: Bridge,
+    host: str,
+    port: int,
+    options: HttpOptions,
+    announce: Callable[[str], None],
+    ending: ShutdownSignals | None = None,
+) -> None:
+    """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
+
+    Raises ConfigError or SourceError if there is nothing to serve.
+    """
+    from mcp_bridge._transports.http import server as http_server
+    from mcp_bridge._transports.http.app import BridgeApp
+
+    bound = http_server.listen(host, port, token=options.access.authenticator)
+    async with _run_cancellable(bridge, ending, lambda: announce(http_server.format_address(bound))):
+        app = BridgeApp(bridge.endpoint, replace(options, list_states=bridge.list_states))
+        await http_server.serve(app, bound, drain=bridge.drain, ending=ending)
+
+
+async def serve_local_socket(
+    bridge: Bridge,
+    listener: LocalListener,
+    ending: ShutdownSignals | None = None,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    idle: float,
+) -> None:
+    """Serve many clients over a Unix socket, until none has been connected for `idle` seconds.
+
+    Clients are accepted once the sources have started. Raises ConfigError or SourceError if there is nothing to serve.
+    """
+    from mcp_bridge._transports import local_socket
+
+    started = anyio.Event()
+
+    def accept_clients() -> None:
+        ready()
+        started.set()
+
+    async with _run_cancellable(bridge, ending, accept_clients):
+        await started.wait()
+        await local_socket.serve(bridge.endpoint, listener, idle=idle, drain=bridge.drain, ending=ending)
+
+
+async def run_worker(bridge: Bridge, ready: Callable[[], None], ending: ShutdownSignals) -> None:
+    """Run tasks that servers with the same settings have created, until a signal arrives.
+
+    The first signal lets running tasks end for `bridge.drain` seconds. Raises ConfigError or SourceError if there are
+    no tools.
+    """
+    endpoint = bridge.endpoint
+    async with _run_cancellable(bridge, ending, ready):
+        await bridge.wait_until_started()
+        with anyio.CancelScope() as scope, ending.handle_while_serving(scope.cancel, scope.cancel, bridge.drain):
+            await endpoint.run_worker()
+
+
+@contextlib.asynccontextmanager
+async def _run_cancellable(
+    bridge: Bridge, ending: ShutdownSignals | None, ready: Callable[[], None] = lambda: None
+) -> AsyncIterator[None]:
+    """Run the sources and call `ready` once they have started; a failed start cancels the block and is raised."""
+    errors: list[BridgeError] = []
+
+    async def wait_for_start(scope: anyio.CancelScope) -> None:
+        try:
+            await bridge.wait_until_started()
+            ready()
+        except BridgeError as error:
+            errors.append(error)
+            scope.cancel()
+
+    with (
+        anyio.CancelScope() as scope,
+        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
+    ):
+        async with bridge.run_sources(), anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for_start, tasks.cancel_scope)
+            yield
+            tasks.cancel_scope.cancel()
+        if errors:
+            raise errors[0]
+
+
+def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
+    """Run a function on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another."""
+    return anyio.run(
+        main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or make_loop_factory()}
+    )
+
+
+def to_bridge(
+    tools: ToolRegistry | Bridge,
+    *,
+    token: str | None = None,
+    state: State | None = None,
+    info: ServerInfo | None = None,
+) -> Bridge:
+    """Return a bridge for a registry, or the bridge itself. With a token, clients must not share cached lists."""
+    if isinstance(tools, Bridge):
+        bridge = tools
+    else:
+        bridge = Bridge(tools, identity=Identity(private=token is not None), state=state)
+    if info is not None:
+        bridge.describe_server(info)
+    if token is not None:
+        bridge.hide_secrets([token])
+    return bridge
+
+
+def split_address(address: str | int) -> tuple[str, int]:
+    """Split `8808`, `127.0.0.1:8808` or `[::1]:8808` into host and port. Raises ValueError."""
+    host, _, port = str(address).rpartition(":")
+    if not port.isdecimal():
+        raise ValueError(f"'{address}' is not a port or HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _announce(url: str) -> None:
+    print(f"Serving on {url}/mcp", file=sys.stderr, flush=True)

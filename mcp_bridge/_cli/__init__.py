@@ -1,0 +1,32 @@
+"""The `mcp-bridge` command. Only data goes to stdout; everything for the user goes to stderr."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
+    gc.disable()  # collections during the imports take a tenth of a start; `enable_collections` ends that
+    try:
+        if sys.argv[1:2] == ["serve"] and "--shared" in sys.argv:
+            from mcp_bridge._cli.shared.command_line import run_relay_command
+
+            run_relay_command(sys.argv[2:])
+        from mcp_bridge._runtime.supervisor import start_supervisor
+
+        guard = start_supervisor(sys.argv[1:])  # before other imports, which would enlarge that process
+        from mcp_bridge._cli.command_line import run_command_line
+
+        run_command_line(guard)
+    except KeyboardInterrupt:
+        from mcp_bridge._cli.exits import INTERRUPTED
+
+        raise SystemExit(INTERRUPTED) from None
+
+
+def enable_collections() -> None:
+    """Enable the garbage collection that `main` has disabled. It does not visit what was imported until now."""
+    gc.freeze()
+    gc.enable()

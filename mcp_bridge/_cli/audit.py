@@ -1,0 +1,209 @@
+"""`audit`: reads, filters, follows and verifies an audit trail."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._cli.audit_options import TrailOptions
+from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.output import format_count, print_lines, show_table, write_json
+from mcp_bridge._cli.target import find_file, is_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._policies.audit_trail.chain import ChainedRecord, ChainReport
+from mcp_bridge._policies.audit_trail.database import AuditFileError
+from mcp_bridge._policies.audit_trail.reader import NO_RECORD, AuditQuery, AuditReader, open_trail
+from mcp_bridge._policies.audit_trail.retention import format_time
+from mcp_bridge._runtime.terminal_text import escape_json
+
+FOLLOW_INTERVAL = 0.25
+"""Seconds between two reads of a file that is followed."""
+OUTCOMES = ("ok", "error", "denied", "cancelled", "started")
+COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client", "details")
+_HINT = "Pass the file of an audit trail, or settings with `audit`. If it is one, --verify finds what was changed"
+_HASH = re.compile("[0-9a-f]{8,64}")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def read_trail(options: TrailOptions) -> None:
+    """Print the records that match, or the result of the verification. Raises ConfigError."""
+    query = _build_query(options)
+    if options.contains is not None and not _HASH.fullmatch(options.contains):
+        hint = "Pass the one that you noted, or at least its first 8 digits"
+        raise ConfigError(f"'{options.contains}' is not a hash", where="--contains", hint=hint)
+    with _report_file_errors():
+        path, removes_records = _find_trail(options.file)
+        with open_trail(path) as trail:
+            if options.verify or options.contains is not None:
+                report = trail.verify(options.contains or "")
+                if report.removed and not removes_records:
+                    problem = f"the records up to {report.removed} were removed, but the settings keep all records"
+                    report = report._replace(broken=1, problem=problem)
+                _print_verification(report, path, options)
+            elif options.follow:
+                _follow(trail, query, options)
+            elif options.as_json and not options.limit:
+                _print_after(trail, query, 0, _print_json)  # in pages: the file may be larger than the memory
+            else:
+                rows = trail.read_latest(query, limit=options.limit or None).rows[::-1]
+                show = _print_json if options.as_json else _show_rows
+                show(rows)
+
+
+@contextmanager
+def _report_file_errors() -> Iterator[None]:
+    try:
+        yield
+    except AuditFileError as error:
+        raise ConfigError(str(error), hint=_HINT) from error
+
+
+def _find_trail(file: Path | None) -> tuple[Path, bool]:
+    """Return the file or the audit trail of a settings file, and whether old records may be removed from it."""
+    file = find_file(file)
+    if not is_settings(file):
+        return file, True
+    from mcp_bridge._app.audit_trail import find_audit_trail
+    from mcp_bridge._settings import load
+
+    trail = find_audit_trail(load(file, os.environ))
+    if trail is None:
+        raise ConfigError("these settings have no audit trail", path=str(file), hint="Add the policy `audit`")
+    return trail
+
+
+def _build_query(options: TrailOptions) -> AuditQuery:
+    if options.outcome not in (None, *OUTCOMES):
+        hint = f"Use one of: {', '.join(OUTCOMES)}"
+        raise ConfigError(f"unknown outcome '{options.outcome}'", where="--outcome", hint=hint)
+    return AuditQuery(
+        name=options.tool,
+        principal=options.principal,
+        outcome=options.outcome,
+        since=_parse_time(options.since, "--since"),
+        until=_parse_time(options.until, "--until"),
+        text=options.text,
+    )
+
+
+def _parse_time(text: str | None, where: str) -> str | None:
+    """Return a time as in records: of a date, with or without a time, or of a duration before now."""
+    if text is None:
+        return None
+    if (duration := re.fullmatch(r"\s*(\d{1,9})\s*([smhd])\s*", text)) is not None:
+        return format_time(time.time() - int(duration[1]) * _UNITS[duration[2]])
+    try:
+        return format_time(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError):
+        hint = "Use a duration before now such as 30m or 7d, or a time such as 2026-11-26T13:30"
+        raise ConfigError(f"'{text}' is not a time", where=where, hint=hint) from None
+
+
+def _print_verification(found: ChainReport, path: Path, options: TrailOptions) -> None:
+    """Report whether the chain is intact. Exits with 1 if it is not."""
+    if options.as_json:
+        write_json(found._asdict() | {"head": found.head._asdict(), "is_intact": found.is_intact})
+    else:
+        for line in _describe_verification(found, path, options.contains):
+            print_lines(line)
+    if not found.is_intact:
+        raise SystemExit(ExitCode.FAILED)
+
+
+def _describe_verification(found: ChainReport, path: Path, expected: str | None) -> Iterator[str]:
+    if found.broken is not None:
+        yield f"{path} is BROKEN at record {found.broken}: {found.problem}."
+        yield f"Intact before it: {format_count(found.checked, 'record')}."
+        return
+    removed = f", after {format_count(found.removed, 'removed record')} (keep, max_size)" if found.removed else ""
+    if found.has_expected:
+        yield f"{path} is intact: {format_count(found.checked, 'record')}{removed}."
+        if found.removed and expected is None:
+            yield "A record declares the removal, as anyone who can write the file could. --contains HASH proves it."
+    else:
+        yield f"{path} is NOT the file that had a record with the hash {expected}."
+        yield "Its records match each other, so some were changed or removed, and all later hashes computed again."
+    if found.checked:
+        yield f"Record {found.head.seq} is the last one. Its hash is {found.head.hash}"
+
+
+def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> None:
+    """Print the latest records, and then those that are appended, until Ctrl-C."""
+    show: Callable[[Sequence[ChainedRecord]], None] = _print_json if options.as_json else _print_rows
+    last = trail.find_last()
+    show(trail.read_latest(query, limit=options.limit or None, before=last + 1).rows[::-1])
+    try:
+        while True:
+            end = trail.find_last()
+            last = max(_print_after(trail, query, last, show), end)  # records that do not match are not read again
+            sys.stdout.flush()
+            time.sleep(FOLLOW_INTERVAL)
+    except KeyboardInterrupt:
+        pass
+
+
+def _print_after(
+    trail: AuditReader, query: AuditQuery, seq: int, show: Callable[[Sequence[ChainedRecord]], None]
+) -> int:
+    """Print the records that match after the one with this number, and return the number of the last one."""
+    while rows := trail.read_after(query, seq):
+        show(rows)
+        seq = rows[-1].seq
+    return seq
+
+
+def _print_json(rows: Sequence[ChainedRecord]) -> None:
+    """Print each record in a line: for a file or a pipe, its text exactly as it is hashed."""
+    for row in rows:
+        line = f'{{"seq":{row.seq},"hash":"{row.hash}","record":{row.text}}}'
+        print(escape_json(line) if sys.stdout.isatty() else line)
+
+
+def _show_rows(rows: Sequence[ChainedRecord]) -> None:
+    styles = ["" if row[3] in {"ok", "started"} else "red" for row in map(_describe_row, rows)]
+    show_table(COLUMNS, [_describe_row(row) for row in rows], empty="No record matches.", styles=styles)
+
+
+def _print_rows(rows: Sequence[ChainedRecord]) -> None:
+    for row in rows:
+        print_lines("  ".join(filter(None, _describe_row(row))))
+
+
+def _describe_row(row: ChainedRecord) -> Sequence[str]:
+    try:
+        record = row.parse_record()
+    except (ValueError, AttributeError):
+        return (str(row.seq), "", "", "", "", "", "", NO_RECORD)
+    duration = record.get("duration_ms")
+    return (
+        str(row.seq),
+        str(record.get("time", ""))[:19].replace("T", " "),
+        str(record.get("name", record.get("kind", ""))),
+        str(record.get("outcome", "")),
+        f"{duration:.1f}" if isinstance(duration, int | float) else "",
+        str(record.get("principal", "")),
+        str(record.get("client", "")),
+        _describe_details(record),
+    )
+
+
+def _describe_details(record: dict[str, Any]) -> str:
+    """Describe the code of an error, the decisions of policies, and what a gap or an anchor says."""
+    if record.get("kind") == "gap":
+        return f"{record.get('lost')} records were lost: {record.get('reason')}"
+    if record.get("kind") == "anchor":
+        return f"the records up to {record.get('through')} were removed (keep, max_size)"
+    given = record.get("decisions")  # anything, if the file was changed
+    decisions = [
+        f"{each.get('decision')} by {each.get('policy')}{f' ({by})' if (by := each.get('by')) else ''}"
+        for each in (given if isinstance(given, list) else ())
+        if isinstance(each, dict)
+    ]
+    return "; ".join(filter(None, (str(record.get("code", "")), *decisions)))

@@ -1,0 +1,215 @@
+"""`call`: one tool call through the same pipeline as the calls of clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._cli import logs
+from mcp_bridge._cli.exits import INTERRUPTED, ExitCode
+from mcp_bridge._cli.options import CallOptions
+from mcp_bridge._cli.output import format_json, print_lines, report
+from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
+from mcp_bridge._cli.server_address import ServerAddress, find_address, split_target
+from mcp_bridge._cli.target import load_target, run_sources
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ConfigError, InvalidOutput
+from mcp_bridge._contracts.log_levels import Level, check_level
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.values import to_plain, to_text
+from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge._runtime.terminal_text import escape_line
+from mcp_bridge._transports.shutdown import handle_signals
+
+if TYPE_CHECKING:
+    from mcp_bridge._cli.terminal_prompt import TerminalPrompt
+    from mcp_bridge._contracts.question import Question
+
+
+class TerminalContext(CallContext):
+    """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
+
+    The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. What only a client
+    can answer raises MissingCapability.
+    """
+
+    __slots__ = ("_bar", "_last_line", "_prompt", "_task")
+
+    def __init__(self, prompt: TerminalPrompt | None = None) -> None:
+        super().__init__(request_id="cli", capabilities=prompt.capabilities if prompt is not None else None)
+        self._prompt = prompt
+        self._bar: Any = None
+        self._task: Any = None
+        self._last_line = ""
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        message = self.filter_message(message)
+        if not sys.stderr.isatty():
+            line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
+            if line != self._last_line:
+                self._last_line = line
+                report(escape_line(line))
+            return
+        if self._bar is None:
+            self._bar = _start_bar()
+            self._task = self._bar.add_task("")
+        self._bar.update(self._task, completed=progress, total=total, description=escape_line(message or ""))
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Report the message at every level. Raises ValueError for an unknown level."""
+        check_level(level)
+        report(escape_line(f"{level}: {to_text(self.filter_message(to_plain(data)))}"))
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask at the terminal. Raises MissingCapability without a terminal, and for sampling and roots."""
+        self.close()
+        answers: dict[str, Any] = {}
+        with self.release_holds():
+            for key, question in questions.items():
+                answers[key] = await self._prompt.ask_user(question) if self._prompt is not None else None
+                if answers[key] is None:
+                    return await super().put({key: question})
+        return answers
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def call_tool(options: CallOptions) -> None:
+    """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
+    logs.configure_logging(options.log_level)
+    target, name, pairs = split_target(options.words, options.file, "tool")
+    address = find_address(target, options.command, options.token_env)
+    data, pairs = read_arguments(options.arguments, pairs)
+    if options.dry_run:
+        from mcp_bridge._cli.dry_run import show_plan
+
+        return show_plan(target, name, pairs, data, as_json=options.as_json, is_remote=address is not None)
+    if address is not None:
+        raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
+    path = Path(target) if target is not None else None
+    with reserve_stdio(keeps_terminal=True) as pipes:  # stdout is only for the result
+        bridge, prompt = load_target(path).bridge, _open_prompt(pipes.source)
+        exceptions: dict[str, BaseException] = {}
+        bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
+        with logs.hold_start_errors() as release:
+            result = anyio.run(_dispatch_call, bridge, name, pairs, data, prompt, release)
+    if result is None:
+        raise KeyboardInterrupt
+    if options.as_json:
+        print(format_json(_describe_result(result, exceptions), indent=2))
+    elif result.is_error:
+        report(result.error_text)
+        if result.code == InvalidOutput.code and (lines := _format_result(result)):
+            report("The result was:", *lines)
+    else:
+        print_lines(*_format_result(result))
+    raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
+
+
+def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
+    from mcp_bridge._cli.remote import call_remote_tool, format_block
+
+    with contextlib.closing(TerminalContext(_open_prompt(sys.stdin.fileno()))) as ctx:
+        row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
+    if as_json:
+        print(format_json(row, indent=2))
+    elif row["ok"]:
+        print_lines(*map(format_block, row["content"]))
+    else:
+        report(row["error"])
+    return ExitCode.OK if row["ok"] else ExitCode.FAILED
+
+
+def _open_prompt(source: int) -> TerminalPrompt | None:
+    if not (os.isatty(source) and sys.stderr.isatty()):
+        return None
+    from mcp_bridge._cli.terminal_prompt import TerminalPrompt
+
+    return TerminalPrompt(source)
+
+
+async def _dispatch_call(
+    bridge: Bridge,
+    name: str,
+    pairs: Sequence[str],
+    arguments: Any,
+    prompt: TerminalPrompt | None,
+    ready: Callable[[], None],
+) -> ToolResult | None:
+    """Return the result, or None if a signal came first. Calls `ready` after the start. Raises ToolNotFound."""
+    async with run_sources(bridge):
+        await bridge.wait_for_tool(name)
+        if name not in bridge.registry:  # the error needs the names of all other tools
+            await bridge.wait_until_started()
+        ready()
+        entry = bridge.registry.get(name)
+        if entry is None:  # dispatch raises an error that suggests similar names
+            _check_not_built_in(bridge, name)
+            return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
+        data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema)
+        call, result = ToolCall(id="cli", name=name, arguments=data), None
+        # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
+        with contextlib.closing(TerminalContext(prompt)) as ctx:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
+                result = await bridge.registry.dispatch(call, ctx)
+                tasks.cancel_scope.cancel()
+        return result
+
+
+def _check_not_built_in(bridge: Bridge, name: str) -> None:
+    """Raise ConfigError for a tool of the server itself."""
+    if name in bridge.identity.listing.built_in:
+        hint = "Call the tool itself by its name, see mcp-bridge list"
+        raise ConfigError(f"'{name}' exists only for MCP clients of a running server", where="tool", hint=hint)
+
+
+def _start_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.start()
+    return bar
+
+
+def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]) -> dict[str, Any]:
+    row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
+    if result.content is not None:
+        row["content"] = [render_block(item, "") for item in result.content]
+    if result.is_error:
+        row |= {"error": result.error_text, "code": result.code}
+        for reference, error in exceptions.items():
+            if reference in result.error_text:
+                row |= {"reference": reference, "exception": _describe_exception(error)}
+    return row | {"duration_ms": None if result.duration_ms is None else round(result.duration_ms, 3)}
+
+
+def _describe_exception(error: BaseException) -> dict[str, str]:
+    from traceback import TracebackException
+
+    from mcp_bridge._runtime.tracebacks import format_exception
+
+    message = str(TracebackException.from_exception(error))  # even if the exception's own `__str__` raises
+    return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
+
+
+def _format_result(result: ToolResult) -> list[str]:
+    if result.content:
+        blocks = [render_block(item, "") for item in result.content]
+        return [block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks]
+    return [] if result.output is None else [to_text(result.output)]

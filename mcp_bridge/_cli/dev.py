@@ -1,0 +1,78 @@
+"""`dev`: serves a file with its page on this machine, reloads it when it changes, and opens the browser."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from typing import TYPE_CHECKING
+
+from mcp_bridge._app.page import build_page
+from mcp_bridge._app.serve import run_on_event_loop, serve_http
+from mcp_bridge._cli import enable_collections, logs
+from mcp_bridge._cli.output import format_entry_counts, report
+from mcp_bridge._cli.page_options import DevOptions
+from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder
+from mcp_bridge._cli.target import hide_secrets, load_target
+from mcp_bridge._runtime.process_tree import end_descendants
+from mcp_bridge._runtime.stderr_relay import relay_stderr
+from mcp_bridge._runtime.stdio_descriptors import detach_stdin
+from mcp_bridge._runtime.supervisor import GRACE
+from mcp_bridge._transports.http.access import Access
+from mcp_bridge._transports.shutdown import ShutdownSignals
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.supervisor import Supervisor
+
+TOKEN_BYTES = 24
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+"""The variables of which a browser with a window needs one, except on macOS and Windows."""
+
+
+def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
+    """Serve a file with its page until a signal; `guard` is the process guard, if one runs. Raises ConfigError."""
+    logs.configure_logging(options.log_level)
+    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
+    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised, detach_stdin():
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        target = load_target(options.file, watch=True, private=True)
+        hide_secrets(target.bridge, [token])
+        host = DEFAULT_ADDRESS[0]
+        port = options.port if options.port is not None else _choose_port(*DEFAULT_ADDRESS)
+        page = build_page(target.bridge, target.settings, build_entry=make_entry_builder(target))
+        http = build_http_options(target.settings, Access.for_host(host, token=token), page=page)
+        enable_collections()
+
+        def announce(url: str) -> None:
+            release()
+            _announce(url, token, format_entry_counts(target.bridge.registry), opens=options.open)
+
+        with logs.hold_start_errors() as release:
+            run_on_event_loop(
+                serve_http, target.bridge, host, port, http, announce, ending, loop_factory=target.loop_factory
+            )
+
+
+def _choose_port(host: str, preferred: int) -> int:
+    """Return the preferred port, or 0 for any other if it is in use."""
+    try:
+        with socket.create_server((host, preferred)):
+            return preferred
+    except OSError:
+        return 0
+
+
+def _announce(url: str, token: str, counts: str, *, opens: bool) -> None:
+    page = f"{url}/#token={token}"
+    report(f"Serving {counts} on {url}/mcp, and reloading changed files. Press Ctrl-C to stop.")
+    report(f"Page: {page}", f"Clients send this token: {token}")
+    if not opens:
+        return
+    if sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS)):
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()  # some browsers block
+    else:
+        report("No browser was found here. Open the page on this machine, or through a tunnel to it.")

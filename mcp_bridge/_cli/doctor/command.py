@@ -1,0 +1,144 @@
+"""`doctor`: chooses between the servers of a client, the server of a file, of a URL and of a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from mcp_bridge._cli.doctor.checks import CallCheck, TrialCall
+from mcp_bridge._cli.doctor.conversation import INHERITED, select_inherited
+from mcp_bridge._cli.doctor.eras import RemoteStart, StartCommand, check_handshake, check_stateless, collect_others
+from mcp_bridge._cli.doctor.report import CheckResult, find_secret_values, print_results, redact_results
+from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.options import DoctorOptions, check_timeout
+from mcp_bridge._cli.output import print_lines, write_json
+from mcp_bridge._cli.server_address import find_address
+from mcp_bridge._cli.target import find_file, is_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings.documents.positions import walk_values
+
+ALL_CLIENTS = "all"
+DEFAULT_TIMEOUT = 20.0
+"""Seconds for each response."""
+_CREDENTIAL = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
+"""A reference to a variable in the settings of another server."""
+
+
+def run_doctor(options: DoctorOptions) -> None:
+    """Check the servers of a client, the server of a file, of a URL or of a command; exit with 1 if a check fails.
+
+    Raises ConfigError for invalid options.
+    """
+    if options.timeout is not None:
+        check_timeout(options.timeout)
+    target = options.target
+    call = TrialCall.parse(options.call) if options.call is not None else None
+    if target is not None and options.command is None and _is_client(target):
+        ok = _examine_clients(target, options, call)
+    else:
+        for option, value in (("--scope", options.scope), ("--name", options.name)):
+            if value is not None:
+                raise ConfigError("needs a client", where=option, hint="Use it with `mcp-bridge doctor CLIENT`")
+        ok = _examine_server(target, options, call)
+    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
+
+
+def _is_client(target: str) -> bool:
+    """Whether the target is a client. Raises ConfigError if it is neither a client nor can be a file."""
+    word = Path(target)
+    if "." in target or len(word.parts) != 1:
+        return False
+    from mcp_bridge._cli.clients import suggest_clients
+    from mcp_bridge._desktop.table import CLIENTS
+
+    if target in CLIENTS or target == ALL_CLIENTS:
+        return True
+    if os.path.exists(target):  # Path.exists raises for a name that is too long
+        return False
+    names = suggest_clients(target)
+    hint = f"Did you mean {' or '.join(names)}?" if names else f"Known clients: {', '.join(CLIENTS)}"
+    raise ConfigError(f"'{target}' is neither a client nor an existing file", where="doctor", hint=hint)
+
+
+def _examine_clients(target: str, options: DoctorOptions, call: TrialCall | None) -> bool:
+    from mcp_bridge._cli.doctor.client import examine_clients
+
+    client = target if target != ALL_CLIENTS else None
+    reports = examine_clients(client, scope=options.scope, name=options.name, timeout=options.timeout, call=call)
+    ok = all(each.ok for each in reports)
+    if options.as_json:
+        write_json({"ok": ok, "servers": [each.to_json() for each in reports]})
+    if not reports:
+        hint = "Install one: mcp-bridge install CLIENT"
+        raise ConfigError("no client on this machine has a bridge installed", where="doctor all", hint=hint)
+    if not options.as_json:
+        for each in reports:
+            each.show()
+    return ok
+
+
+def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall | None) -> bool:
+    address = find_address(target, options.command, options.token_env)
+    names: Sequence[str] = ()
+    if address is None:
+        path = find_file(Path(target) if target is not None else None)
+        argv: Sequence[str] = [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
+        names = _list_needed_variables(path)
+    else:
+        argv = address.argv
+    timeout = options.timeout or DEFAULT_TIMEOUT
+    check = CallCheck(call) if call is not None else None
+    environ = select_inherited(names)
+    with tempfile.TemporaryDirectory() as folder:  # an empty folder, so that relative paths cannot work by chance
+        start: StartCommand | RemoteStart = StartCommand(
+            argv=argv, folder=Path(folder), timeout=timeout, environ=environ
+        )
+        if address is not None and address.url is not None:
+            start = RemoteStart(url=address.url, timeout=timeout, token=address.token)
+        outcomes = [check_stateless(start, check), check_handshake(start, check)]
+    others = [*_warn_of_variables(names), *collect_others(outcomes, is_bridge=address is None)]
+    eras = [outcome.result for outcome in outcomes]
+    # A bridge supports both eras; another server needs to support one only.
+    eras_ok = any(era.ok for era in eras) if address is not None else all(era.ok for era in eras)
+    ok = eras_ok and all(other.ok for other in others)
+    results = redact_results([*eras, *others], find_secret_values(environ, ()))
+    if options.as_json:
+        place = {"url": address.url} if address is not None and address.url else {"command": list(argv)}
+        write_json({**place, "ok": ok, "checks": [asdict(result) for result in results]})
+    else:
+        print_lines(f"url: {address}" if address is not None and address.url else f"command: {shlex.join(argv)}")
+        print_results(results)
+    return ok
+
+
+def _list_needed_variables(path: Path) -> list[str]:
+    """Return the variables of this process that a settings file refers to, besides those that every client passes."""
+    if not is_settings(path):
+        return []
+    from mcp_bridge._settings import prepare, read_document
+    from mcp_bridge._settings.environment import list_variables
+
+    try:
+        document = prepare(read_document(path))
+    except ConfigError:
+        # The server reports what is wrong with its file.
+        return []
+    names = [variable.name for variable in list_variables(document)]
+    for _, value in walk_values(document.data):
+        names += _CREDENTIAL.findall(value) if isinstance(value, str) else ()
+    return [name for name in dict.fromkeys(names) if name in os.environ and name not in INHERITED]
+
+
+def _warn_of_variables(names: Sequence[str]) -> list[CheckResult]:
+    """Warn of variables that a client does not pass to a server unless its entry has them."""
+    if not names:
+        return []
+    words = " ".join(f"--env {name}" for name in names)
+    advice = f"The entry of the server in the client needs them: mcp-bridge install CLIENT FILE {words}"
+    return [CheckResult("variables", True, f"taken from this shell, as no client does: {', '.join(names)}", advice)]

@@ -1,0 +1,105 @@
+"""The findings of `doctor`, and its reports on the servers of clients, as text for the user and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._cli.output import print_lines
+from mcp_bridge._desktop.client import Client
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._settings.documents.value_text import SENSITIVE
+
+_PUBLIC_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
+_SHORTEST_SECRET = 8
+"""Characters. Shorter values are not redacted only because the name of their variable looks like a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check, and what to do about it. A result that is ok and has advice is a warning."""
+
+    check: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    """The results for a server of a client, for a file of the client, or for the lack of servers; times in seconds."""
+
+    client: Client
+    results: Sequence[CheckResult]
+    scope: str = ""
+    path: Path | None = None
+    name: str = ""
+    argv: Sequence[str] = ()
+    folder: Path | None = None
+    patience: float | None = None
+    first_response: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        return all(result.ok for result in self.results)
+
+    def redact(self, secrets: Iterable[str]) -> ServerReport:
+        redactor = Redactor(secrets)
+        results = redact_results(self.results, secrets)
+        return replace(self, results=results, argv=[redactor.redact_text(word) for word in self.argv])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "client": self.client.name,
+            "scope": self.scope or None,
+            "path": str(self.path) if self.path is not None else None,
+            "name": self.name or None,
+            "command": list(self.argv),
+            "folder": str(self.folder) if self.folder is not None else None,
+            "first_answer": round(self.first_response, 3) if self.first_response is not None else None,
+            "patience": self.patience,
+            "ok": self.ok,
+            "checks": [asdict(result) for result in self.results],
+        }
+
+    def show(self) -> None:
+        name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
+        print_lines(f"{self.client.title}{name}{scope}")
+        for label, value in (("file", self.path), ("command", shlex.join(self.argv)), ("folder", self.folder)):
+            if value:
+                print_lines(f"{label}: {value}")
+        print_results(self.results)
+
+
+def redact_results(results: Iterable[CheckResult], secrets: Iterable[str]) -> list[CheckResult]:
+    """Return results without secrets."""
+    redactor = Redactor(secrets)
+    return [
+        replace(result, detail=redactor.redact_text(result.detail), advice=redactor.redact_text(result.advice))
+        for result in results
+    ]
+
+
+def print_results(results: Iterable[CheckResult]) -> None:
+    print_lines(*format_results(results))
+
+
+def format_results(results: Iterable[CheckResult]) -> Iterator[str]:
+    """Yield the lines of results, each followed by its advice."""
+    for result in results:
+        label = "FAIL" if not result.ok else "warn" if result.advice else "ok  "
+        yield f"{label} {result.check}: {result.detail}"
+        yield from (f"     {line}" for line in result.advice.splitlines())
+
+
+def find_secret_values(environ: Mapping[str, str], entry_variables: Iterable[str]) -> Sequence[str]:
+    """Find the values not to show: of variables that the entry sets or refers to, and of those named like secrets."""
+    private = frozenset(entry_variables) - _PUBLIC_VARIABLES
+    return [
+        value
+        for name, value in environ.items()
+        if name in private or (len(value) >= _SHORTEST_SECRET and any(word in name.lower() for word in SENSITIVE))
+    ]

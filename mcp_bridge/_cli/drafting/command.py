@@ -1,0 +1,83 @@
+"""The command `import-command`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from mcp_bridge._cli.drafting.click_program import TIMEOUT, draft_click_commands, find_python_program
+from mcp_bridge._cli.drafting.draft import DraftCommand, render_settings
+from mcp_bridge._cli.drafting.help_text import build_error, parse_help
+from mcp_bridge._cli.drafting.options import ImportCommandOptions
+from mcp_bridge._cli.output import format_count, report
+from mcp_bridge._contracts.errors import ConfigError
+
+_HELP = {"git": "-h"}
+"""The option for programs whose `--help` opens a manual. For others, `-h` may mean anything."""
+_PLAIN_OUTPUT = {
+    "COLUMNS": "120",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "MANPAGER": "cat",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+def import_command(options: ImportCommandOptions) -> None:
+    """Print the settings of a command as YAML. Raises ConfigError if nothing can be found out about it."""
+    words = _split_words(options.words)
+    program = shutil.which(words[0])
+    if program is None:
+        raise ConfigError(f"the program '{words[0]}' was not found", hint="Install it, or give its full path")
+    commands = _draft_commands(words, program)
+    print(render_settings(commands), end="")
+    found = sum(len(each.parameters) for each in commands)
+    report(
+        f"Drafted {format_count(len(commands), 'tool')} with {format_count(found, 'parameter')} from the description "
+        "of the program. Remove what a model should not use."
+    )
+
+
+def _split_words(given: Sequence[str]) -> list[str]:
+    try:
+        words = [word for each in given for word in (shlex.split(each) if len(given) == 1 else [each])]
+    except ValueError as error:
+        raise ConfigError(f"the command cannot be split into words: {error}", hint="Check the quotes") from None
+    if not words or not words[0]:
+        raise ConfigError("no command was given", hint="Use: mcp-bridge import-command 'git log'")
+    return words
+
+
+def _draft_commands(words: Sequence[str], program: str) -> list[DraftCommand]:
+    python_program = find_python_program(words, program)
+    if python_program is not None and (commands := draft_click_commands(words, python_program)):
+        return commands
+    return [parse_help(*_read_help(words), words)]
+
+
+def _read_help(words: Sequence[str]) -> tuple[str, bool]:
+    """Return what the program prints about itself, and whether this is the output of an error. Raises ConfigError."""
+    option = _HELP.get(os.path.basename(words[0]), "--help")
+    shown = shlex.join([*words, option])
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own command, without a shell
+            [*words, option],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **_PLAIN_OUTPUT},
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except OSError as error:
+        raise ConfigError(f"`{shown}` cannot be run: {error.strerror}", hint="Check the program") from error
+    except subprocess.TimeoutExpired:
+        raise build_error(f"`{shown}` did not end within {TIMEOUT} seconds", words) from None
+    has_output = bool(done.stdout.strip())
+    text = (done.stdout if has_output else done.stderr).decode(errors="replace")
+    if not text.strip():
+        raise build_error(f"`{shown}` printed nothing", words)
+    return text, done.returncode != 0 and not has_output

@@ -1,0 +1,347 @@
+"""Parses what programs print for `--help`: the forms of GNU, BSD, argparse, clap, cobra, curl, git, openssl and others.
+
+A text that names no parameters is an error, because a tool without parameters would be of no use.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_bridge._cli.drafting.draft import DraftCommand, DraftParameter, render_example
+from mcp_bridge._cli.drafting.usage import UsageForm, find_usage, split_groups
+from mcp_bridge._contracts.errors import ConfigError
+
+_OPTION_LINE = re.compile(r"^ {0,10}(-\S.*)$")
+_COLUMN = re.compile(r"(?<=\S)\s{2,}(?=-\w{1,2}\s{2,}\S)")
+"""Where the second of two options in a line begins."""
+_FLAG = re.compile(
+    r"(?P<flag>-\w(?![\w-])|-[a-z][\w-]+(?=[\s=<\[]|:\s|$)|--(?P<no>\[no-?\])?\w(?:[\w.-]*\w)?)(?P<rest>.*)", re.DOTALL
+)
+_SEPARATORS = re.compile(r",\s+|\s+/\s+|\s+or\s+(?=--)|\s*\|\s*(?=-)|\s+(?=--\w)|,$")
+_DESCRIPTION = re.compile(
+    r"\s+:\s+|\s{2,}(?=\S)(?!--\w[\w-]*(?:[=\[,]|\s\s|\s[A-Z<]|$))|(?<=>)\s+(?=[A-Za-z])|(?<=\w:)\s+(?=\S)"
+)
+_CHOICES = re.compile(r"^[\[({<]?([\w.+-]+(?:\s?[,|]\s?[\w.+-]+)+)[\])}>]?$")
+_POSSIBLE = re.compile(r"\[possible values: ([^\]]+)\]")
+_INTEGERS = re.compile(
+    r"(num|number|n|u?int\d*|integer|count|lines|seconds|port|size|depth|width|max-\w+|\d+)", re.IGNORECASE
+)
+_NUMBERS = re.compile(r"float\d*|decimal", re.IGNORECASE)
+_PATHS = re.compile(r"((in|out)?files?|filename|paths?|dir|directory|folder|pathspec)", re.IGNORECASE)
+_LISTS = re.compile(r"(.*[_ ])?(files|paths|args|arguments)", re.IGNORECASE)
+_LIST_TYPES = frozenset({"list", "strings", "stringArray", "stringSlice", "ints"})
+"""The types of options in the help of Go programs that can be given several times."""
+_VALUE = re.compile(r"<[^>]+>|[A-Z][A-Z0-9_.-]*|[a-z]")
+_FEW = 4
+_SKIPPED = re.compile(r"--?((help|version)(-.*)?|[hV?])")
+_PLACEHOLDER = re.compile(r"-[A-Z]{3}")
+"""A word in the name of an option that users replace, as in `--no-OPTION`."""
+_GENERAL = re.compile(r"options?(?![a-z])|opts\b|flags|switches", re.IGNORECASE)
+_GENERAL_OPTION = re.compile(r"-(-\w+[_-])?(options?|opts|flags|switches)\b")
+"""What a usage writes in place of all options."""
+_COMMAND = re.compile(r"[<\[{(]*(sub)?commands?[>\]})]*", re.IGNORECASE)
+_COMMANDS = re.compile(
+    r"^(?!\s*-)(\s{0,2}\S.*\bcommands\b.*:|(\S.*\s)?(sub)?commands(\s\(.*\))?:?|positional arguments:?)\s*$",
+    re.IGNORECASE,
+)
+"""The heading of a list of commands."""
+_COMMAND_LINE = re.compile(r"^ {1,8}([a-z][\w-]*|--?\w[\w|-]*)(?= {2,}| - |,| [\[<A-Z]|$)")
+_COMMAND_COLUMNS = re.compile(r"^\s*[a-z][\w-]*((,\s*|\s{2,})[a-z][\w-]*)+,?\s*$")
+_NO_DESCRIPTION = re.compile(
+    r"copyright|try |license|web site|.*warranty|mandatory arguments|"
+    r"(\S+\s+){1,3}v?\d+(\.\d+)+(\s*\(.*|,?\s+(of|protocol|by)\s.*)?$",
+    re.IGNORECASE,
+)
+"""What is in front of a description, such as the version."""
+_OVERSTRIKE = re.compile(r".\x08|\x1b\[[\d;]*m")
+
+
+def parse_help(text: str, has_failed: bool, words: Sequence[str]) -> DraftCommand:
+    """Draft a command from its help text.
+
+    Args:
+        text: What the program has printed.
+        has_failed: Whether it is the error output of a failed program, whose complaint precedes the usage.
+        words: The program and its subcommand.
+
+    Raises:
+        ConfigError: The program needs the name of a subcommand, or the text does not describe its parameters.
+    """
+    text = _OVERSTRIKE.sub("", text).expandtabs()
+    lines = [part for line in text.splitlines() for part in _split_columns(line)]
+    usage = find_usage(lines, words)
+    if has_failed:
+        lines = lines[usage.start :] if usage.is_given else [line for line in lines if _OPTION_LINE.match(line)]
+        usage = find_usage(lines, words)
+    table = _parse_table(lines)
+    arguments, options = _parse_groups(split_groups(usage.text), table, lines, words)
+    parameters = [*options, *arguments]
+    _check_draft(usage, table, parameters, lines, words)
+    return DraftCommand(words=words, description=_find_description(lines, usage), parameters=parameters)
+
+
+def _split_columns(line: str) -> list[str]:
+    """Split a line with two options and their descriptions, such as `-f  force     -q  quiet`."""
+    if not _OPTION_LINE.match(line):
+        return [line]
+    first, *others = _COLUMN.split(line)
+    indent = len(line) - len(line.lstrip())
+    return [first, *(" " * indent + other for other in others)]
+
+
+@dataclass(frozen=True, slots=True)
+class _OptionTable:
+    """The options that a text lists, each once, by all the ways to write them.
+
+    `count` lines describe options, and `understood` lines of these are in a known form.
+    """
+
+    options: dict[str, DraftParameter | None]
+    count: int
+    understood: int
+
+
+def _parse_table(lines: Sequence[str]) -> _OptionTable:
+    """Parse the options. A description may follow on more indented lines."""
+    options: dict[str, DraftParameter | None] = {}
+    count = understood = 0
+    for number, line in enumerate(lines):
+        match = _OPTION_LINE.match(line)
+        if match is None:
+            continue
+        count += 1
+        spec, *described = _DESCRIPTION.split(match[1], maxsplit=1)
+        described += _find_continuation(line, lines[number + 1 :], bool(described))
+        option = _parse_option(spec, re.sub(r"^[-:]\s+", "", " ".join(described)))
+        flags = re.findall(r"(?<![\w-])--?\w[\w-]*", spec)
+        understood += option is not None or any(map(_SKIPPED.fullmatch, flags))
+        if option is not None and option.option in options:
+            continue
+        for flag in flags if option is None else [option.option, *flags]:
+            options.setdefault(flag, option)
+    return _OptionTable(options, count, understood)
+
+
+def _find_continuation(line: str, following: Sequence[str], has_description: bool) -> Iterator[str]:
+    """Yield the lines that continue the description of an option."""
+    indent = len(line) - len(line.lstrip())
+    for next_line in following:
+        if not next_line.strip():
+            if has_description:
+                return
+            continue
+        if len(next_line) - len(next_line.lstrip()) <= indent + 1 or _OPTION_LINE.match(next_line):
+            return
+        has_description = True
+        yield next_line.strip()
+
+
+def _parse_option(spec: str, description: str) -> DraftParameter | None:
+    """Parse `-n, --number=NUM` and its variants. Return None for what is no option, or is of no use to a model."""
+    matches = [match for part in _SEPARATORS.split(spec.strip()) if (match := _FLAG.match(part))]
+    if not matches:
+        return None
+    main = next((match for match in matches if match["flag"].startswith("--")), matches[0])
+    flag = re.sub(r"\[no-?\]", "", main["flag"])
+    if any(_SKIPPED.fullmatch(match["flag"]) for match in matches) or _PLACEHOLDER.search(flag):
+        return None
+    rest = next((match["rest"] for match in (main, *matches) if match["rest"].strip()), "")
+    value = re.sub(r"^\[?=", "", rest.strip()).strip(" ,")
+    if re.search(r"(^|\s)(-\w|or\s)", value):
+        # Several options share one line, in a form that leaves open where each of them ends.
+        return None
+    option = DraftParameter(name=flag.lstrip("-"), option=flag, description=description)
+    if not value or value in ("]", "false:", "true:") or (value == ":" and main["no"]):
+        negation = next((match["flag"] for match in matches if match["flag"] == f"--no-{option.name}"), "")
+        if main["no"]:
+            negation = main["flag"].replace("[", "").replace("]", "")
+        elif value.endswith(":"):
+            negation = f"{flag}=false"
+        return replace(option, kind="boolean", negation=negation)
+    possible = _POSSIBLE.search(description)
+    groups = split_groups(value) or [value]
+    several = ("..." in value and " " in value) or (len(groups) > 1 and all(map(_VALUE.fullmatch, groups)))
+    joint = None
+    if "=" in rest.strip()[:2]:
+        joint = "=" if len(flag) > 2 else ""
+    elif rest[:1] in ("[", "<") and len(flag) == 2 and main["flag"] == flag:
+        joint = ""
+    return replace(
+        option,
+        kind=_guess_kind(value),
+        choices=possible[1].split(", ") if possible is not None else _parse_choices(value),
+        is_list=several or groups[0] in _LIST_TYPES,
+        takes_several=several,
+        joint=joint,
+    )
+
+
+def _parse_choices(value: str) -> list[str]:
+    match = _CHOICES.match(value)
+    return re.split(r"\s?[,|]\s?", match[1]) if match is not None else []
+
+
+def _guess_kind(value: str) -> str:
+    name = re.sub(r"[^\w-]+", "", value.split(" ", maxsplit=1)[0])
+    if _INTEGERS.fullmatch(name):
+        return "integer"
+    if _NUMBERS.fullmatch(name):
+        return "number"
+    return "path" if _PATHS.fullmatch(name) else "string"
+
+
+def _parse_groups(
+    groups: Sequence[str], table: _OptionTable, lines: Sequence[str], words: Sequence[str]
+) -> tuple[list[DraftParameter], list[DraftParameter]]:
+    """Return the arguments and the options, which include those of the usage that the table lacks.
+
+    Raises ConfigError for an argument that is the name of a subcommand.
+    """
+    arguments: dict[str, DraftParameter] = {}
+    options = {option.option: option for option in table.options.values() if option is not None}
+    extra: dict[str, DraftParameter] = {}
+    follows_dashes = False
+    pending = [*groups]
+    while pending:
+        group = pending.pop(0)
+        is_list, is_optional = "..." in group, group.startswith("[")
+        inner = re.sub(r"(?<=.)\[[^\[\]]*(options?|flags)\]\s*", "", group, flags=re.IGNORECASE)
+        inner = inner.replace("...", "").strip("[](){} " if "-" in inner[:3] else "[] ")
+        if inner.startswith("--]") or inner.startswith("-- ") or inner == "--":
+            follows_dashes = True
+            inner = inner[2:].strip("[] ")
+        if inner.startswith("-"):
+            if not is_optional and "=" not in inner and " " not in inner and pending and pending[0][0] not in "[-":
+                inner = f"{inner} {pending.pop(0)}"
+            for option in _parse_usage_options(inner):
+                listed = table.options.get(option.option, option)
+                if listed is None:
+                    continue
+                if listed.kind == "boolean" != option.kind:
+                    joint = option.joint if listed.option == option.option else None
+                    listed = replace(listed, kind=option.kind, choices=option.choices, joint=joint)
+                target = options if option.option in table.options else extra
+                is_repeated = is_list and option.kind != "boolean"
+                listed = replace(
+                    listed, is_required=not is_optional and " | " not in inner, is_list=listed.is_list or is_repeated
+                )
+                target[listed.option] = listed
+            continue
+        if not inner or _GENERAL.search(inner):
+            continue
+        _check_subcommand(inner, lines, words)
+        name = re.sub(r"[^\w-]+", " ", inner.split(" [")[0]).strip()
+        if not name:
+            continue
+        arguments[name] = DraftParameter(
+            name=name,
+            kind=_guess_kind(name),
+            choices=_parse_choices(inner),
+            description=_find_argument_text(name, lines),
+            is_list=is_list or name in arguments or _LISTS.fullmatch(name) is not None,
+            is_required=not is_optional if name not in arguments else arguments[name].is_required,
+            follows_dashes=follows_dashes,
+        )
+    return list(arguments.values()), [*extra.values(), *options.values()]
+
+
+def _parse_usage_options(spec: str) -> list[DraftParameter]:
+    """Parse `-a FILE`, `-a | -b`, and `-abc` as three options if the letters are in the order of the alphabet."""
+    alternatives = re.split(r"\s+\|\s+(?=-)", spec)
+    if len(alternatives) > 1:
+        return [option for alternative in alternatives for option in _parse_usage_options(alternative)]
+    letters = spec[1:]
+    is_sorted = sorted(letters, key=str.lower) == [*letters] and len({*letters}) == len(letters)
+    if re.fullmatch(r"\w{2,}", letters) and is_sorted:
+        return [option for letter in letters for option in _parse_usage_options(f"-{letter}")]
+    option = None if _GENERAL_OPTION.match(spec) else _parse_option(spec, "")
+    return [] if option is None else [option]
+
+
+def _check_subcommand(group: str, lines: Sequence[str], words: Sequence[str]) -> None:
+    """Raise ConfigError for an argument that is the name of a subcommand: the text lists the commands."""
+    if not (group.startswith("{") or _COMMAND.fullmatch(group)):
+        return
+    names = _find_commands(lines)
+    if names is not None:
+        raise _build_subcommand_error(_parse_choices(group) or names, words)
+
+
+def _find_commands(lines: Sequence[str]) -> list[str] | None:
+    """Return the names in the list of commands, or None if there is no such list."""
+    start = next((number for number, line in enumerate(lines) if _COMMANDS.match(line)), None)
+    if start is None:
+        return None
+    names: list[str] = []
+    for line in lines[start + 1 :]:
+        match = _COMMAND_LINE.match(line)
+        if _COMMAND_COLUMNS.match(line):
+            names += re.findall(r"[a-z][\w-]*", line)
+        elif match is not None:
+            names += match[1].split("|")
+    return names
+
+
+def _build_subcommand_error(names: Sequence[str], words: Sequence[str]) -> ConfigError:
+    command = shlex.join(words)
+    if len(words) > 1 and words[-1] in names:
+        return build_error(f"the help of `{command}` does not describe '{words[-1]}'", words)
+    hint = f"Name one of its commands: {', '.join(names[:40])}" if names else "Name one of its commands"
+    return ConfigError(f"'{command}' needs a command", where="import-command", hint=hint)
+
+
+def _check_draft(
+    usage: UsageForm,
+    table: _OptionTable,
+    parameters: Sequence[DraftParameter],
+    lines: Sequence[str],
+    words: Sequence[str],
+) -> None:
+    """Raise ConfigError if the draft lacks most of what the program accepts."""
+    if table.count > _FEW and table.understood * 2 < table.count:
+        raise build_error(f"the help of `{shlex.join(words)}` lists its options in an unknown form", words)
+    if parameters and usage.is_given:
+        return
+    names = _find_commands(lines)
+    if names:
+        raise _build_subcommand_error(names, words)
+    if parameters:
+        return
+    if not usage.is_given or (usage.text and not table.count):
+        raise build_error(f"the help of `{shlex.join(words)}` names no parameters", words)
+
+
+def build_error(problem: str, words: Sequence[str]) -> ConfigError:
+    """Return an error that shows how to write the settings by hand."""
+    hint = f"Write the settings by hand, see docs/commands.md. For example:\n\n{render_example(words)}"
+    return ConfigError(problem, where="import-command", hint=hint)
+
+
+def _find_argument_text(name: str, lines: Sequence[str]) -> str:
+    pattern = re.compile(rf"^\s+[\[<]*{re.escape(name)}[\]>.]*\s{{2,}}(\S.*)$", re.IGNORECASE)
+    return next((match[1] for line in lines if (match := pattern.match(line))), "")
+
+
+def _find_description(lines: Sequence[str], usage: UsageForm) -> str:
+    """Return the first paragraph of text before the options that is neither a usage nor a heading."""
+    paragraph: list[str] = []
+    is_skipped = False
+    for number, line in enumerate(lines):
+        text = line.strip().removeprefix("OVERVIEW: ")
+        if text.endswith((":", "options")) and line[:1] != " ":
+            is_skipped = not text.lower().startswith("description")
+            text = ""
+        elif not text:
+            is_skipped = False
+        elif not paragraph and _NO_DESCRIPTION.match(text):
+            is_skipped = True
+        is_text = not is_skipped and " " in text and text[0] not in "-[<*" and not line.startswith(" " * 9)
+        is_text = is_text and not usage.start <= number < usage.end
+        if _OPTION_LINE.match(line) or (paragraph and not is_text):
+            break
+        if is_text:
+            paragraph.append(text)
+    return " ".join(paragraph)

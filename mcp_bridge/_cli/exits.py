@@ -1,0 +1,101 @@
+"""Exit codes, errors as messages for the user, and the end of the process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from enum import IntEnum
+
+from mcp_bridge._cli.output import report
+from mcp_bridge._contracts.errors import BridgeError, ConfigError, ToolNotFound
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the command."""
+
+    OK = 0
+    FAILED = 1  # A tool call failed, a check found a problem, or no source could be loaded.
+    USAGE = 2  # Invalid options or settings.
+    NOT_FOUND = 3  # No tool has that name.
+
+
+THREAD_GRACE = 0.25
+"""Seconds to wait for threads that are about to end."""
+CRASHING_PACKAGE = "amplifier_core"
+"""A package whose threads crash the interpreter during finalization (amplifier-core 1.0 to 2.0)."""
+INTERRUPTED = 130
+"""The exit code that shells use for Ctrl-C."""
+
+
+@contextlib.contextmanager
+def report_errors() -> Iterator[None]:
+    """Report the package's own errors on stderr and exit with their code; other exceptions are bugs and propagate."""
+    try:
+        yield
+    except BridgeError as error:
+        report(f"mcp-bridge: {error}")
+        raise SystemExit(get_exit_code(error)) from None
+
+
+def get_exit_code(error: BridgeError) -> ExitCode:
+    if isinstance(error, ConfigError):
+        return ExitCode.USAGE
+    return ExitCode.NOT_FOUND if isinstance(error, ToolNotFound) else ExitCode.FAILED
+
+
+class LastExitHandler:
+    """Ends the process before the interpreter is finalized, if it has an exit code.
+
+    Exit handlers run in reverse order. Made before any tool is imported, this one runs after all handlers of tools.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        atexit.register(self._end_process)
+
+    def _end_process(self) -> None:
+        if self.code is not None:
+            _flush_streams()
+            os._exit(self.code)
+
+
+def exit_process(code: int, last_handler: LastExitHandler) -> None:
+    """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
+    import logging
+
+    logging.shutdown()
+    _flush_streams()
+    if has_running_threads():
+        os._exit(code)
+    if CRASHING_PACKAGE in sys.modules:
+        last_handler.code = code
+    raise SystemExit(code)
+
+
+def _flush_streams() -> None:
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # the pipe is closed: the interpreter would flush again and exit with 120
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except Exception:  # a tool has replaced the stream
+            setattr(sys, name, None)
+
+
+def has_running_threads() -> bool:
+    """Whether threads are running that the interpreter would wait for; threads about to end do not count."""
+    import threading
+
+    until = time.monotonic() + THREAD_GRACE
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                return True
+    return False

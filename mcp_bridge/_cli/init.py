@@ -1,0 +1,97 @@
+"""`init`: creates a complete project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+
+from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.options import InitOptions
+from mcp_bridge._cli.output import format_count, report
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop.packaging.release import find_install_source, format_requirement
+from mcp_bridge._version import DISTRIBUTION
+
+_FILES = "mcp-bridge.yaml tools.py test_tools.py requirements.txt Makefile AGENTS.md README.md .gitignore"
+TEMPLATES: Mapping[str, str] = {name: f"{name.removeprefix('.')}.in" for name in _FILES.split()}
+"""The files of a project and their templates."""
+LOCAL_MAKEFILE = "local.mk"
+"""Settings of this machine: where to install mcp-bridge from if that is not a package index."""
+
+
+def create_project(options: InitOptions) -> None:
+    """Create a project in a folder, and report the next steps.
+
+    Nothing is written and the exit code is 1 if one of the files exists. Raises ConfigError for a folder that cannot
+    be created or written to.
+    """
+    folder = options.folder
+    contents = _render_templates(folder)
+    existing = [name for name in contents if os.path.lexists(folder / name)]
+    if existing:
+        report(f"mcp-bridge: {folder}: {', '.join(existing)} already {'exists' if len(existing) == 1 else 'exist'}")
+        report("Nothing was written. Choose another folder, or move the files away.")
+        raise SystemExit(ExitCode.FAILED)
+    try:
+        _write_all(folder, contents)
+    except OSError as error:
+        problem = f"cannot create a project here: {error.strerror or error}"
+        raise ConfigError(problem, path=str(error.filename or folder), hint="Choose another folder") from None
+    _report_next_steps(folder, contents)
+
+
+def to_project_name(folder: Path) -> str:
+    """Convert the name of a folder to a server name: lowercase letters, digits, `-` and `_`."""
+    cleaned = re.sub(r"[^a-z0-9_]+", "-", folder.resolve().name.lower()).strip("-_")
+    return cleaned[:50] or "my-tools"
+
+
+def _render_templates(folder: Path) -> dict[str, str]:
+    values = {
+        "@@NAME@@": to_project_name(folder),
+        "@@REQUIREMENT@@": format_requirement(),
+        "@@DISTRIBUTION@@": DISTRIBUTION,
+    }
+    source = files("mcp_bridge") / "_cli" / "templates"
+    contents = {}
+    for name, template in TEMPLATES.items():
+        text = (source / template).read_text(encoding="utf-8")
+        for placeholder, value in values.items():
+            text = text.replace(placeholder, value)
+        contents[name] = text
+    install_source = find_install_source()
+    if install_source is not None:
+        comment = f"# Where {DISTRIBUTION} is installed from on this machine. Do not commit this file.\n"
+        contents[LOCAL_MAKEFILE] = f"{comment}BRIDGE ?= {_escape_for_make(install_source)}\n"
+    return contents
+
+
+def _escape_for_make(text: str) -> str:
+    """Escape a value of a Makefile that the recipe puts between the single quotes of a shell."""
+    return text.replace("$", "$$").replace("#", r"\#").replace("'", r"'\''")
+
+
+def _write_all(folder: Path, contents: Mapping[str, str]) -> None:
+    """Write all files, or none: if one fails, those already written are removed."""
+    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    with ExitStack() as undo:
+        for each in reversed(missing):
+            each.mkdir()
+            undo.callback(each.rmdir)
+        for name, text in contents.items():
+            with (folder / name).open("x", encoding="utf-8", newline="\n") as file:
+                undo.callback((folder / name).unlink)
+                file.write(text)
+        undo.pop_all()
+
+
+def _report_next_steps(folder: Path, contents: Mapping[str, str]) -> None:
+    report(f"Created {format_count(len(contents), 'file')} in {folder}: {', '.join(contents)}", "Next:")
+    make = "make" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && make"
+    call = "mcp-bridge call days_between start=2026-01-01 end=2026-12-31"
+    report(f"  {make}", f"  {call}", "  make install CLIENT=claude-code")

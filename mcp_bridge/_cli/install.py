@@ -1,0 +1,379 @@
+"""`install`: adds the server to an MCP client, or shows what would be added."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
+
+from mcp_bridge._cli.clients import find_client
+from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.options import InstallOptions
+from mcp_bridge._cli.output import report, write_json
+from mcp_bridge._cli.target import ServedFile, check_file, find_file, to_server_name
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop import installation
+from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine, ServerEntry
+from mcp_bridge._desktop.entries import build_entry_value, can_reference_variables, format_reference
+from mcp_bridge._desktop.entry_display import render_entry_diff
+from mcp_bridge._desktop.installation import InstallationPlan, InstallationResult
+from mcp_bridge._desktop.journal import InstallationJournal, open_journal
+from mcp_bridge._desktop.locations import (
+    detect_machine,
+    find_place,
+    is_client_installed,
+    resolve_place_path,
+    resolve_server_keys,
+)
+from mcp_bridge._settings.documents.edit import FileChanged, UnsafeEdit
+from mcp_bridge._version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from mcp_bridge._cli.doctor.report import ServerReport
+
+T = TypeVar("T")
+
+ATTEMPTS = 6
+"""How often an edit is retried while other programs write the same file."""
+PAUSE = (0.02, 0.2)
+"""The shortest and the longest pause between two attempts, in seconds."""
+_ACTIONS = {
+    "install": ("installed", "would install"),
+    "update": ("updated", "would update"),
+    "replace": ("replaced", "would replace"),
+    "none": ("already installed", "already installed"),
+}
+"""What is reported for each action, and in a dry run."""
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
+"""Pairs of adjacent path components by which the temporary environments of uvx are recognized."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """An entry, the file of the client that it is for, and the options."""
+
+    client: Client
+    place: ConfigPlace
+    entry: ServerEntry
+    source: str
+    """The absolute path of the file that is served, or the URL."""
+    notes: Sequence[str]
+    machine: Machine
+    options: InstallOptions
+
+    @property
+    def path(self) -> Path:
+        return resolve_place_path(self.place, self.machine)
+
+    @property
+    def location(self) -> str:
+        return f"{self.client.title} ({self.place.scope}), {self.path}"
+
+    @property
+    def json_base(self) -> dict[str, Any]:
+        """What every JSON result begins with."""
+        return {"client": self.client.name, "scope": self.place.scope, "path": str(self.path), "name": self.entry.name}
+
+    def format_snippet(self) -> str:
+        value = build_entry_value(self.client, self.place, self.entry)
+        from mcp_bridge._desktop.exports import format_snippet
+
+        return format_snippet(self.place, self.entry, value, self.machine)
+
+
+def install_server(options: InstallOptions) -> None:
+    """Install a server in a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
+    client = find_client(options.client)
+    _check_combination(options)
+    place = find_place(client, options.scope)
+    if options.file is not None and _URL.match(options.file):
+        entry, notes = _build_remote_entry(options, options.file), ["the server at the URL was not contacted"]
+        source = options.file
+    else:
+        entry, served = build_entry(
+            Path(options.file) if options.file is not None else None, options.name, shared=options.shared
+        )
+        entry, source, notes = _add_variables(entry, options), str(served.path), [*served.notes]
+    task = Installation(
+        client=client,
+        place=place,
+        entry=entry,
+        source=source,
+        notes=notes,
+        machine=detect_machine(),
+        options=options,
+    )
+    if options.link:
+        _show_link(task)
+    elif options.only_print:
+        _show_snippet(task)
+    else:
+        _install(task)
+
+
+def build_entry(file: Path | None, name: str | None, *, shared: bool = False) -> tuple[ServerEntry, ServedFile]:
+    """Build the entry that serves a file under the given name, or the name in its settings.
+
+    If it is `shared`, the client uses one server together with others.
+
+    Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
+    """
+    name = _check_server_name(name)
+    served = check_file(find_file(file))
+    command, *arguments = find_program()
+    args = (*arguments, "serve", *(["--shared"] if shared else []), str(served.path))
+    return ServerEntry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
+
+
+def _check_server_name(name: str | None) -> str | None:
+    if name is not None and not _SERVER_NAME.fullmatch(name):
+        hint = "Use at most 64 letters, digits, - and _: every client accepts those."
+        raise ConfigError(f"'{name}' is not a valid server name", where="--name", hint=hint)
+    return name
+
+
+def _build_remote_entry(options: InstallOptions, url: str) -> ServerEntry:
+    """Build the entry for a URL. Raises ConfigError for options that only a server that is started can have."""
+    if options.env:
+        raise ConfigError("cannot be used with a URL", where="--env", hint="Set variables where that server runs.")
+    if options.shared:
+        raise ConfigError("cannot be used with a URL", where="--shared", hint="All clients share that server anyway.")
+    if options.token_env is not None:
+        _check_variable(options.token_env, "--token-env")
+    parts = urlsplit(url)
+    if parts.username is not None or not parts.hostname:
+        hint = "Use http://HOST:PORT/mcp; a token is passed with --token-env."
+        raise ConfigError("the URL has no host, or has a user in it", where="FILE|URL", hint=hint)
+    name = _check_server_name(options.name) or to_server_name(parts.netloc)
+    return ServerEntry(name=name, command="", url=url, token_env=options.token_env)
+
+
+def _add_variables(entry: ServerEntry, options: InstallOptions) -> ServerEntry:
+    """Add the variables of --env: a name becomes a reference, a name with a value is written as it is."""
+    if options.token_env is not None:
+        raise ConfigError("only a URL has a token", where="--token-env", hint="Pass a variable with --env NAME.")
+    secrets, variables = [*entry.secrets], dict[str, str]()
+    for word in options.env or ():
+        name, equals, value = word.partition("=")
+        _check_variable(name, "--env")
+        if equals:
+            variables[name] = value
+        elif name not in secrets:
+            secrets.append(name)
+    return replace(entry, secrets=[name for name in secrets if name not in variables], variables=variables)
+
+
+def _check_variable(name: str, option: str) -> None:
+    if not _VARIABLE_NAME.fullmatch(name):
+        raise ConfigError(f"'{name}' is not the name of a variable", where=option, hint="Use NAME or NAME=VALUE.")
+
+
+def find_program() -> Sequence[str]:
+    """Return the command of this installation with its absolute path. Raises ConfigError for a temporary one."""
+    if not sys.executable:
+        raise ConfigError("this Python does not know its own path", hint="Install the package into an environment.")
+    folder = Path(os.path.abspath(sys.executable)).parent
+    if any(pair in _TEMPORARY_FOLDERS for pair in itertools.pairwise(folder.parts)):
+        hint = f"Install it first: uv tool install {DISTRIBUTION}"
+        raise ConfigError(f"this command runs from a temporary environment of uvx, {folder}", hint=hint)
+    for name in ("mcp-bridge", "mcp-bridge.exe"):
+        script = folder / name
+        if script.is_file() and os.access(script, os.X_OK):
+            return (str(script),)
+    return (os.path.abspath(sys.executable), "-m", "mcp_bridge")
+
+
+def _check_combination(options: InstallOptions) -> None:
+    switches = {"--print": options.only_print, "--link": options.link, "--dry-run": options.dry_run}
+    used = [name for name, is_used in switches.items() if is_used]
+    if len(used) > 1:
+        raise ConfigError(f"cannot be used with {' and '.join(used[1:])}", where=used[0], hint="Choose one.")
+
+
+def retry_if_changed(attempt: Callable[[], T]) -> T:
+    """Retry an edit while other programs write the same file. Raises FileChanged after the last attempt."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return attempt()
+        except FileChanged:
+            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - random, so that two programs do not collide again
+    return attempt()
+
+
+def _install(task: Installation) -> None:
+    journal, attempted = open_journal(), list[InstallationPlan]()
+    try:
+        if task.options.dry_run:
+            _show_plan(task, _make_plan(task, journal))
+            return
+        warnings = _check_start(task, _make_plan(task, journal)) if task.options.check else []
+        plan, done = retry_if_changed(lambda: _attempt_install(task, journal, attempted))
+    except UnsafeEdit as error:
+        _report_unsafe(task, error)
+    notes, action = [*warnings, *_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
+    if task.options.as_json:
+        write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
+        return
+    report(f"{action}: '{plan.entry.name}' in {task.location}")
+    report(*(f"  {note}" for note in notes))
+
+
+def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
+    """Start the server once, as `doctor` does, and return warnings. Exits with 1 if the client could not use it."""
+    if plan.action == "none" or plan.entry.url is not None:
+        return []
+    unset = [name for name in plan.entry.secrets if name not in task.machine.environ]
+    if unset:
+        return [f"WARNING: the server was not started to check it, because {', '.join(unset)} is not set here"]
+    from mcp_bridge._cli.doctor.client import check_start
+
+    path, name, value = plan.file.path, plan.entry.name, plan.value
+    server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
+    result, rejections = check_start(server, task.machine, secrets=plan.entry.secrets)
+    if not all(each.ok for each in result.results if not each.check.startswith("source ")):
+        _report_failed_start(task, result)
+    warnings = [f"WARNING: {each.check}: {each.detail}" for each in result.results if not each.ok]
+    for finding in rejections:
+        label = "note" if finding.ok else "WARNING"
+        warnings.append(f"{label}: {finding.check}: {finding.detail}. {finding.advice}")
+    return warnings
+
+
+def _report_failed_start(task: Installation, result: ServerReport) -> NoReturn:
+    if task.options.as_json:
+        checks = [asdict(each) for each in result.results]
+        write_json(task.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
+    else:
+        from mcp_bridge._cli.doctor.report import format_results
+
+        report(f"mcp-bridge: nothing was installed, because {task.client.title} could not use this server:")
+        for line in format_results(each for each in result.results if not each.ok):
+            report(line)
+        report("To install it anyway, pass --no-check.")
+    raise SystemExit(ExitCode.FAILED)
+
+
+def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
+    force, use_command = task.options.force, task.options.use_client_command
+    return installation.prepare_installation(
+        task.client, task.place, task.entry, task.machine, journal, force=force, use_command=use_command
+    )
+
+
+def _attempt_install(
+    task: Installation, journal: InstallationJournal, attempted: list[InstallationPlan]
+) -> tuple[InstallationPlan, InstallationResult]:
+    """Install once. If an earlier attempt wrote the entry before it failed, only record that."""
+    plan, settings = _make_plan(task, journal), task.source
+    if plan.action == "none" and attempted:
+        return attempted[0], InstallationResult(
+            journal_problem=installation.record_installation(attempted[0], task.machine, journal, settings)
+        )
+    attempted.append(plan)
+    return plan, installation.apply_installation(plan, task.machine, journal, settings=settings)
+
+
+def _show_plan(task: Installation, plan: InstallationPlan) -> None:
+    keys, texts = resolve_server_keys(plan.place, task.machine), (plan.file.content, plan.edit.text)
+    diff = render_entry_diff(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
+    action = _ACTIONS[plan.action][1]
+    if task.options.as_json:
+        write_json(_describe_plan(task, plan, action) | {"difference": diff})
+        return
+    report(f"{action}: '{plan.entry.name}' in {task.location}")
+    if plan.command is not None:
+        report("  with the client's own command:")
+        print(shlex.join(plan.command))
+    elif diff:
+        print(diff, end="")
+
+
+def _show_link(task: Installation) -> None:
+    from mcp_bridge._desktop.exports import build_install_link
+
+    url = build_install_link(task.client.name, task.entry)
+    notes = [*_list_secret_notes(task.client, task.entry.secrets)]
+    if task.options.as_json:
+        write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
+        return
+    print(url)
+    report(*notes)
+
+
+def _show_snippet(task: Installation) -> None:
+    notes, snippet = [*_list_secret_notes(task.client, task.entry.secrets)], task.format_snippet()
+    if task.options.as_json:
+        value = dict(build_entry_value(task.client, task.place, task.entry))
+        write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
+        return
+    report(f"for {task.location}:")
+    print(snippet, end="")
+    report(*notes)
+
+
+def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:
+    """Report why the file is left alone, and what to paste into it if it is or can become a file; exit with 1."""
+    can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
+    snippet = task.format_snippet() if can_paste else None
+    if task.options.as_json:
+        write_json(task.json_base | {"action": "left alone", "problem": str(error), "snippet": snippet})
+    else:
+        report(f"mcp-bridge: {error}")
+        if snippet is not None:
+            report(f"Add this to {task.path} yourself:")
+            print(snippet, end="")
+    raise SystemExit(ExitCode.FAILED)
+
+
+def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> dict[str, Any]:
+    return task.json_base | {
+        "path": str(plan.file.path),
+        "name": plan.entry.name,
+        "action": action,
+        "entry": dict(installation.build_redacted_value(plan)),
+        "command": list(plan.command) if plan.command is not None else None,
+        "secrets": list(plan.entry.secrets),
+    }
+
+
+def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
+    if done.backup is not None:
+        yield f"backup: {done.backup}"
+    if plan.replaced is not None:
+        yield "uninstall restores the entry that was replaced"
+    if done.is_reformatted:
+        yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"
+    if done.journal_problem is not None:
+        yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.journal_problem}"
+    if not is_client_installed(task.client, task.machine):
+        yield f"{task.client.title} was not found on this machine"
+    yield from task.notes
+    yield from _list_secret_notes(task.client, plan.entry.secrets)
+    if plan.entry.token_env is not None:
+        yield f"it sends the token in {plan.entry.token_env}. {task.client.secrets_advice}"
+    if plan.entry.variables:
+        yield f"the values of {', '.join(plan.entry.variables)} are in the file as plain text"
+    if task.place.scope == "project" and plan.entry.url is None:
+        yield "the entry has absolute paths of this machine: other users of the project need their own"
+    if plan.action != "none" and task.client.next_steps:
+        yield task.client.next_steps
+
+
+def _list_secret_notes(client: Client, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        references = (
+            [format_reference(client, name) or name for name in names] if can_reference_variables(client) else names
+        )
+        yield f"variables it needs: {', '.join(references)}. {client.secrets_advice}"

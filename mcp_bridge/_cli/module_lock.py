@@ -1,0 +1,116 @@
+"""`module lock`: fetches the modules of a settings file that come from git, and records their commits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.options import LockOptions
+from mcp_bridge._cli.output import format_count, print_lines, report, write_json
+from mcp_bridge._cli.target import SETTINGS_SUFFIXES, find_file, is_settings
+from mcp_bridge._contracts.errors import BridgeError, ConfigError
+from mcp_bridge._engine.plugins import load_source_type
+from mcp_bridge._integrations.amplifier.mount_plan import read_plan
+from mcp_bridge._integrations.amplifier.source.git import is_git_source, parse_address
+from mcp_bridge._integrations.amplifier.source.lock_file import (
+    LockedModule,
+    LockFile,
+    LockOutcome,
+    ModuleLocker,
+    RequestedModule,
+)
+from mcp_bridge._integrations.amplifier.source.options import AmplifierOptions
+from mcp_bridge._settings import Settings, SourceSettings, load, parse_options
+from mcp_bridge._settings.documents.document import join_errors
+
+
+def lock_modules(command: LockOptions) -> None:
+    """Lock the modules that the plans of a settings file name; exit with 1 if one cannot be fetched.
+
+    Raises ConfigError for settings that cannot be used, and for sources of modules that they do not allow.
+    """
+    file = find_file(command.file)
+    if not is_settings(file):
+        hint = f"Pass a settings file or a mount plan ({', '.join(SETTINGS_SUFFIXES)})"
+        raise ConfigError("this is not a settings file, so it lists no modules", path=str(file), hint=hint)
+    settings = load(file, os.environ)
+    wanted = _find_git_modules(settings)
+    lock_file = LockFile.read(settings.directory)
+    progress = (lambda _: None) if command.as_json else report
+    outcome = ModuleLocker(lock_file, file.name, update=command.update, report=progress).lock(wanted)
+    if command.as_json:
+        rows = [_describe_module(module) for module in outcome.locked]
+        removed, failed = outcome.removed, outcome.errors
+        write_json({"lock": str(lock_file.path), "modules": rows, "removed": removed, "errors": failed})
+    else:
+        _report_outcome(outcome, lock_file.path)
+    raise SystemExit(ExitCode.FAILED if outcome.errors else ExitCode.OK)
+
+
+def _find_git_modules(settings: Settings) -> list[RequestedModule]:
+    """Find the modules from git in all plans. Raises ConfigError with the line of each that is not allowed."""
+    wanted, errors = [], []
+    for source in settings.sources:
+        model = load_source_type(source.type)
+        if not (isinstance(model, type) and issubclass(model, AmplifierOptions)):
+            continue
+        amplifier = parse_options(model, source)
+        for place, uri in _list_git_sources(amplifier):
+            try:
+                address = parse_address(uri)
+                address.require_allowed(amplifier.git)
+            except BridgeError as error:
+                errors.append(_locate_error(source, place, str(error)))
+            else:
+                wanted.append(RequestedModule(address, amplifier.get_checkouts_folder(settings.directory)))
+    if errors:
+        raise join_errors(errors)
+    return wanted
+
+
+def _list_git_sources(amplifier: AmplifierOptions) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    plan, _ = read_plan(amplifier.plan)
+    for spec in (*plan.list_modules(), *plan.list_agent_modules()):
+        if is_git_source(spec.source):
+            yield (*spec.place, "source"), spec.source
+
+
+def _locate_error(source: SourceSettings, place: tuple[str | int, ...], problem: str) -> ConfigError:
+    """Return an error with its place in the file; a file that is itself a plan has no key `plan`."""
+    if source.origin is None:
+        return ConfigError(problem)
+    where = source.origin.where
+    return source.origin.document.make_error((*where, "plan", *place) if where else place, problem)
+
+
+def _report_outcome(outcome: LockOutcome, path: Path) -> None:
+    if outcome.errors:
+        report(*(f"mcp-bridge: {problem}" for problem in outcome.errors))
+        report("Nothing was locked. Fix these problems and retry.")
+        return
+    for module in outcome.locked:
+        print_lines(f"{_describe_change(module):8} {module.entry.commit[:12]}  {module.uri}")
+    print_lines(*(f"{'removed':8} {'':12}  {uri}" for uri in outcome.removed))
+    print_lines(f"{path.name}: {format_count(len(outcome.locked), 'module')} from git")
+
+
+def _describe_change(module: LockedModule) -> str:
+    if not module.previous_commit:
+        return "locked"
+    return "kept" if module.previous_commit == module.entry.commit else "updated"
+
+
+def _describe_module(module: LockedModule) -> dict[str, Any]:
+    entry = module.entry
+    return {
+        "uri": module.uri,
+        "state": _describe_change(module),
+        "commit": entry.commit,
+        "hash": entry.hash,
+        "was": module.previous_commit or None,
+        "folder": str(module.folder),
+        "installed": list(entry.installed),
+    }

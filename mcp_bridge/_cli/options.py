@@ -1,0 +1,373 @@
+"""The options of each command: a field is an argument or option, the docstring of the class is the command's help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from mcp_bridge._cli.parameters import Argument, Option
+from mcp_bridge._cli.serve_options import FILE_HELP, FileArgument, LogLevelOption
+from mcp_bridge._contracts.errors import ConfigError
+
+MAX_TIMEOUT = 3600
+CLIENTS = (
+    "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
+    "lm-studio, cline or continue."
+)
+SCOPE_HELP = (
+    "Which of the client's files to change: yours (user), the one that the project shares (project), or yours for this "
+    "project (local, Claude Code only). Default: user."
+)
+COMMAND_HELP = "Use the client's own command instead of editing its file. Some commands reformat the file."
+
+
+def complete_clients(incomplete: str) -> list[str]:
+    """List the clients whose names begin like this, for the completion of shells."""
+    from mcp_bridge._desktop.table import CLIENTS as table
+
+    return [name for name in table if name.startswith(incomplete)]
+
+
+ClientArgument = Annotated[str, Argument(help=CLIENTS, autocompletion=complete_clients)]
+JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
+ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="user|project|local", help=SCOPE_HELP)]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
+UseCommandOption = Annotated[bool, Option("--use-client-command", help=COMMAND_HELP)]
+ServerNameOption = Annotated[
+    str | None,
+    Option(
+        "--name",
+        "-n",
+        metavar="NAME",
+        help="The server's name in the client. Default: `name` in the settings, else the name of the file or folder.",
+    ),
+]
+
+SETTINGS_HELP = "The settings file. Default: mcp-bridge.yaml in the current folder."
+
+SettingsArgument = Annotated[Path | None, Argument(help=SETTINGS_HELP)]
+
+
+_TARGET_HELP = (
+    "A Python file, a folder of Python files, a settings file, or the URL of any MCP server. "
+    "Default: mcp-bridge.yaml or tools.py in the current folder."
+)
+_COMMAND_HELP = "The command that starts an MCP server, instead of a file. Or put the command at the end, after --."
+CommandOption = Annotated[str | None, Option(metavar="COMMAND", help=_COMMAND_HELP)]
+TokenOption = Annotated[
+    str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as a bearer token.")
+]
+TargetOption = Annotated[
+    str | None, Option("--file", "-f", metavar="TARGET", help="The target, instead of the first argument.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """List the tools, resources and prompts of a file, or of any MCP server."""
+
+    target: Annotated[str | None, Argument(metavar="TARGET", help=_TARGET_HELP)] = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
+    all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the names of the tools, one on each line.")] = False
+    log_level: LogLevelOption = "critical"  # problems are reported at every level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """Call one tool of a file, or of any MCP server, and print its result."""
+
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[TARGET] TOOL [KEY=VALUE]...",
+            help=f"TARGET: {_TARGET_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument; "
+            "KEY:=JSON for any JSON value. Or one JSON object with all arguments.",
+        ),
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show the steps of a chain, or the command line of a command, and run nothing.")
+    ] = False
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Read a resource of a file, or of any MCP server, and print its contents."""
+
+    words: Annotated[
+        list[str], Argument(metavar="[TARGET] URI", help=f"TARGET: {_TARGET_HELP}\nURI: The URI of the resource.")
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetOptions:
+    """Get a prompt of a file, or of any MCP server, and print its messages."""
+
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[TARGET] PROMPT [NAME=VALUE]...",
+            help=f"TARGET: {_TARGET_HELP}\nPROMPT: The name of the prompt.\nNAME=VALUE: An argument of the prompt.",
+        ),
+    ]
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitOptions:
+    """Create a project. Writes settings, tools, a test and a Makefile. Existing files are not overwritten."""
+
+    folder: Annotated[Path, Argument(metavar="DIR", help="The folder, created if it does not exist.")] = Path()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """Check settings and sources without serving them. Exits with 1 if there are problems."""
+
+    file: FileArgument = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintOptions:
+    """Check which tools MCP clients would reject. Shows how to fix them. Exits with 1 if a tool is rejected."""
+
+    file: FileArgument = None
+    client: Annotated[
+        str,
+        Option(metavar="NAME", help="A client such as claude-code, or `all`. Default: all clients, without notes."),
+    ] = ""
+    server_name: Annotated[
+        str | None,
+        Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
+    ] = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """Diagnose a server. Starts it as an MCP client would, and explains the cause of each failure."""
+
+    target: Annotated[
+        str | None,
+        Argument(
+            metavar="TARGET",
+            help="A client, `all` for every client, a file to serve, or the URL of any MCP server. Default: "
+            "mcp-bridge.yaml or tools.py in the current folder.",
+        ),
+    ] = None
+    scope: Annotated[str | None, Option(metavar="user|project|local", help="Check only this file of the client.")] = (
+        None
+    )
+    name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
+    call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    timeout: Annotated[
+        float | None,
+        Option(
+            metavar="SECONDS",
+            help="How long to wait for each response. Default: 20, or for a client twice its own timeout, at most 60.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaOptions:
+    """Print the JSON Schema of the settings file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientsOptions:
+    """List the MCP clients on this machine. Shows their settings files and the bridges installed in them."""
+
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallOptions:
+    """Add this server to an MCP client. Everything else in the client's settings stays unchanged."""
+
+    client: ClientArgument
+    file: Annotated[
+        str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that is already running.")
+    ] = None
+    scope: ScopeOption = None
+    name: ServerNameOption = None
+    env: Annotated[
+        list[str] | None,
+        Option(
+            "--env",
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="Pass this variable to the server: NAME writes a reference, NAME=VALUE the value; repeatable.",
+        ),
+    ] = None
+    token_env: Annotated[
+        str | None,
+        Option(metavar="NAME", help="The variable with the bearer token for a URL. Only a reference is written."),
+    ] = None
+    shared: Annotated[
+        bool, Option("--shared", help="Share one server with the other clients that use this option.")
+    ] = False
+    dry_run: DryRunOption = False
+    only_print: Annotated[
+        bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
+    ] = False
+    link: Annotated[bool, Option("--link", help="Print a link that installs the server when opened.")] = False
+    force: Annotated[
+        bool, Option("--force", help="Replace another server that has the same name; `uninstall` restores it.")
+    ] = False
+    use_client_command: UseCommandOption = False
+    check: Annotated[
+        bool, Option("--check/--no-check", help="Start the server once, and install it only if it works.")
+    ] = True
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UninstallOptions:
+    """Remove this server from an MCP client. Everything else in the client's settings stays unchanged."""
+
+    client: ClientArgument
+    name: Annotated[str | None, Argument(help="The name of the server. Default: the one that `install` added.")] = None
+    scope: ScopeOption = None
+    all_servers: Annotated[bool, Option("--all", help="Remove every server that `install` added.")] = False
+    dry_run: DryRunOption = False
+    force: Annotated[bool, Option("--force", help="Remove the server even if it is not a bridge.")] = False
+    use_client_command: UseCommandOption = False
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleOptions:
+    """Check a module. Exits with 1 if it does not meet a requirement of its type."""
+
+    module: Annotated[str, Argument(help="A module: its folder, its file, or the name of an installed one.")]
+    type: Annotated[
+        Literal["tool", "hook", "provider", "orchestrator", "context"] | None,
+        Option(metavar="TYPE", help="tool, hook, provider, orchestrator or context. Default: the type it declares."),
+    ] = None
+    config: Annotated[str, Option(metavar="JSON", help="The configuration to mount the module with.")] = "{}"
+    as_json: JsonOption = False
+    timeout: Annotated[float, Option(metavar="SECONDS", help="How long one call of the module's code may take.")] = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOptions:
+    """Fetch and lock the modules that come from git. Locked modules stay at their commit."""
+
+    file: Annotated[
+        Path | None, Argument(help="A settings file or a mount plan. Default: mcp-bridge.yaml in the current folder.")
+    ] = None
+    update: Annotated[bool, Option("--update", help="Also update modules that are already locked.")] = False
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Run the tasks that servers with the same settings create in Redis, on this or another machine."""
+
+    file: SettingsArgument = None
+    concurrency: Annotated[
+        int | None, Option(metavar="N", min=1, help="How many tasks run at once. Default: `tasks.concurrency`.")
+    ] = None
+    log_level: LogLevelOption = "warning"
+    log_file: Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveOptions:
+    """Show how tools of other servers have changed, and accept them. Exits with 1 if a change is not accepted."""
+
+    file: SettingsArgument = None
+    tool: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Only this tool, as TOOL or SERVER/TOOL, with the wildcards * and ?; repeatable."),
+    ] = None
+    yes: Annotated[bool, Option("--yes", "-y", help="Accept without asking.")] = False
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "critical"  # problems are reported at every level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginOptions:
+    """Sign in to a server with `auth: oauth`, in the browser."""
+
+    server: Annotated[str, Argument(help="The name of the server in the settings.")]
+    file: SettingsArgument = None
+    keyring: Annotated[
+        bool,
+        Option(
+            "--keyring/--no-keyring",
+            help="Store the tokens in the system's keyring if it has one, or always in a file.",
+        ),
+    ] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedListOptions:
+    """List the shared servers that are running."""
+
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedStopOptions:
+    """Stop shared servers. Running calls may finish, and clients start a new server when they need one."""
+
+    file: Annotated[Path | None, Argument(help="The file that is served. Default: all shared servers.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions:
+    """Approve or deny tool calls in this terminal. This is the default command."""
+
+    file: SettingsArgument = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantListOptions:
+    """List the remembered approvals."""
+
+    file: SettingsArgument = None
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the ids, one on each line.")] = False
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokeOptions:
+    """Revoke a remembered approval. Such calls then need approval again."""
+
+    id: Annotated[str | None, Argument(help="The id of an approval, or the beginning of its id.")] = None
+    file: SettingsArgument = None
+    revoke_all: Annotated[bool, Option("--all", help="Revoke every approval.")] = False
+
+
+def check_timeout(seconds: float) -> None:
+    """Check the value of --timeout. Raises ConfigError."""
+    if not MAX_TIMEOUT >= seconds > 0:  # also rejects nan
+        hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
+        raise ConfigError(f"found {seconds:g}", where="--timeout", hint=hint)

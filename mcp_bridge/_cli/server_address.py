@@ -1,0 +1,99 @@
+"""Where another MCP server is: its URL, or the command that starts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_bridge._cli.target import is_settings
+from mcp_bridge._contracts.errors import ConfigError
+
+_URL = re.compile(r"https?://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """The URL of a server, or the command that starts it over stdio; `token` is a bearer token for the URL."""
+
+    url: str | None = None
+    argv: Sequence[str] = ()
+    token: str | None = None
+
+    def __str__(self) -> str:
+        return self.url or shlex.join(self.argv)
+
+
+def find_address(target: str | None, command: str | None, token_env: str | None) -> ServerAddress | None:
+    """Return the address of another server, or None if the target is a file. Raises ConfigError."""
+    if command is not None:
+        if target is not None:
+            hint = "Choose one of them"
+            raise ConfigError(f"cannot be used with '{target}'", where="--command", hint=hint)
+        return ServerAddress(argv=parse_command(command))
+    if target is not None and _URL.match(target):
+        if "@" in target.split("//", 1)[1].split("/", 1)[0]:  # it would be shown, and sent by some HTTP clients only
+            hint = "Remove them, and pass a bearer token with --token-env NAME"
+            raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
+        return ServerAddress(url=target, token=_read_variable(token_env))
+    if token_env is not None:
+        raise ConfigError("needs the URL of a server", where="--token-env", hint="Pass a URL, or leave it out")
+    return None
+
+
+def parse_command(command: str) -> list[str]:
+    """Split a command into words. Raises ConfigError."""
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        problem = f"'{command}' is not a command: {error}"
+        raise ConfigError(problem, where="--command", hint="Check the quotes") from error
+    if not argv:
+        raise ConfigError("the command is empty", where="--command", hint="Pass the command that a client would run")
+    return argv
+
+
+def is_target(word: str) -> bool:
+    """Whether a word is a URL, a file to serve or a folder, rather than the name of a tool or prompt."""
+    path = Path(word)
+    return bool(_URL.match(word)) or path.suffix == ".py" or is_settings(path) or os.path.isdir(path)
+
+
+def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[str | None, str, Sequence[str]]:
+    """Split `[TARGET] NAME [KEY=VALUE]...`; the target may also be given apart. Raises ConfigError without a name.
+
+    A plain word that no name follows is a name itself, even if there is a folder of that name.
+    """
+    if target is None and words and is_target(words[0]) and not _is_name(*words[:2]):
+        target, words = words[0], words[1:]
+    if not words:
+        raise make_missing_error(target, what)
+    return target, words[0], words[1:]
+
+
+def _is_name(word: str, following: str = "") -> bool:
+    """Whether the first word is a name by what it looks like, and by an argument or nothing that follows."""
+    is_last = not following or "=" in following or following.lstrip().startswith("{")
+    return is_last and re.fullmatch(r"[\w-]+", word) is not None
+
+
+def make_missing_error(target: str | None, what: str) -> ConfigError:
+    """Make the error for a command line without the name of a tool or prompt, or without a URI."""
+    command = shlex.join(["mcp-bridge", "list", *([target] if target is not None else [])])
+    return ConfigError(f"no {what} was given", hint=f"`{command}` lists what is available")
+
+
+def _read_variable(name: str | None) -> str | None:
+    if name is None:
+        return None
+    value = os.environ.get(name)
+    if not value:
+        problem = f"the environment variable {name} is not set"
+        raise ConfigError(problem, where="--token-env", hint=f"Set {name} to the token")
+    if not (value.isascii() and value.isprintable()):  # HTTP clients would show it in their error
+        problem = f"the environment variable {name} has characters that no HTTP header can have"
+        raise ConfigError(problem, where="--token-env", hint="Check it for line breaks")
+    return value

@@ -1,0 +1,89 @@
+"""`shared`: the shared servers of this user, as they describe themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mcp_bridge._cli.options import SharedListOptions, SharedStopOptions
+from mcp_bridge._cli.output import report, show_table, write_json
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.terminal_text import escape_line
+
+PATIENCE = 2.0
+"""Seconds in which a server describes itself. One that has just been started may still import its tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedServer:
+    """A running server. `pid` is the process that has to be signalled. A server that is not `ready` is starting."""
+
+    pid: int
+    file: str = ""
+    version: str = ""
+    clients: int = 0
+    ready: bool = True
+
+
+def list_shared_servers(options: SharedListOptions) -> None:
+    """Print the running servers as a table or as JSON."""
+    servers = list(_find_servers())
+    if options.as_json:
+        write_json([asdict(server) for server in servers])
+        return
+    rows = [(str(each.pid), each.file or "(is starting)", each.version, str(each.clients)) for each in servers]
+    show_table(("process", "file", "version", "clients"), rows, empty="no shared server is running")
+
+
+def stop_shared_servers(options: SharedStopOptions) -> None:
+    """Stop the servers of a file, or all, and report them; exit with 3 if there is none."""
+    file = os.path.realpath(options.file) if options.file is not None else None
+    servers = [server for server in _find_servers() if file is None or server.file == file]
+    for server in servers:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(server.pid, signal.SIGTERM)
+        report(f"stopping: {escape_line(server.file or 'a server that is starting')} (process {server.pid})")
+    if not servers:
+        from mcp_bridge._cli.exits import ExitCode
+
+        report("no shared server is running" if file is None else f"no shared server of {file} is running")
+        raise SystemExit(ExitCode.NOT_FOUND)
+
+
+def _find_servers() -> Iterator[SharedServer]:
+    """Yield the servers that listen. Raises ConfigError if the folder of their sockets cannot be used."""
+    if sys.platform == "win32":
+        return
+    from mcp_bridge._cli.shared.instance import find_socket_folder
+
+    try:
+        folder = find_socket_folder()
+    except OSError as error:
+        raise ConfigError(str(error)) from error
+    for path in sorted(folder.glob("*.sock")):
+        with suppress(OSError, ValueError):
+            if (server := _ask_server(path)) is not None:
+                yield server
+
+
+def _ask_server(path: Path) -> SharedServer | None:
+    """Return what a server says about itself; None if nothing listens. Raises OSError and ValueError."""
+    from mcp_bridge._cli.shared.launch import open_connection
+
+    connected = open_connection(path)
+    if connected is None:
+        return None
+    pid = int(path.with_suffix(".pid").read_text())
+    with connected:
+        connected.settimeout(PATIENCE)
+        try:
+            about = json.loads(connected.makefile("rb").readline())
+        except TimeoutError:
+            return SharedServer(pid=pid, ready=False)
+    return SharedServer(pid=pid, file=about["file"], version=about["version"], clients=about["clients"])

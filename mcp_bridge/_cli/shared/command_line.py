@@ -1,0 +1,71 @@
+"""`serve --shared`, from the command line to the exit code, with as few imports as possible."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mcp_bridge._cli.parameters import parse_arguments
+from mcp_bridge._cli.serve_options import ServeOptions
+from mcp_bridge._runtime.terminal_text import escape_text
+
+
+def run_relay_command(words: Sequence[str]) -> None:
+    """Run the relay for the arguments of `serve`, and exit. Returns if only typer parses these arguments."""
+    options = parse_arguments(ServeOptions, words)
+    if options is None or not options.shared:
+        return
+    try:
+        run_relay(options)
+    except Exception:
+        from mcp_bridge._cli.exits import report_errors
+
+        with report_errors():
+            raise
+
+
+def run_relay(options: ServeOptions) -> NoReturn:
+    """Relay between stdio and the shared server until the client has gone, and exit. Raises ConfigError."""
+    _check_options(options)
+    from mcp_bridge._cli import enable_collections
+    from mcp_bridge._cli.shared.instance import find_instance
+    from mcp_bridge._cli.shared.launch import connect_to_instance
+    from mcp_bridge._cli.shared.relay import Relay, StartError
+
+    options = _choose_file(options)
+    enable_collections()
+    code = 0
+    try:
+        Relay(lambda: find_instance(options), connect_to_instance, os.urandom(16).hex()).run()
+    except StartError as error:
+        print(escape_text(str(error)), file=sys.stderr, flush=True)
+        code = error.code
+    raise SystemExit(code)
+
+
+def _check_options(options: ServeOptions) -> None:
+    """Raise ConfigError for options that a shared server cannot have."""
+    for name, value in (("--http", options.http), ("--token-env", options.token_env)):
+        if value is not None:
+            _reject_option("a shared server has no address and no token", name, "Omit this option, or --shared.")
+    if sys.platform == "win32":
+        _reject_option("shared servers need Unix sockets, which Windows does not have", "--shared", "Omit the option.")
+
+
+def _choose_file(options: ServeOptions) -> ServeOptions:
+    """Return the options with an existing file. Raises ConfigError."""
+    if options.file is None or not os.path.exists(options.file):
+        from mcp_bridge._cli.target import check_servable, find_file
+
+        path = find_file(options.file)
+        check_servable(path)
+        options = options._replace(file=path)
+    return options
+
+
+def _reject_option(problem: str, where: str, hint: str) -> NoReturn:
+    from mcp_bridge._contracts.errors import ConfigError
+
+    raise ConfigError(problem, where=where, hint=hint)

@@ -1,0 +1,104 @@
+"""Which clients share a server: those of one user with the same file, version, options and variables."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mcp_bridge._cli.serve_options import ServeOptions
+from mcp_bridge._runtime.unix_sockets import create_private_folder
+from mcp_bridge._version import __version__
+
+RUNTIME_FOLDER = Path("/run/user")
+"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
+LONGEST_PATH = 100
+"""The maximum number of bytes in the path of a socket (sun_path has 104 on macOS and 108 on Linux)."""
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = re.compile(rb"(?:\$\{|\benv:)([A-Za-z_][A-Za-z0-9_]*)")
+_PUBLIC = frozenset(
+    {"HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TMPDIR", "USER"}
+)
+"""Variables that every process has. They often differ between clients, and count only where a reference names them."""
+
+
+class SharedInstance(NamedTuple):
+    """A shared server, running or not: the file that it serves, its options, its socket and its log.
+
+    `directory` is where it runs.
+    """
+
+    file: str
+    options: ServeOptions
+    directory: str
+    socket: Path
+    log: Path
+
+    @property
+    def pid_file(self) -> Path:
+        """The file with the id of the process that has to be signalled to end the server."""
+        return self.socket.with_suffix(".pid")
+
+
+def find_instance(options: ServeOptions, environ: Mapping[str, str] = os.environ) -> SharedInstance:
+    """Return the instance for these options. Raises OSError if the file cannot be read, or other users have the folder.
+
+    The environment counts as far as the file names it: each word of the file that is the name of a variable. This is a
+    little more than the references of the settings, which only their parser would find, and that takes longer to import
+    than this process may take to start. PATH counts if the file has a command, because it decides which program runs.
+    """
+    file = os.path.realpath(options.file or "")
+    content = b"\n".join(_list_contents(file))
+    words = {word.decode() for word in _WORD.findall(content)}
+    directory = os.getcwd() if "cwd" in words else os.path.dirname(file)  # `working_dir: cwd`
+    names = (words - _PUBLIC) | {name.decode() for name in _REFERENCE.findall(content)}
+    names |= {"PATH"} if "command" in words else set()
+    variables = [f"{name}={environ[name]}" for name in sorted(names) if name in environ]
+    reloads = options.reload and file.endswith(".py")
+    log_file = os.path.abspath(options.log_file) if options.log_file is not None else ""
+    chosen = f"{options.reload} {options.guard} {options.log_level} {log_file}"
+    parts = [__version__, sys.executable, file, directory, chosen, *variables, "" if reloads else content]
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode(errors="surrogateescape")
+        digest.update(b"%d:%s" % (len(data), data))
+    log = find_state_folder() / f"{_clean_name(file)}-{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}.log"
+    return SharedInstance(file, options, directory, find_socket_folder() / f"{digest.hexdigest()[:20]}.sock", log)
+
+
+def find_socket_folder() -> Path:
+    """Return the folder with the sockets of this user, which is created. Raises OSError."""
+    own = RUNTIME_FOLDER / str(os.getuid())
+    if os.access(own, os.W_OK | os.X_OK) and own.stat().st_uid == os.getuid():
+        return create_private_folder(own / "mcp-bridge-shared")
+    folder = find_state_folder()
+    if len(os.fsencode(folder)) > LONGEST_PATH - len(f"/{'0' * 20}.sock"):
+        import tempfile  # late: its import takes a tenth of the start
+
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
+        folder = Path(tempfile.gettempdir()) / f"mcp-bridge-{os.getuid()}-{name}"
+    return create_private_folder(folder)
+
+
+def find_state_folder() -> Path:
+    """Return the folder with the logs of this user's shared servers, which is created. Raises OSError."""
+    from platformdirs import user_state_path
+
+    return create_private_folder(user_state_path("mcp-bridge", appauthor=False) / "shared")
+
+
+def _list_contents(file: str) -> Iterator[bytes]:
+    if not os.path.isdir(file):
+        yield Path(file).read_bytes()
+        return
+    for path in sorted(Path(file).glob("*.py")):
+        yield os.fsencode(path.name)
+        yield path.read_bytes()
+
+
+def _clean_name(file: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(file))[:40] or "server"

@@ -1,0 +1,87 @@
+"""The process of a shared server, which a relay starts with an order in JSON. Its output goes to its log."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.supervisor import Supervisor
+
+DEFAULT_IDLE = 300.0
+"""Seconds without a client after which a server of a Python file ends."""
+
+
+def main() -> None:
+    """Serve what the order in the arguments names, and exit with the code of `serve`."""
+    from mcp_bridge._runtime.supervisor import start_supervisor
+
+    gc.disable()  # as in `mcp_bridge._cli.main`
+    order = json.loads(sys.argv[1])
+    wants_guard = order["options"]["guard"] is not False
+    guard = start_supervisor(["serve"] if wants_guard else ["serve", "--no-guard"])
+    from mcp_bridge._cli.exits import ExitCode, LastExitHandler, exit_process, report_errors
+
+    last_handler = LastExitHandler()
+    code: int | str | None = ExitCode.OK
+    try:
+        with report_errors():
+            serve_order(order, guard)
+    except SystemExit as end:
+        code = end.code
+    exit_process(int(code or ExitCode.OK), last_handler)
+
+
+def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
+    """Serve a file to all clients that connect to the inherited socket. Raises ConfigError."""
+    import contextlib
+
+    from mcp_bridge._app.serve import run_on_event_loop, serve_local_socket
+    from mcp_bridge._cli import enable_collections, logs
+    from mcp_bridge._cli.serve_options import ServeOptions
+    from mcp_bridge._cli.target import load_target
+    from mcp_bridge._runtime.process_tree import end_descendants
+    from mcp_bridge._runtime.supervisor import GRACE
+    from mcp_bridge._transports.shutdown import ShutdownSignals
+
+    environ = dict(os.environ)  # tools may change it
+    options = ServeOptions(**order["options"])
+    logs.configure_logging(options.log_level, Path(options.log_file) if options.log_file else None)
+    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
+    with ShutdownSignals(lasting=True, guard=guard) as ending, supervised:
+        target = load_target(Path(order["file"]), watch=options.reload)
+        enable_collections()
+        idle = target.settings.shared.idle if target.settings is not None else DEFAULT_IDLE
+        with logs.hold_start_errors() as release:
+            serve = partial(serve_local_socket, idle=idle)
+            listener = _make_listener(order, options._replace(file=Path(order["file"])), environ)
+            run_on_event_loop(serve, target.bridge, listener, ending, release, loop_factory=target.loop_factory)
+
+
+def _make_listener(order: dict[str, Any], options: Any, environ: dict[str, str]) -> Any:
+    from mcp_bridge._cli.shared.instance import find_instance
+    from mcp_bridge._cli.shared.launch import lock_folder
+    from mcp_bridge._transports.local_socket import LocalListener
+
+    path = Path(order["socket"])
+    listening = socket.socket(fileno=order["descriptor"])
+    os.set_inheritable(order["descriptor"], False)
+    lock = partial(lock_folder, path.parent, wait=False)
+
+    def is_current() -> bool:
+        try:
+            return find_instance(options, environ).socket == path
+        except OSError:
+            return False
+
+    return LocalListener(listening, lock, is_current, (path.with_suffix(".pid"), path), order["file"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""What a command works on: a Python file, a folder or a settings file, or the default one in the current folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_bridge._cli import logs
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.event_loop import LoopFactory, interrupt_imports, make_loop_factory
+
+if TYPE_CHECKING:
+    from mcp_bridge._app.bridge import Bridge
+    from mcp_bridge._settings import Settings
+
+SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".jsonc")
+DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
+_PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
+"""Names that every project may have: such a file is named after its folder."""
+NO_RECORD = "MCP_BRIDGE_NO_RECORD"
+"""The variable with which `doctor` starts servers, so that a bridge only reads what it knows about other servers."""
+_HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
+_HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
+_BUNDLE_HINT = "To serve a bundle of Amplifier, copy the lines between its first two `---` to a .yaml file"
+
+
+class BridgeTarget(NamedTuple):
+    """A bridge that is not running yet, with its settings and event loop where it comes from a settings file."""
+
+    path: Path
+    bridge: Bridge
+    settings: Settings | None = None
+    loop_factory: LoopFactory | None = None
+
+
+class ServedFile(NamedTuple):
+    """A file to serve: its absolute path, its default server name, the variables it needs, and notes for the user."""
+
+    path: Path
+    name: str
+    secrets: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def find_file(path: Path | None) -> Path:
+    """Return the given path, or the default file of the current folder. Raises ConfigError if there is none."""
+    if path is not None:
+        return path
+    for name in DEFAULT_FILES:
+        if Path(name).is_file():
+            return Path(name)
+    hint = f"Pass a file, name it one of {', '.join(DEFAULT_FILES)}, or create a project: mcp-bridge init"
+    raise ConfigError("no file was given, and the current folder has no default file", hint=hint)
+
+
+def is_settings(path: Path) -> bool:
+    return path.suffix.lower() in SETTINGS_SUFFIXES
+
+
+def check_servable(path: Path) -> None:
+    """Check that a path that is not a settings file can be served. Raises ConfigError."""
+    if not os.path.exists(path):  # Path.exists raises for a name that is too long
+        hint = "The URL of a server begins with http://" if re.match(_HOST_AND_PORT, str(path)) else "Check the path"
+        raise ConfigError("no such file or folder", path=str(path), hint=hint)
+    if path.suffix != ".py" and not path.is_dir():
+        hint = f"{_HINT}. {_BUNDLE_HINT}" if path.suffix == ".md" else _HINT
+        raise ConfigError("this file cannot be served", path=str(path), hint=hint)
+
+
+def load_target(
+    path: Path | None, *, watch: bool = False, token_env: str | None = None, private: bool = False
+) -> BridgeTarget:
+    """Make the bridge of a file. `private` is whether clients need a token although the file requires none.
+
+    Raises ConfigError for settings that cannot be used.
+    """
+    from mcp_bridge._app.factory import build_from_file, build_from_settings
+
+    path, settings = find_file(path), None
+    if is_settings(path):
+        from mcp_bridge._settings import load
+
+        settings = load(path, os.environ)
+        logs.hide_secrets(settings.secrets)
+        token_env = token_env or settings.http.token_env
+        needs_token = private or token_env is not None or bool(settings.http.tokens) or settings.http.jwt is not None
+        bridge = build_from_settings(settings, watch=watch, private=needs_token)
+        bridge.add_secret_listener(logs.hide_secrets)
+        logs.add_substitutions(bridge.registry.pipeline.redactor.substitutions)
+        if settings.http.tokens:
+            from mcp_bridge._app.http_access import list_known_tokens
+
+            hide_secrets(bridge, list_known_tokens(settings.directory, settings.http.tokens.values(), os.environ))
+    else:
+        check_servable(path)
+        bridge = build_from_file(path, watch=watch, private=private or token_env is not None)
+    if token_env is not None and (token := os.environ.get(token_env)):
+        hide_secrets(bridge, [token])  # the token is a secret over stdio too
+    loop_factory = _choose_loop_factory(settings) if settings is not None else None
+    return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
+
+
+def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
+    """Redact these values from now on in logs and in what clients receive."""
+    secrets = list(secrets)
+    logs.hide_secrets(secrets)
+    bridge.hide_secrets(secrets)
+
+
+@contextlib.asynccontextmanager
+async def run_sources(bridge: Bridge, *, serving: bool = True) -> AsyncIterator[None]:
+    """Run the sources inside the block. Ctrl-C also ends the import of a file that takes long."""
+    with interrupt_imports():
+        async with bridge.run_sources(serving=serving):
+            yield
+
+
+async def run_until_started(bridge: Bridge) -> None:
+    """Run the sources until each has published or tried to connect. Raises ConfigError and SourceError."""
+    async with run_sources(bridge, serving=False):
+        await bridge.wait_until_started()
+        await bridge.wait_until_connected()
+
+
+def _choose_loop_factory(settings: Settings) -> LoopFactory:
+    try:
+        return make_loop_factory(settings.event_loop)
+    except ConfigError as error:
+        raise settings.add_location(error, "event_loop") from error
+
+
+def check_file(path: Path) -> ServedFile:
+    """Check a file as far as that is possible without starting its sources. Raises ConfigError."""
+    absolute = Path(os.path.abspath(path))
+    if is_settings(path):
+        return _check_settings(absolute)
+    check_servable(path)
+    if path.is_dir() and all(file.name.startswith("_") for file in path.glob("*.py")):
+        raise ConfigError("this folder has no Python file to serve", path=str(path), hint=_HINT)
+    return ServedFile(path=absolute, name=to_server_name(_choose_default_name(absolute)))
+
+
+def _check_settings(path: Path) -> ServedFile:
+    from mcp_bridge._settings import parse, prepare, read_document
+    from mcp_bridge._settings.environment import list_variables
+
+    document = prepare(read_document(path))
+    secrets = [variable.name for variable in list_variables(document) if variable.default is None]
+    unset = [name for name in secrets if name not in os.environ]
+    try:
+        parse(document, {**os.environ, **dict.fromkeys(unset, "")})
+    except ConfigError as error:
+        if not unset or error.problem.startswith("unknown key"):  # other errors may come from the missing values
+            raise
+    name = document.data.get("name")
+    if not isinstance(name, str) or not name or "${" in name:
+        name = _choose_default_name(path)
+    notes = [f"the settings were not fully checked, because these variables are not set: {', '.join(unset)}"]
+    return ServedFile(path=path, name=to_server_name(name), secrets=secrets, notes=notes if unset else [])
+
+
+def _choose_default_name(path: Path) -> str:
+    """The name of a folder, of a file, or of the folder of a file whose name says nothing."""
+    if path.is_dir():
+        return path.name
+    return path.parent.name if path.name in _PLAIN_NAMES else path.stem
+
+
+def to_server_name(text: str) -> str:
+    """Return a server name that every client accepts."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

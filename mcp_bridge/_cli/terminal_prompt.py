@@ -1,0 +1,109 @@
+"""Asks the user at the terminal: to confirm, to fill in a form, or to open a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import anyio
+
+from mcp_bridge._cli.choices import find_choice
+from mcp_bridge._cli.form_fields import CONFIRMATION, YES, FormField, list_fields
+from mcp_bridge._cli.output import report
+from mcp_bridge._contracts.question import Answer, Form, Link, Question
+from mcp_bridge._runtime.stdio_descriptors import Descriptor
+
+if TYPE_CHECKING:
+    from mcp_bridge._server.questions.requests import QuestionRequest
+
+
+class TerminalPrompt:
+    """Asks one question at a time on stderr, and reads the answers from the terminal `source`.
+
+    A question is shown, and its answer is validated, as for a client that supports every kind of form.
+
+    Attributes:
+        capabilities: What a terminal can answer, in the form of MCP.
+    """
+
+    capabilities: ClassVar[Mapping[str, Any]] = {"elicitation": {"form": {}, "url": {}}}
+
+    def __init__(self, source: int) -> None:
+        self._input = Descriptor(source)
+        self._lock = anyio.Lock()
+
+    async def ask_user(self, question: Question) -> Answer | None:
+        """Return the user's answer, or None for a question that is not for the user. Raises ValueError."""
+        if not isinstance(question, Form | Link):
+            return None
+        from mcp_bridge._server.questions.requests import AnswerMismatch, to_request  # the first question needs them
+
+        request = to_request(question, "")
+        async with self._lock:
+            self._discard_input()
+            report(request.params["message"])
+            while True:
+                is_form = isinstance(question, Form) and question.schema is not None
+                raw = await (self._fill_in_form(request) if is_form else self._confirm(request))
+                try:
+                    answer: Answer = request.read(raw)
+                    return answer
+                except AnswerMismatch as error:
+                    report(*(f"This is not valid: {problem.removeprefix('$.')}" for problem in error.problems))
+
+    async def _confirm(self, request: QuestionRequest) -> dict[str, Any]:
+        if "url" in request.params:
+            report(f"  {request.params['url']}", "Open this page in your browser?")
+        report(*(f"  {choice}" for choice in CONFIRMATION))
+        while True:
+            report("Type the number of your choice. An empty line cancels.")
+            line = await self._read_line()
+            if not line:
+                return {"action": "cancel"}
+            if choice := find_choice(CONFIRMATION, line):
+                return {"action": "accept" if choice.value == YES else "decline"}
+
+    async def _fill_in_form(self, request: QuestionRequest) -> dict[str, Any]:
+        assert request.form is not None
+        content: dict[str, Any] = {}
+        fields = list_fields(request.params["requestedSchema"], request.form)
+        for number, field in enumerate(fields, start=1):
+            if heading := field.heading:
+                report(f"[{number}/{len(fields)}] {heading}" if len(fields) > 1 else heading)
+            report(*(f"  {choice}" for choice in field.choices))
+            filled_in = await self._fill_in_field(field)
+            if filled_in is None:
+                return {"action": "cancel"}
+            content |= filled_in
+        return {"action": "accept", "content": content}
+
+    async def _fill_in_field(self, field: FormField) -> dict[str, Any] | None:
+        """Ask until the value is valid. Return it by its name, nothing for a field that is left out, None to cancel."""
+        while True:
+            report(field.instruction)
+            line = await self._read_line()
+            if not line:
+                if line is None or field.is_canceled_by_empty_line:
+                    return None
+                return {field.name: field.schema["default"]} if "default" in field.schema else {}
+            try:
+                return {field.name: field.parse_line(line)}
+            except ValueError as error:
+                report(f"This is not valid: {error}")
+
+    async def _read_line(self) -> str | None:
+        """Return a line without its white space, or None at the end of input."""
+        data = b""
+        while not data.endswith(b"\n") and (more := await self._input.read()):
+            data += more
+        return data.decode(errors="replace").strip() if data else None
+
+    def _discard_input(self) -> None:
+        """Discard what was typed before the question appeared."""
+        if sys.platform != "win32":
+            import termios
+
+            with suppress(termios.error):
+                termios.tcflush(self._input.fd, termios.TCIFLUSH)

@@ -1,0 +1,264 @@
+"""`top`: shows the calls of a running server in the terminal, live, through the API of its page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+
+from mcp_bridge._cli import logs
+from mcp_bridge._cli.output import format_count, print_lines, report
+from mcp_bridge._cli.page_options import TopOptions
+from mcp_bridge._cli.serve import DEFAULT_ADDRESS
+from mcp_bridge._cli.server_address import ServerAddress, find_address
+from mcp_bridge._cli.target import find_file, is_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.terminal_text import escape_line
+from mcp_bridge._web.client import PageClient, PageError, PageEvent
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+MAX_CALLS = 500
+REFRESH = 0.5
+"""Seconds between two updates of the screen, at least."""
+_STYLES = {"running": "yellow", "error": "red", "cancelled": "dim"}
+_COLUMNS = {"time": 8, "state": 9, "ms": 8, "tool": 18, "client": 10}
+"""The widths of the columns; the last one, with progress or arguments, has the rest."""
+
+
+def show_calls(options: TopOptions) -> None:
+    """Show the calls until `q` or Ctrl-C. Raises ConfigError and PageError."""
+    logs.configure_logging("error")
+    address = _find_server(options)
+    client = PageClient(address.url or "", address.token)
+    with suppress(KeyboardInterrupt):
+        anyio.run(_show_screen if sys.stdout.isatty() and sys.stdin.isatty() else _print_calls, client)
+
+
+def _find_server(options: TopOptions) -> ServerAddress:
+    """Return the URL of the server, without `/mcp`, and its token: as given, or as the settings say."""
+    if (found := find_address(options.target, None, options.token_env)) is not None:
+        parts = urlsplit(found.url or "")
+        token = found.token or parse_qs(parts.fragment).get("token", [None])[0]
+        base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/mcp')}"
+        return ServerAddress(url=base, token=token)
+    path = find_file(Path(options.target) if options.target is not None else None)
+    host, port = DEFAULT_ADDRESS
+    token_env = None
+    if is_settings(path):
+        from mcp_bridge._settings import load
+
+        http = load(path, os.environ).http
+        host, port, token_env = http.host, http.port, http.token_env
+    if not port:
+        hint = "Pass the URL that `serve` has reported"
+        raise ConfigError("the port is 0, so the server chooses any free one", where="http.port", hint=hint)
+    host = f"[{host}]" if ":" in host else host
+    return ServerAddress(url=f"http://{host}:{port}", token=os.environ.get(token_env) if token_env else None)
+
+
+class CallTable:
+    """What is known about a server: its latest calls and clients, and whether it is connected."""
+
+    def __init__(self) -> None:
+        self.calls: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
+        self.clients: dict[str, Mapping[str, Any]] = {}
+        self.server: Mapping[str, Any] = {}
+        self.sources: dict[str, Mapping[str, Any]] = {}
+        self.questions: set[int] = set()
+        self.problem = "connecting"
+
+    def replace_state(self, state: Mapping[str, Any]) -> None:
+        """Show a state that was read."""
+        self.server = state["server"]
+        self.calls = OrderedDict((call["id"], call) for call in reversed(state["calls"]))
+        self.clients = {client["id"]: client for client in state["clients"]}
+        self.sources = {source["name"]: source for source in state["sources"]}
+        self.questions = {question["id"] for question in state["questions"]}
+
+    def apply_event(self, event: PageEvent) -> None:
+        """Show a change."""
+        data = event.data
+        match event.name:
+            case "call":
+                self.calls[data["id"]] = data
+                while len(self.calls) > MAX_CALLS:
+                    self.calls.popitem(last=False)
+            case "client" if data.get("is_connected") is False:
+                self.clients.pop(data["id"], None)
+            case "client":
+                self.clients[data["id"]] = data
+            case "source":
+                self.sources[data["name"]] = data
+            case "question":
+                self.questions.add(data["id"])
+            case "answered":
+                self.questions.discard(data["id"])
+            case "lost":
+                self.problem = f"disconnected: {data['problem']}"
+            case "connected":
+                self.problem = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call runs."""
+        return any(call["state"] == "running" for call in self.calls.values())
+
+    def list_rows(self, count: int) -> Iterator[tuple[str, list[str]]]:
+        """Yield the state and the cells of the latest calls, the latest first."""
+        for call, _ in zip(reversed(self.calls.values()), range(count), strict=False):
+            yield call["state"], self.format_cells(call)
+
+    def summarize(self) -> str:
+        """Return the first line of the screen."""
+        broken = [name for name, source in self.sources.items() if source["state"] not in ("ready", "starting")]
+        parts = [
+            self.server.get("title") or self.server.get("name", ""),
+            format_count(len(self.clients), "client"),
+            f"{sum(call['state'] == 'running' for call in self.calls.values())} running",
+            f"not ready: {', '.join(broken)}" if broken else "",
+            format_count(len(self.questions), "question") if self.questions else "",
+            self.problem,
+        ]
+        return escape_line("  ".join(filter(None, parts)))
+
+    def format_cells(self, call: Mapping[str, Any]) -> list[str]:
+        """Return the cells of a call: time, state, milliseconds, tool, client, and progress or arguments."""
+        duration = call["duration_ms"]
+        if duration is None:
+            duration = max(0.0, time.time() - call["started"]) * 1000
+        clock = time.strftime("%H:%M:%S", time.localtime(call["started"]))
+        details = _format_progress(call) or json.dumps(call["arguments"], ensure_ascii=False)
+        state = call["code"] or call["state"] if call["state"] == "error" else call["state"]
+        cells = [clock, state, f"{duration:.1f}", call["tool"], call["client_name"], details]
+        return [escape_line(str(cell)) for cell in cells]
+
+
+def _format_progress(call: Mapping[str, Any]) -> str:
+    progress = call["progress"] if call["state"] == "running" else None
+    if progress is None:
+        return ""
+    total = f"/{progress['total']:g}" if progress["total"] is not None else ""
+    return f"{progress['progress']:g}{total} {progress['message'] or ''}".strip()
+
+
+def _has_ended(call: Mapping[str, Any]) -> bool:
+    return bool(call["state"] != "running")
+
+
+async def _follow(client: PageClient, table: CallTable, report_change: Callable[[PageEvent], None]) -> None:
+    """Keep the table up to date, and call `report_change` after each change. Raises PageError."""
+    table.replace_state(await client.read_state())
+    async for event in client.follow_events():
+        if event.name in ("reset", "dropped"):
+            table.replace_state(await client.read_state())
+        else:
+            table.apply_event(event)
+        report_change(event)
+
+
+async def _print_calls(client: PageClient) -> None:
+    """Print a line for each call that has ended, for pipes and files."""
+    table = CallTable()
+    table.replace_state(await client.read_state())
+    printed = OrderedDict[int, None].fromkeys(number for number, call in table.calls.items() if _has_ended(call))
+
+    def print_new(event: PageEvent) -> None:
+        if event.name == "lost":
+            report(f"mcp-bridge: {table.problem}")
+        for number, call in table.calls.items():
+            if _has_ended(call) and number not in printed:
+                printed[number] = None
+                print_lines("  ".join(table.format_cells(call)))
+        while len(printed) > 2 * MAX_CALLS:
+            printed.popitem(last=False)
+        sys.stdout.flush()
+
+    with suppress(BrokenPipeError):
+        await _follow(client, table, print_new)
+
+
+async def _show_screen(client: PageClient) -> None:
+    """Show the table until `q` is typed."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console, table, stop = Console(highlight=False, markup=False), CallTable(), asyncio.Event()
+    changed, errors = asyncio.Event(), list[PageError]()
+
+    async def follow() -> None:
+        try:
+            await _follow(client, table, lambda _: changed.set())
+        except PageError as error:
+            errors.append(error)
+            stop.set()
+
+    with _read_keys(stop), Live(console=console, screen=True, auto_refresh=False) as live:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            tasks.start_soon(_refresh, live.update, console, table, changed)
+            await stop.wait()
+            tasks.cancel_scope.cancel()
+    if errors:
+        raise errors[0]
+
+
+async def _refresh(update: Callable[..., None], console: Console, table: CallTable, changed: asyncio.Event) -> None:
+    """Draw the table after changes, and while a call runs, but not more often than a slow line allows."""
+    while True:
+        changed.clear()
+        update(_render_table(console, table), refresh=True)
+        await anyio.sleep(REFRESH)
+        if not table.is_running:
+            await changed.wait()
+
+
+def _render_table(console: Console, table: CallTable) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, padding=(0, 1, 0, 0), expand=True, header_style="bold", pad_edge=False)
+    for name, width in _COLUMNS.items():
+        justify: Any = "right" if name == "ms" else "left"
+        grid.add_column(name, width=width, no_wrap=True, overflow="ellipsis", justify=justify)
+    grid.add_column("progress or arguments", ratio=1, no_wrap=True, overflow="ellipsis")
+    for state, cells in table.list_rows(max(1, console.height - 4)):
+        grid.add_row(*map(Text, cells), style=_STYLES.get(state))
+    head = Text(table.summarize(), style="reverse", no_wrap=True, overflow="ellipsis")
+    return Group(head, grid, Text("q: quit", style="dim"))
+
+
+@contextmanager
+def _read_keys(stop: asyncio.Event) -> Iterator[None]:
+    """Set `stop` when the user types `q` inside the block; on Windows, only Ctrl-C ends the command."""
+    if sys.platform == "win32":
+        yield
+        return
+    import termios
+    import tty
+
+    loop, before = asyncio.get_running_loop(), termios.tcgetattr(0)
+
+    def handle_keys() -> None:
+        if not (keys := os.read(0, 64)) or b"q" in keys.lower():
+            stop.set()
+
+    tty.setcbreak(0)
+    loop.add_reader(0, handle_keys)
+    try:
+        yield
+    finally:
+        loop.remove_reader(0)
+        termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -1,0 +1,43 @@
+"""`worker`: runs the tasks that servers create in Redis, until a signal arrives."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from mcp_bridge._app.serve import run_on_event_loop, run_worker
+from mcp_bridge._cli import enable_collections, logs
+from mcp_bridge._cli.options import WorkerOptions
+from mcp_bridge._cli.output import format_count, format_entry_counts, report
+from mcp_bridge._cli.target import load_target
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.tasks import MEMORY
+from mcp_bridge._runtime.process_tree import end_descendants
+from mcp_bridge._runtime.stderr_relay import relay_stderr
+from mcp_bridge._runtime.stdio_descriptors import detach_stdin
+from mcp_bridge._runtime.supervisor import GRACE, Supervisor
+from mcp_bridge._transports.shutdown import ShutdownSignals
+
+
+def run_tasks(options: WorkerOptions, guard: Supervisor | None) -> None:
+    """Run tasks; `guard` is the process guard, if one is running. Raises ConfigError if no tasks are in Redis."""
+    logs.configure_logging(options.log_level, options.log_file)
+    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
+    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised, detach_stdin():
+        target = load_target(options.file)
+        bridge, settings = target.bridge, target.settings
+        if settings is None or settings.tasks is None or bridge.state.tasks is None or settings.tasks.url == MEMORY:
+            hint = "Write the URL of the Redis that the servers use: `tasks: {url: redis://HOST}`"
+            raise ConfigError("the tasks are not in Redis", path=str(target.path), where="tasks.url", hint=hint)
+        concurrency = options.concurrency or settings.tasks.concurrency
+        tasks = bridge.state.tasks._replace(concurrency=concurrency, drain=bridge.drain)
+        bridge.state = replace(bridge.state, tasks=tasks)
+        enable_collections()
+
+        def announce() -> None:
+            release()
+            limit = format_count(concurrency, "task")
+            report(f"Running up to {limit} at once, with {format_entry_counts(bridge.registry)}. Press Ctrl-C to stop.")
+
+        with logs.hold_start_errors() as release:
+            run_on_event_loop(run_worker, bridge, announce, ending, loop_factory=target.loop_factory)

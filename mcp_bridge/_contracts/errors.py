@@ -1,0 +1,273 @@
+"""The error tree. Errors carry plain data; `wire/outcomes.py` says how each reaches a client.
+
+BridgeError
+├── ConfigError            invalid settings: where, what was found, what to do (exit code 2)
+├── SourceError            a source that cannot publish its tools; the other sources continue
+├── RegistryError
+│   └── DuplicateTool      two tools with one name (also a ValueError)
+└── CallError              a call that failed, with a stable code and a text for the model
+    ├── ToolNotFound       ├── MissingScope       ├── ToolUnavailable
+    ├── InvalidArguments   ├── RateLimited        ├── ToolFailed
+    ├── InvalidOutput      ├── Overloaded         ├── ResultTooLarge
+    ├── Denied             ├── ToolTimeout        ├── ToolError (raised by a tool's author)
+    ├── ApprovalDeclined   ├── ResourceNotFound   ├── PromptNotFound
+    ├── MissingCapability  ├── InvalidAnswer      ├── QuestionExpired
+    ├── ToolCrashed        ├── DefinitionChanged  └── AuditUnavailable
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_bridge._contracts.content import Content
+
+
+class BridgeError(Exception):
+    """The base of all errors that this package raises on purpose."""
+
+
+class ConfigError(BridgeError):
+    """Settings that cannot be used.
+
+    Args:
+        problem: What is wrong.
+        path: The file.
+        line: The line in it, counted from 1.
+        where: The path of the key, such as `sources[0].path`.
+        hint: What to do.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        where: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(problem)
+        self.problem, self.path, self.line, self.where, self.hint = problem, path, line, where, hint
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        text = ": ".join(part for part in (place, self.where, self.problem) if part)
+        return f"{text}. {self.hint}" if self.hint else text
+
+
+class SourceError(BridgeError):
+    """A source cannot publish its tools. The other sources continue."""
+
+
+class RegistryError(BridgeError):
+    """An entry cannot be registered."""
+
+
+class DuplicateTool(RegistryError, ValueError):
+    """Two entries of one kind have the same name."""
+
+
+class CallError(BridgeError):
+    """A call failed. `message` is written for the model that made the call, `code` is stable."""
+
+    code: str = "call_error"
+
+    def __init__(self, message: str, *, details: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = tuple(details)
+
+    @property
+    def text(self) -> str:
+        """The message, followed by one line for each detail."""
+        return "\n".join([self.message, *(f"- {line}" for line in self.details)])
+
+
+class ToolNotFound(CallError):
+    """No tool of this name is published."""
+
+    code = "tool_not_found"
+
+
+class ResourceNotFound(CallError):
+    """There is no resource at this URI."""
+
+    code = "resource_not_found"
+
+
+class PromptNotFound(CallError):
+    """No prompt of this name is published."""
+
+    code = "prompt_not_found"
+
+
+class InvalidArguments(CallError):
+    """The arguments do not match the input schema. `details` has a line for each problem, `advice` says what to do."""
+
+    code = "invalid_arguments"
+
+    def __init__(
+        self,
+        problems: Sequence[str],
+        *,
+        tool: str = "",
+        kind: str = "tool",
+        advice: str = "Fix the arguments and retry.",
+    ) -> None:
+        of_tool = f" for {kind} '{tool}'" if tool else ""
+        super().__init__(f"Input validation failed{of_tool}. {advice}", details=problems)
+
+
+class InvalidOutput(CallError):
+    """The tool ran, but its result does not match the output schema. `output`, `content` and `meta` are the result's.
+
+    `changed_by` names the policy that changed a valid result, such as `the hook 'mask'`.
+    """
+
+    code = "invalid_output"
+
+    def __init__(
+        self,
+        problems: Sequence[str],
+        *,
+        tool: str,
+        output: Any,
+        content: Sequence[Content] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        kind: str = "tool",
+        changed_by: str = "",
+    ) -> None:
+        cause = f", but {changed_by} changed its result" if changed_by else ""
+        super().__init__(f"Output validation failed for {kind} '{tool}'. The {kind} did run{cause}.", details=problems)
+        self.output = output
+        self.content = content
+        self.meta = meta
+
+
+class Denied(CallError):
+    """A policy denied the call."""
+
+    code = "denied"
+
+
+class ApprovalDeclined(CallError):
+    """The user declined the call, or a policy denied it because no user approved it."""
+
+    code = "approval_declined"
+
+
+class MissingScope(CallError):
+    """The caller's token lacks a scope that this tool requires."""
+
+    code = "missing_scope"
+
+
+class RateLimited(CallError):
+    """The caller made too many calls in too short a time."""
+
+    code = "rate_limited"
+
+
+class Overloaded(CallError):
+    """The server is at capacity."""
+
+    code = "overloaded"
+
+
+class ToolTimeout(CallError):
+    """The tool exceeded its time limit. `is_in_thread` is whether it is a synchronous function in a thread."""
+
+    code = "timeout"
+
+    def __init__(self, tool: str, seconds: float, *, kind: str = "tool", is_in_thread: bool = False) -> None:
+        end = ". It cannot be stopped, and may still finish." if is_in_thread else " and was stopped."
+        super().__init__(f"{kind.capitalize()} '{tool}' did not finish within {seconds:g} seconds{end}")
+
+
+class ToolCrashed(CallError):
+    """The process of the tool has ended, for the reason in `how`. The server starts a new process."""
+
+    code = "tool_crashed"
+
+    def __init__(self, tool: str, how: str, *, kind: str = "tool") -> None:
+        super().__init__(f"{kind.capitalize()} '{tool}' {how}. Nothing else is affected.")
+        self.how = how
+
+
+class ToolUnavailable(CallError):
+    """The tool exists, but something that it depends on does not respond."""
+
+    code = "tool_unavailable"
+
+
+class DefinitionChanged(CallError):
+    """The definition of the tool is not the one that the user has accepted."""
+
+    code = "definition_changed"
+
+
+class AuditUnavailable(CallError):
+    """The audit trail cannot be written, and the settings allow only calls that are recorded."""
+
+    code = "audit_unavailable"
+
+
+class ToolFailed(CallError):
+    """The tool raised an unexpected exception. The log has its traceback under `reference`."""
+
+    code = "internal_error"
+
+    def __init__(self, tool: str, reference: str, *, shown: str = "", kind: str = "tool") -> None:
+        reason = f": {shown}" if shown else ""
+        super().__init__(f"{kind.capitalize()} '{tool}' failed with an internal error{reason} (reference {reference}).")
+        self.reference = reference
+
+
+class ResultTooLarge(CallError):
+    """The result exceeds the size limit."""
+
+    code = "result_too_large"
+
+
+class MissingCapability(CallError):
+    """The client lacks capabilities. `required` lists them in the form of MCP's `requiredCapabilities`."""
+
+    code = "missing_capability"
+
+    def __init__(self, required: Mapping[str, Any]) -> None:
+        names = ", ".join(f"{name}.{part}" if part else name for name in required for part in required[name] or ("",))
+        super().__init__(f"This client cannot be asked: it has not declared the capability {names}.")
+        self.required = dict(required)
+
+
+class InvalidAnswer(CallError):
+    """The client's answers to a question were not valid. `details` has a line for each problem."""
+
+    code = "invalid_answer"
+
+    def __init__(
+        self, message: str = "The answers to the question were not valid.", *, details: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, details=details)
+
+
+class QuestionExpired(CallError):
+    """A question was not answered in time, or the call that asked it no longer waits."""
+
+    code = "question_expired"
+
+
+class ToolError(CallError):
+    """Raised by tools to report to the model what went wrong. Text and code reach the model unchanged.
+
+    Example: `raise ToolError("city: no such place, try the English name", code="unknown_city")`.
+    """
+
+    code = "tool_error"
+
+    def __init__(self, message: str, *, code: str | None = None, details: Sequence[str] = ()) -> None:
+        super().__init__(message, details=details)
+        if code is not None:
+            self.code = code

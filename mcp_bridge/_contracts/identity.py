@@ -1,0 +1,47 @@
+"""How a server presents itself to clients, and the limits of its lists and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from mcp_bridge._contracts.listing import LIST_ALL, ToolListing
+from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._version import __version__
+
+
+class Identity(NamedTuple):
+    """How a server presents itself to clients, and the limits of its lists and results.
+
+    Attributes:
+        page: The most entries in one page of a list.
+        result: The most characters of text in the result of a tool.
+        content: The most bytes of everything else in it.
+        ttl_ms: How many milliseconds clients of the stateless era may cache a list.
+        private: Whether only the client that asked may use a cached list (MCP 2026-07-28, server/utilities/caching).
+        listing: What tools/list has besides, or instead of, the tools of the sources.
+        has_skills: Whether clients can list skills (SEP-2640).
+        is_open: Whether a source may still declare a `ServerInfo`, so that clients wait for the sources.
+    """
+
+    name: str = "mcp-bridge"
+    version: str = __version__
+    title: str | None = None
+    instructions: str | None = None
+    page: int = 250
+    result: int = 768 * 1024
+    content: int = 16 * 1024 * 1024
+    ttl_ms: int = 60_000
+    private: bool = False
+    listing: ToolListing = LIST_ALL
+    has_skills: bool = False
+    is_open: bool = False
+    description: str | None = None
+    website_url: str | None = None
+    icons: Sequence[Mapping[str, Any]] | None = None
+
+    def with_info(self, info: ServerInfo) -> Identity:
+        """Return a copy with the values that `info` sets."""
+        given = {item.name: getattr(info, item.name) for item in fields(info) if item.name != "lifespan"}
+        return self._replace(**{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,66 @@
+"""What tools/list has besides, or instead of, the tools of the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from mcp_bridge._contracts.tool import ToolEntry
+
+SEARCH_TOOLS = "search_tools"
+CALL_TOOL = "call_tool"
+LIST_RESOURCES = "list_resources"
+READ_RESOURCE = "read_resource"
+LIST_PROMPTS = "list_prompts"
+GET_PROMPT = "get_prompt"
+BUILT_IN_TOOLS = frozenset({SEARCH_TOOLS, CALL_TOOL, LIST_RESOURCES, READ_RESOURCE, LIST_PROMPTS, GET_PROMPT})
+"""Names of tools of the server itself, which other servers cannot take."""
+
+
+class BuiltInEntry(ToolEntry):
+    """A tool of the server itself."""
+
+
+class SearchPolicy(NamedTuple):
+    """If there are more than `above` tools, tools/list has only those whose names match a pattern of `keep`.
+
+    Clients find and call the others with `search_tools` and `call_tool`.
+    """
+
+    above: int = 50
+    keep: tuple[str, ...] = ()
+
+
+class ToolListing(NamedTuple):
+    """What tools/list has besides, or instead of, the tools of the sources.
+
+    Attributes:
+        search: Which tools are listed if there are many; None to list all of them.
+        resources: List tools that read resources, for clients that use only tools.
+        prompts: The same for prompts.
+    """
+
+    search: SearchPolicy | None = None
+    resources: bool = False
+    prompts: bool = False
+
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """The names of the tools that the server itself provides. Sources cannot publish tools of these names."""
+        return (
+            *((SEARCH_TOOLS, CALL_TOOL) if self.search is not None else ()),
+            *((LIST_RESOURCES, READ_RESOURCE) if self.resources else ()),
+            *((LIST_PROMPTS, GET_PROMPT) if self.prompts else ()),
+        )
+
+    def select_listed(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of the tools that are listed, given those of all published tools."""
+        search = self.search
+        if search is None or len(names) <= search.above:
+            return names
+        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in search.keep)]
+
+
+LIST_ALL = ToolListing()
+"""All tools of the sources, and no others."""

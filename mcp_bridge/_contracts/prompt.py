@@ -1,0 +1,48 @@
+"""Prompts as data: entry and arguments (MCP 2025-11-25 and 2026-07-28, server/prompts)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+Completions = Sequence[str] | Callable[..., Any]
+"""All values, or a function that returns them. The function receives the text typed so far and, if it has a second
+parameter, the arguments that are already known (a mapping of text). It may be async. The server ranks and truncates
+the values, unless the function returns MCP's completion object, a mapping with `values`, `total` and `hasMore`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """One argument of a prompt; its value is always text on the wire."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+    title: str | None = None
+
+
+@dataclass
+class PromptEntry:
+    """A prompt.
+
+    `handler` takes the arguments (a mapping of text) as its one positional argument. If it has a parameter annotated
+    `CallContext`, it also receives the context of the call. It may be async. It returns text, a content block, a
+    `Message`, or a list of these; everything but a `Message` becomes a message of the user. `completions` suggests
+    values for arguments. Raises TypeError for a handler that is not callable, and for arguments of another type.
+    """
+
+    name: str
+    handler: Callable[..., Any]
+    description: str = ""
+    arguments: Sequence[PromptArgument] = ()
+    _: KW_ONLY
+    title: str | None = None
+    icons: list[dict[str, Any]] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+    completions: Mapping[str, Completions] = field(default_factory=dict)
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.handler) or not all(isinstance(one, PromptArgument) for one in self.arguments):
+            raise TypeError(f"prompt '{self.name}' needs a callable handler, and PromptArguments as its arguments")

@@ -1,0 +1,161 @@
+"""Questions that a running call may ask the client, and their answers.
+
+They are sent as elicitation, sampling and roots requests in the handshake versions (client/elicitation,
+client/sampling, client/roots), and as input requests in 2026-07-28 (basic/patterns/mrtr).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal
+
+from mcp_bridge._contracts.content import Content, Text
+from mcp_bridge._contracts.message import Message
+
+__all__ = ["Answer", "Form", "Link", "PendingAnswer", "Question", "Root", "Roots", "Sampled", "Sampling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The base of all questions. `capability` is the one that a client needs to answer it."""
+
+    capability: ClassVar[str] = "elicitation"
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Question):
+    """A form that the user fills in.
+
+    `schema` is a flat JSON Schema (an object whose properties are text, numbers, booleans or choices), or a type from
+    which one is made: a dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`,
+    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks the user to confirm: the
+    answer is accepted or not, and has no content. Never ask for secrets in a form; use a `Link`.
+    """
+
+    message: str
+    schema: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalForm(Form):
+    """A form that asks whether a call may run. Who shows it asks other users too, not only those at the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Question):
+    """A web page for the user to open, for what the client must not see: sign-in, payment, secrets."""
+
+    message: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling(Question):
+    """A request for the client's model to write a message of at most `max_tokens`.
+
+    `messages` is the conversation; text is a message of the user. `tools` and `tool_choice`, in the form that MCP
+    defines, and `include_context` need a client that declares support for them in sampling.
+    """
+
+    capability: ClassVar[str] = "sampling"
+
+    messages: str | Message | Sequence[str | Message | Mapping[str, Any]]
+    max_tokens: int = 1024
+    _: KW_ONLY
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: Sequence[str] | None = None
+    model_preferences: Mapping[str, Any] | None = None
+    include_context: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    tool_choice: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Roots(Question):
+    """A request for the folders that the client allows servers to work in."""
+
+    capability: ClassVar[str] = "roots"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The user's answer to a `Form` or a `Link`.
+
+    Attributes:
+        content: The data of the form, valid against its schema; empty unless accepted.
+        data: The same data as an instance of the type that was given as the schema; without a type, `content`.
+        seconds: If another instance asked the question and this one received the answer, the seconds in between.
+        again: Whether another instance had already received this answer when this instance continued the call.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] = field(default_factory=dict)
+    data: Any = None
+    seconds: float | None = field(default=None, compare=False)
+    again: bool = field(default=False, compare=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user accepted."""
+        return self.action == "accept"
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+class PendingAnswer(Coroutine[Any, Any, Answer]):
+    """The coroutine of `CallContext.ask`. Its truth value raises TypeError, because only an Answer is a yes or a no.
+
+    It is a Coroutine so that it can be passed to everything that takes one, such as `anyio.from_thread.run`.
+    """
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Answer]) -> None:
+        self._coroutine = coroutine
+        coroutine.__qualname__ = "CallContext.ask"  # type: ignore[attr-defined] # the name in Python's own warning
+
+    def __bool__(self) -> bool:
+        self._coroutine.close()  # no warning follows
+        raise TypeError("ctx.ask(...) was not awaited, so there is no answer yet. Write `await ctx.ask(...)`")
+
+    def __await__(self) -> Generator[Any, Any, Answer]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """Resume the coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception inside the coroutine."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine."""
+        self._coroutine.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """The message that the client's model wrote. Tool uses in `content` are mappings in the form that MCP defines."""
+
+    role: str
+    content: Sequence[Content | Mapping[str, Any]]
+    model: str
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks, joined by newlines."""
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A folder that the client allows servers to work in. In current versions, `uri` begins with `file://`."""
+
+    uri: str
+    name: str | None = None

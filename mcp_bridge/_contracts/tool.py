@@ -1,0 +1,183 @@
+"""Tools as data: definition, entry, call, result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:  # content is imported for the first call
+    from mcp_bridge._contracts.content import Content
+    from mcp_bridge._contracts.tasks import ToolTasks
+
+X_MCP_HEADER = "x-mcp-header"
+"""The keyword in an argument's schema that names the header which HTTP clients copy it into, see `Header`."""
+
+
+Tags = list[str] | tuple[str, ...] | Set[str]
+
+
+def list_tags(tags: Tags | None) -> list[str]:
+    """Return tags as a list; those of a set are sorted."""
+    return sorted(tags, key=str) if isinstance(tags, Set) else list(tags or ())
+
+
+@dataclass
+class ToolDefinition:
+    """A tool without its handler: the tool_use API's fields and MCP's presentation fields."""
+
+    name: str
+    description: str
+    module: str
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    output_schema: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    _: KW_ONLY
+    title: str | None = None
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: list[dict[str, Any]] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+def _to_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes) else []
+
+
+def _to_dict(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+@dataclass
+class ToolEntry:
+    """A registered tool. The first six fields and both methods are those of the tool_use API.
+
+    `handler` takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
+    also receives the context of the call, by that parameter's name. It may be async. `owner` is the name of the source
+    that published the entry; the registry sets it. `original_name` is the name in that source if the entry is published
+    under another one. `affinity` names the argument and the output field with the id of
+    state that the handler keeps in its process for later calls; isolated calls with the same id run in that process.
+    If not `is_listed`, the tool is in no list, and can be called by its name. `tasks` says how its calls become tasks,
+    unless the settings do.
+    """
+
+    name: str
+    description: str
+    handler: Callable[..., Any]
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    output_schema: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    _: KW_ONLY
+    title: str | None = None
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: list[dict[str, Any]] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+    owner: str = ""
+    original_name: str = ""
+    affinity: str = ""
+    is_listed: bool = True
+    tasks: ToolTasks | None = None
+
+    @property
+    def name_in_source(self) -> str:
+        """The name by which the source, its modules and its agents know the tool."""
+        return self.original_name or self.name
+
+    def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
+        """Return this entry as a definition. Schemas are shared with the entry, tags are copied.
+
+        Presentation fields of a wrong type, such as None, become empty, so that no entry can break a list.
+        """
+        return ToolDefinition(
+            name=self.name,
+            description=self.description,
+            module=module,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            tags=_to_list(self.tags),
+            title=self.title,
+            annotations=_to_dict(self.annotations),
+            icons=_to_list(self.icons),
+            meta=_to_dict(self.meta),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the tool_use API, except the handler, as a dictionary."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "tags": list(self.tags),
+        }
+
+
+Kind = Literal["tool", "resource", "prompt", "completion"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call. The pipeline validates `arguments` and passes them to the handler.
+
+    Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
+    URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments. `root` is the path
+    of `arguments` in what the caller sent: `$.input` if the caller wraps them. `known_as` is the name that hooks see,
+    if it is not the published one: agents of Amplifier know the tools of their source by the names of the modules.
+    """
+
+    id: str
+    name: str
+    arguments: Any = None
+    kind: Kind = "tool"
+    root: str = "$"
+    known_as: str = ""
+
+
+class EncodedOutput(NamedTuple):
+    """An output and its JSON text, kept so that it is serialised only once. Valid for this very object."""
+
+    output: Any
+    text: str
+    size: int
+    """In bytes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolResult:
+    """The result of a call, in both forms that Amplifier uses. Policies replace a result instead of changing it.
+
+    Give either `success` or `is_error`; the other one follows from it. Raises ValueError if they contradict each other.
+
+    Attributes:
+        error: Text, or a mapping with a `message`.
+        content: What clients see instead of `output` as text.
+        code: The stable code of a failure.
+        duration_ms: In milliseconds. Set by the pipeline, in place: a copy would cost more than a layer.
+        meta: Becomes `_meta` of the result that clients receive.
+        encoded: Set by the server, see `EncodedOutput`.
+    """
+
+    success: bool | None = None
+    output: Any = None
+    error: str | Mapping[str, Any] | None = None
+    tool_call_id: str = ""
+    is_error: bool | None = None
+    content: Sequence[Content] | None = None
+    code: str | None = None
+    duration_ms: float | None = None
+    meta: Mapping[str, Any] | None = None
+    encoded: EncodedOutput | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.success is None:
+            self.success = not self.is_error
+        if self.is_error is None:
+            self.is_error = not self.success
+        elif self.is_error == self.success:
+            raise ValueError(f"success={self.success} and is_error={self.is_error} contradict each other")
+
+    @property
+    def error_text(self) -> str:
+        """The text of the error, or its `message`; empty if there is none."""
+        if isinstance(self.error, Mapping):
+            return str(self.error.get("message", ""))
+        return self.error or ""

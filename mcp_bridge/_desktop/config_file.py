@@ -1,0 +1,275 @@
+"""A client's file, read and replaced as a whole: atomically, with a backup, and never over another program's change."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings.documents.edit import FileChanged, UnsafeEdit
+
+MAX_BYTES = 64 << 20
+MAX_BACKUPS = 3
+"""The newest backups that are kept beside a file."""
+BACKUP_SUFFIX = ".mcp-bridge-backup-"
+
+_BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of the file is an error, not a wait
+_BINARY = getattr(os, "O_BINARY", 0)
+_PRIVATE = 0o600
+_NO_FILE = "not a file but a folder, a pipe or a device"
+_MOVE_IT = "Move it out of the way."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSnapshot:
+    """A file as it was read."""
+
+    path: Path
+    target: Path
+    """What `path` resolves to: this file is replaced, so that a link stays a link."""
+    content: str
+    """The text without a byte order mark, with its own line ends; empty where there is no file."""
+    bom: bool
+    existed: bool
+    raw: bytes
+
+
+def load_file(path: Path) -> FileSnapshot:
+    """Read the file; a missing file is an empty text.
+
+    Raises UnsafeEdit for a file that is not UTF-8, ConfigError for one that cannot be read: a broken or circular
+    link, a folder, a pipe, a device, a file of another user.
+    """
+    with _convert_os_errors(path, "read"):
+        target = _resolve_target(path)
+        raw = _read_bytes(target, path)
+    if raw is None:
+        return FileSnapshot(path=path, target=target, content="", bom=False, existed=False, raw=b"")
+    content = _decode(raw.removeprefix(_BOM), path)
+    bom = raw.startswith(_BOM)
+    return FileSnapshot(path=path, target=target, content=content, bom=bom, existed=True, raw=raw)
+
+
+def save_file(
+    path: Path, old: FileSnapshot, new: str | None, *, backup: bool, backup_folder: Path | None = None
+) -> Path | None:
+    """Replace the file that was read as `old` by the text `new`, or remove it for None. Returns the backup's path.
+
+    An equal text is not written. Only its owner can read a new file; missing folders are created. A file that is
+    reached through a link is emptied rather than removed. Without `backup_folder` the backup is beside the file.
+
+    Raises ConfigError, and changes nothing, where another program wrote the file since it was read, it is read-only,
+    or the disk is full.
+    """
+    if new is None and path.is_symlink():
+        new = ""
+    data = None if new is None else (_BOM if old.bom else b"") + new.encode()
+    if data == (old.raw if old.existed else None):
+        return None
+    expected = old.raw if old.existed else None
+    return _replace_file(old, data, expected, backup=backup, backup_folder=backup_folder)
+
+
+def restore_file(old: FileSnapshot) -> None:
+    """Restore a file byte for byte as it was read. Raises ConfigError."""
+    with _convert_os_errors(old.path, "read"):
+        now = _read_bytes(old.target, old.path)
+    before = old.raw if old.existed else None
+    if now != before:
+        _replace_file(old, before, now, backup=False)
+
+
+def list_missing_folders(path: Path) -> list[Path]:
+    """Return the folders of a file that do not exist, the innermost first."""
+    return [folder for folder in path.parents if not os.path.lexists(folder)]
+
+
+def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
+    """Remove the folders of a file that were `made` for it, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        for folder in path.parents:
+            if str(folder) not in made:
+                return
+            folder.rmdir()
+
+
+def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
+    """Write the file, as it was read, under a name with the time beside it or into the folder.
+
+    Returns None where there was no file.
+
+    Of more than three backups the oldest are removed. Raises ConfigError.
+    """
+    if not old.existed:
+        return None
+    with _convert_os_errors(old.path, "backed up"):
+        mode = stat.S_IMODE(old.target.stat().st_mode) & _PRIVATE
+        base = old.target
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            base = folder / f"{hashlib.sha256(os.fsencode(old.target)).hexdigest()[:12]}-{old.target.name}"
+        copy = _write_backup_copy(old, base, mode)
+        _remove_old_backups(base, copy)
+        return copy
+
+
+def _replace_file(
+    old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool, backup_folder: Path | None = None
+) -> Path | None:
+    """Replace the content `expected` by `data`. None means no file."""
+    copy = new = None
+    with _convert_os_errors(old.path, "written"):
+        _check_writable(old)
+        made = list_missing_folders(old.target)
+        try:
+            old.target.parent.mkdir(parents=True, exist_ok=True)
+            new = None if data is None else _write_beside(old.target, data)
+            copy = write_backup(old, backup_folder) if backup else None
+            if _read_bytes(old.target, old.path) != expected or _resolve_target(old.path) != old.target:
+                raise FileChanged("another program has just changed it", path=str(old.path), hint="Retry.")
+            if new is None:
+                old.target.unlink()
+            else:
+                new.replace(old.target)
+        except BaseException:
+            for leftover in (new, copy):
+                with contextlib.suppress(OSError, AttributeError):
+                    leftover.unlink()  # type: ignore[union-attr]
+            remove_empty_folders(old.target, list(map(str, made)))
+            raise
+        _flush_folder(old.target.parent)
+        if _read_bytes(old.target, old.path) != data:
+            problem = "another program has changed it just after it was written"
+            raise FileChanged(problem, path=str(old.path), hint="Retry.")
+    return copy
+
+
+def _resolve_target(path: Path) -> Path:
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise ConfigError("a circular link", path=str(path), hint="Fix the link.")
+    if path.is_symlink() and not target.exists():
+        raise ConfigError(f"a link to {target}, which does not exist", path=str(path), hint="Fix or remove the link.")
+    return target
+
+
+def _read_bytes(target: Path, path: Path) -> bytes | None:
+    if os.path.isdir(target):
+        raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
+    try:
+        file = os.open(target, os.O_RDONLY | _NONBLOCK | _BINARY)
+    except FileNotFoundError:
+        return None
+    with open(file, "rb") as opened:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
+        if about.st_size > MAX_BYTES:
+            raise ConfigError(f"larger than {MAX_BYTES >> 20} MiB", path=str(path))
+        return opened.read()
+
+
+def _decode(raw: bytes, path: Path) -> str:
+    problem, line = "UTF-16 text, not UTF-8", None
+    if not raw.startswith(_UTF_16):
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            problem, line = "not UTF-8 text", raw.count(b"\n", 0, error.start) + 1
+    hint = "Save it as UTF-8 in an editor, then run the command again."
+    raise UnsafeEdit(problem, path=str(path), line=line, hint=hint)
+
+
+def _check_writable(old: FileSnapshot) -> None:
+    """Raise for a read-only file: the permissions of its folder alone would allow to replace it."""
+    if not old.existed:
+        return
+    about = old.target.stat()
+    if not about.st_mode & 0o222 or not os.access(old.target, os.W_OK):
+        raise ConfigError("read-only", path=str(old.path), hint="Make it writable, or edit it yourself.")
+    if about.st_nlink > 1:
+        raise ConfigError("a file with several names (hard links)", path=str(old.path), hint="Edit it yourself.")
+
+
+def _write_beside(target: Path, data: bytes) -> Path:
+    """Write the data to a new file with the mode and, where possible, the owner of the old one."""
+    file, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
+    new = Path(name)
+    try:
+        with open(file, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(file)
+        if target.exists():
+            _keep_owner(target, new)
+            shutil.copystat(target, new)
+            os.utime(new)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    return new
+
+
+def _keep_owner(target: Path, new: Path) -> None:
+    about, mine = target.stat(), new.stat()
+    if hasattr(os, "chown") and (about.st_uid, about.st_gid) != (mine.st_uid, mine.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.chown(new, about.st_uid, about.st_gid)
+
+
+def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
+    for _ in range(100):
+        now = time.time_ns()
+        when = time.strftime("%Y%m%d-%H%M%S", time.localtime(now // 10**9))
+        copy = base.with_name(f"{base.name}{BACKUP_SUFFIX}{when}-{now % 10**9:09}")
+        try:
+            file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode or _PRIVATE)
+        except FileExistsError:
+            continue
+        try:
+            with open(file, "wb") as opened:
+                opened.write(old.raw)
+                opened.flush()
+                os.fsync(file)
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
+        return copy
+    raise ConfigError("no free name for a backup", path=str(old.path))
+
+
+def _remove_old_backups(target: Path, newest: Path) -> None:
+    """Remove the oldest backups; never the newest, which may look old where the clock was set back."""
+    prefix = f"{target.name}{BACKUP_SUFFIX}"
+    ours = sorted(path for path in target.parent.iterdir() if path.name.startswith(prefix) and path != newest)
+    for path in ours[: 1 - MAX_BACKUPS]:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _flush_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # Windows cannot open folders
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+@contextlib.contextmanager
+def _convert_os_errors(path: Path, action: str) -> Iterator[None]:
+    """Raise errors of the system as ConfigError with the path."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot be {action}: {error.strerror or error}", path=str(path)) from None

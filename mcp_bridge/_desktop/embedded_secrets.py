@@ -1,0 +1,142 @@
+"""Replaces the secrets in an entry of a client by references to variables, so that a copy has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge._json_schema.secret_names import is_secret_key
+
+_KNOWN_FORM = re.compile(
+    r"(?:sk-|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|npm_|hf_|eyJ|(?i:bearer)\s+(?=\S*\d))[A-Za-z0-9_.\-]{8,}"
+)
+"""Keys and tokens of providers that have a fixed beginning, and what a header has after `Bearer`."""
+_LONG_WORD = re.compile(r"[A-Za-z0-9+_=\-]{20,}")
+_HEX = re.compile(r"[0-9a-fA-F]{32,}")
+_USER_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_URL = re.compile(r"([^:/?#]*://[^/?#]*)?([^?#]*)(\??)([^#]*)(.*)", re.DOTALL)
+"""A host, a path, a query and a fragment. The URL may be invalid, or contain references to variables."""
+_SCHEME = re.compile(r"(?i)(basic|bearer|token)\s+(.+)", re.DOTALL)
+_HEADER_WORD = re.compile(r"([A-Za-z][A-Za-z0-9\-]*):(?!//)\s*(.+)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z][\w.\-]*)=(.+)", re.DOTALL)
+_REFERENCE = re.compile(r"(?<!\$)\$\{")
+
+
+@dataclass(slots=True)
+class SecretCollector:
+    """Collects the secrets of entries, each with the variable that replaces it.
+
+    `places` has for each variable where its value is. `reserved` are the variables to which entries already refer: they
+    have other values, perhaps for other servers.
+    """
+
+    places: dict[str, str] = field(default_factory=dict)
+    reserved: Set[str] = frozenset()
+    _values: dict[str, str] = field(default_factory=dict)
+
+    def replace_secrets(self, server: str, options: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """Return the options of a server without secrets. `where` names its place for users."""
+        taker = _EntrySecrets(self, server, where)
+        result = dict(options)
+        if isinstance(env := options.get("env"), Mapping):
+            result["env"] = {name: taker.replace_variable(name, value) for name, value in env.items()}
+        if isinstance(headers := options.get("headers"), Mapping):
+            result["headers"] = {name: taker.replace_header(name, value) for name, value in headers.items()}
+        if isinstance(args := options.get("args"), list):
+            result["args"] = taker.replace_arguments(args)
+        if isinstance(url := options.get("url"), str):
+            result["url"] = taker.replace_in_url(url)
+        return result
+
+    def add_secret(self, server: str, name: str, value: str, where: str) -> str:
+        """Add a secret and return the reference to its variable, whose name is `name` unless that is taken."""
+        own = _to_variable(server)
+        wanted = _to_variable(name)
+        candidates = [wanted, f"{own}_{wanted}", *(f"{own}_{wanted}_{number}" for number in range(2, 1000))]
+        free = (each for each in candidates if each not in self.reserved)
+        chosen = next(each for each in free if self._values.get(each, value) == value)
+        self._values[chosen] = value
+        self.places.setdefault(chosen, where)
+        return f"${{{chosen}}}"
+
+
+@dataclass(slots=True)
+class _EntrySecrets:
+    """Replaces the secrets of one entry."""
+
+    collector: SecretCollector
+    server: str
+    where: str
+
+    def replace_variable(self, name: str, value: Any) -> Any:
+        return self._add(name, value, f"env.{name}") if is_secret(name, value) else value
+
+    def replace_header(self, name: str, value: Any) -> Any:
+        """Replace the value of a header, but not its scheme."""
+        if not is_secret(name, value):
+            return value
+        scheme = _SCHEME.fullmatch(value)
+        own = "TOKEN" if name.lower() == "authorization" else name
+        if scheme is None:
+            return self._add(f"{self.server}_{own}", value, f"headers.{name}")
+        return f"{scheme[1]} {self._add(f'{self.server}_{own}', scheme[2], f'headers.{name}')}"
+
+    def replace_arguments(self, words: list[Any]) -> list[Any]:
+        result: list[Any] = []
+        for index, word in enumerate(words):
+            option = str(words[index - 1]) if index else ""
+            is_value = option.startswith("-") and "=" not in option and not str(word).startswith("-")
+            result.append(self._replace_argument(word, option.lstrip("-") if is_value else "", f"args[{index}]"))
+        return result
+
+    def replace_in_url(self, url: str) -> str:
+        if _USER_PASSWORD.search(url):
+            return self._add(f"{self.server}_URL", url, "url")
+        match = _URL.fullmatch(url)
+        assert match is not None  # every text matches
+        host, path, question, query, fragment = match.groups(default="")
+        path = "/".join(self._replace_word("KEY", each, "url") for each in path.split("/"))
+        pairs = [pair.partition("=") for pair in query.split("&")]
+        query = "&".join(
+            f"{name}={self._add(f'{self.server}_{name}', value, 'url')}"
+            if is_secret(name, value)
+            else name + sep + value
+            for name, sep, value in pairs
+        )
+        return f"{host}{path}{question}{query}{fragment}"
+
+    def _replace_argument(self, word: Any, option: str, place: str) -> Any:
+        if not isinstance(word, str):
+            return word
+        if is_secret(option, word) and not _HEADER_WORD.fullmatch(word):
+            return self._add(f"{self.server}_{option or 'SECRET'}", word, place)
+        if (header := _HEADER_WORD.fullmatch(word)) is not None and is_secret(header[1], header[2]):
+            return word.replace(header[2], self.replace_header(header[1], header[2]))
+        if (pair := _ASSIGNMENT.fullmatch(word)) is not None and is_secret(pair[1], pair[2]):
+            return f"{pair[1]}={self._add(f'{self.server}_{pair[1]}', pair[2], place)}"
+        return self.replace_in_url(word) if word.startswith(("http://", "https://")) else word
+
+    def _replace_word(self, name: str, word: str, place: str) -> str:
+        return self._add(f"{self.server}_{name}", word, place) if is_secret("", word) else word
+
+    def _add(self, name: str, value: str, place: str) -> str:
+        return self.collector.add_secret(self.server, name, value, f"{self.where}.{place}")
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """Whether a value looks like a secret: by the name of its variable, header or option, or by its own form."""
+    if not isinstance(value, str) or not value or _REFERENCE.search(value):
+        return False
+    if is_secret_key(name):
+        return True
+    if _KNOWN_FORM.search(value) or _USER_PASSWORD.search(value) or _HEX.fullmatch(value):
+        return True
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return _LONG_WORD.fullmatch(value) is not None and all(any(map(kind, value)) for kind in kinds)
+
+
+def _to_variable(text: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_").upper()
+    return f"_{name}" if name[:1].isdigit() else name or "SECRET"

@@ -1,0 +1,90 @@
+"""A server to hand to other users: a client's file with its entry, or an address that installs it when opened."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge._desktop.entries import build_entry_value, get_entry_shape, render_shape
+from mcp_bridge._desktop.locations import resolve_server_keys
+from mcp_bridge._desktop.table import CLIENTS
+from mcp_bridge._settings.documents import editor
+
+INSPECTOR = "inspector"
+
+
+def list_exportable_clients() -> Sequence[str]:
+    return (*CLIENTS, INSPECTOR)
+
+
+def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
+    """Return a client's file with this server alone. Raises ConfigError for an unknown client."""
+    if name == INSPECTOR:
+        return _format_inspector_file(entry)
+    if name not in CLIENTS:
+        raise ConfigError(
+            f"'{name}' is not a client", where="--client", hint=f"Name one of: {', '.join(list_exportable_clients())}"
+        )
+    client = CLIENTS[name]
+    # The file of a project is the one to share.
+    place = next((place for place in client.places if place.scope == "project"), client.places[0])
+    return format_snippet(place, entry, build_entry_value(client, place, entry), machine, opening=place.opening)
+
+
+def format_snippet(
+    place: ConfigPlace, entry: ServerEntry, value: Mapping[str, Any], machine: Machine, *, opening: str = ""
+) -> str:
+    """Return a whole file with nothing but its opening and the entry in it."""
+    return editor.put_entry(
+        place.format, opening, resolve_server_keys(place, machine), entry.name, value, listed=place.listed
+    ).text
+
+
+def list_linkable_clients() -> tuple[str, ...]:
+    return tuple(client.name for client in CLIENTS.values() if client.link is not None)
+
+
+def build_install_link(client_name: str, entry: ServerEntry) -> str:
+    """Return the address that adds an entry to a client: with references to its secrets, not their values.
+
+    Raises ConfigError for a client that has no links, and for an entry that a link cannot describe.
+    """
+    client = CLIENTS.get(client_name)
+    if client is None or client.link is None:
+        hint = f"There are links for: {', '.join(list_linkable_clients())}."
+        raise ConfigError(f"there are no install links for '{client_name}'", hint=hint)
+    _check_link_program(client, entry)
+    shape = get_entry_shape(client, entry)
+    value = render_shape(client, {key: text for key, text in shape.items() if text != "{name}"}, entry)
+    parts = {
+        "{name}": quote(entry.name, safe=""),
+        "{command}": quote(entry.command, safe=""),
+        "{args}": "".join(f"&arg={quote(word, safe='')}" for word in entry.args),
+        "{secrets}": "".join(f"&env={name}" for name in entry.secrets),
+        "{full}": quote(_format_compact({"name": entry.name, **value}), safe=""),
+        "{base64}": quote(base64.b64encode(_format_compact(value).encode()).decode(), safe=""),
+    }
+    return re.sub(r"\{\w+\}", lambda match: parts[match[0]], client.link)
+
+
+def _format_inspector_file(entry: ServerEntry) -> str:
+    # Its default is the handshake era alone; it passes on no variables but those named with -e.
+    server = {"type": "stdio", "command": entry.command, "args": list(entry.args), "protocolEra": "auto"}
+    return json.dumps({"mcpServers": {entry.name: server}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _check_link_program(client: Client, entry: ServerEntry) -> None:
+    if client.link_programs and entry.command not in client.link_programs:
+        programs = ", ".join(client.link_programs)
+        hint = f"Its links can start only these programs: {programs}. Install it without --link."
+        raise ConfigError(f"{client.title} accepts no link to '{entry.command}'", hint=hint)
+
+
+def _format_compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,250 @@
+"""Installation of a bridge into a client: the plan, and its execution."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop import client_command, config_file
+from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge._desktop.config_file import FileSnapshot
+from mcp_bridge._desktop.entries import build_entry_value, merge_entry_values, parse_entry_command
+from mcp_bridge._desktop.entry_display import REDACTION_MARK, redact_command
+from mcp_bridge._desktop.journal import InstallationJournal, InstallationRecord, keep_replaced_record
+from mcp_bridge._desktop.locations import resolve_place_path, resolve_server_keys
+from mcp_bridge._desktop.servers import (
+    find_served_target,
+    is_bridge_entry,
+    parse_entries,
+    parse_servers,
+    raise_as_unsafe,
+    read_editable_file,
+)
+from mcp_bridge._settings.documents import editor
+from mcp_bridge._settings.documents.comparison import find_lost_content
+from mcp_bridge._settings.documents.edit import Edit
+
+Action = Literal["install", "update", "replace", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationPlan:
+    """What an installation does to a client's file; `action` says why."""
+
+    client: Client
+    place: ConfigPlace
+    file: FileSnapshot
+    entry: ServerEntry
+    value: Mapping[str, Any]
+    action: Action
+    servers: Mapping[str, Mapping[str, Any]]
+    """The servers in the file before."""
+    edit: Edit
+    """The file after an edit, also where a command is to change it."""
+    missing_folders: Sequence[Path] = ()
+    """The folders that are made for the file."""
+    replaced: Mapping[str, Any] | None = None
+    """What restores the entry that this one replaces."""
+    command: Sequence[str] | None = None
+    """The client's own command that does it instead of the edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationResult:
+    """The result of an installation: the backup, and why the journal has no record of it."""
+
+    backup: str | None = None
+    journal_problem: str | None = None
+    is_reformatted: bool = False
+    """Whether the client's command has changed the layout of the file."""
+
+
+def prepare_installation(
+    client: Client,
+    place: ConfigPlace,
+    entry: ServerEntry,
+    machine: Machine,
+    journal: InstallationJournal,
+    *,
+    force: bool = False,
+    use_command: bool = False,
+) -> InstallationPlan:
+    """Plan the installation of an entry; nothing is changed.
+
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read, for a name that another
+    server has, and for a client whose own command cannot be used.
+    """
+    file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
+    entries = parse_entries(place, file.content, file.path, machine)
+    value, action = _choose_value(client, place, entry, entries, path=file.path, machine=machine, force=force)
+    keys = resolve_server_keys(place, machine)
+    record = None
+    if action == "update":  # the journal describes no other entry of this name
+        record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
+    text = file.content if file.existed else place.opening
+    undo = record.edit_undo if record is not None else None
+    with raise_as_unsafe(file.path):
+        edit = editor.put_entry(place.format, text, keys, entry.name, value, listed=place.listed, undo=undo)
+        replaced = None
+        if action == "replace":
+            replaced = editor.describe_replacement(place.format, text, edit.text, keys, entry.name, listed=place.listed)
+    program = None
+    if action == "install" and use_command:
+        program = client_command.find_usable_program(
+            client, place, machine, name=entry.name, servers=servers, entry=entry
+        )
+    return InstallationPlan(
+        client=client,
+        place=place,
+        file=file,
+        entry=entry,
+        value=value,
+        action=action,
+        servers=servers,
+        edit=edit,
+        missing_folders=config_file.list_missing_folders(file.path),
+        replaced=replaced,
+        command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
+    )
+
+
+def apply_installation(
+    plan: InstallationPlan, machine: Machine, journal: InstallationJournal, *, settings: str
+) -> InstallationResult:
+    """Carry out the plan, check the result, and record it.
+
+    Raises ConfigError when the result is wrong; the file is then restored.
+    """
+    if plan.action == "none":
+        return InstallationResult()
+    file, folder = plan.file, journal.backup_folder if plan.place.scope == "project" else None
+    with raise_as_unsafe(file.path):
+        if plan.command is None:
+            backup = config_file.save_file(file.path, file, plan.edit.text, backup=True, backup_folder=folder)
+        else:
+            backup = config_file.write_backup(file, folder)
+    if plan.command is not None:
+        _run_command(plan, plan.command, machine)
+    return InstallationResult(
+        backup=str(backup) if backup is not None else None,
+        journal_problem=record_installation(plan, machine, journal, settings),
+        is_reformatted=plan.command is not None and config_file.load_file(file.path).content != plan.edit.text,
+    )
+
+
+def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
+    """Return the entry without values of variables and without what the user has added to it: both may be secret."""
+    variables = dict.fromkeys(plan.entry.variables, REDACTION_MARK)
+    return build_entry_value(plan.client, plan.place, replace(plan.entry, variables=variables))
+
+
+def record_installation(
+    plan: InstallationPlan, machine: Machine, journal: InstallationJournal, settings: str
+) -> str | None:
+    """Record an installation in the journal; an update keeps what the first installation made.
+
+    Returns the problem, if it cannot be recorded.
+    """
+    record = InstallationRecord(
+        client=plan.client.name,
+        scope=plan.place.scope,
+        path=str(plan.file.path),
+        within=tuple(resolve_server_keys(plan.place, machine)),
+        name=plan.entry.name,
+        value=build_redacted_value(plan),
+        settings=settings,
+        undo={
+            "by": "command" if plan.command is not None else "edit",
+            "made": not plan.file.existed,
+            "folders": list(map(str, plan.missing_folders)),
+            "edit": dict(plan.edit.undo),
+            **({"replaced": dict(plan.replaced)} if plan.replaced is not None else {}),
+        },
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    try:
+        first = journal.find_record(record.client, record.scope, record.path, record.within, record.name)
+        if first is not None and plan.action == "update":
+            record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
+        if first is not None and plan.replaced is not None:
+            record = replace(record, undo=keep_replaced_record(record.undo, first))
+        journal.store_record(record)
+    except (ConfigError, OSError) as error:
+        return str(error)
+    return None
+
+
+def _run_command(plan: InstallationPlan, command: Sequence[str], machine: Machine) -> None:
+    """Run the client's command. Restores the file and raises ConfigError if it fails or does something else."""
+    try:
+        output = client_command.run_client_command(command, machine)
+        problem = _check_result(plan, machine)
+    except ConfigError:
+        _restore_file(plan)
+        raise
+    if problem is not None:
+        _restore_file(plan)
+        raise client_command.make_command_error(command, problem, output)
+
+
+def _restore_file(plan: InstallationPlan) -> None:
+    config_file.restore_file(plan.file)
+    config_file.remove_empty_folders(plan.file.path, list(map(str, plan.missing_folders)))
+
+
+def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
+    """Return what the client's command did wrong, if anything."""
+    path = plan.file.path
+    entry = (*resolve_server_keys(plan.place, machine), plan.entry.name)
+    try:
+        text = config_file.load_file(path).content
+        after = dict(parse_servers(plan.place, text, path, machine))
+        lost = find_lost_content(plan.place.format, plan.file.content, text, entry=entry)
+    except ConfigError as error:
+        return f"left a file that cannot be read ({error.problem})"
+    mine = after.pop(plan.entry.name, None)
+    if mine is None:
+        return f"did not write '{plan.entry.name}' into {path}"
+    if parse_entry_command(plan.client, mine) != parse_entry_command(plan.client, plan.value):
+        return f"wrote another entry than it was given into {path}"
+    if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
+        return f"changed other servers in {path}"
+    return f"{lost} in {path}" if lost is not None else None
+
+
+def _choose_value(
+    client: Client,
+    place: ConfigPlace,
+    entry: ServerEntry,
+    entries: Mapping[str, Any],
+    *,
+    path: Path,
+    machine: Machine,
+    force: bool,
+) -> tuple[Mapping[str, Any], Action]:
+    """Return the value to write, and why; nothing is kept of a server that is not a bridge or serves another file."""
+    value = build_entry_value(client, place, entry)
+    if entry.name not in entries:
+        return value, "install"
+    old = entries[entry.name]
+    target = find_served_target(client, place, path, entry.name, old, machine)
+    if target is not None and target == find_served_target(client, place, path, entry.name, value, machine):
+        value = merge_entry_values(client, old, value)
+        return value, "none" if value == old else "update"
+    if not force:
+        raise _make_name_error(client, entry.name, old, target, path)
+    return value, "none" if value == old else "replace"
+
+
+def _make_name_error(client: Client, name: str, old: Any, target: str | None, path: Path) -> ConfigError:
+    hint = "Choose another name with --name, or replace it with --force."
+    if isinstance(old, Mapping) and is_bridge_entry(client, old):
+        problem = f"{client.title} has a bridge named '{name}' that serves {target or 'another file'}"
+        return ConfigError(problem, path=str(path), hint=hint)
+    command = redact_command(client, old)
+    starts = f", which starts {command}" if command != REDACTION_MARK else ""
+    return ConfigError(f"{client.title} has another server named '{name}'{starts}", path=str(path), hint=hint)

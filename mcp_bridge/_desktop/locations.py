@@ -1,0 +1,102 @@
+"""Where a client's files are on a machine, and whether the client is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, System
+
+_VARIABLE = re.compile(r"\{(?P<name>[A-Z_]+):-(?P<default>[^}]*)\}")
+
+
+def detect_machine() -> Machine:
+    """Return this machine and the current folder. Raises ConfigError without a home folder."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise ConfigError("this user has no home folder", hint="Set HOME.") from None
+    if not home.is_absolute() or (os.name == "posix" and os.environ.get("HOME") == ""):
+        hint = "Set HOME to the absolute path of your home folder."
+        raise ConfigError("not an absolute path", where="HOME", hint=hint)
+    try:
+        folder = Path.cwd()
+    except OSError:
+        raise ConfigError("the current folder no longer exists", hint="Change to another one.") from None
+    return Machine(system=_detect_system(), home=home, environ=dict(os.environ), folder=folder)
+
+
+def _detect_system() -> System:
+    if sys.platform == "darwin":
+        return "darwin"
+    return "win32" if sys.platform == "win32" else "linux"
+
+
+def find_place(client: Client, scope: str | None) -> ConfigPlace:
+    """Return the place of a scope; without one the first. Raises ConfigError for a scope that the client lacks."""
+    if scope is None:
+        return client.places[0]
+    for place in client.places:
+        if place.scope == scope:
+            return place
+    scopes = ", ".join(place.scope for place in client.places)
+    raise ConfigError(f"{client.title} has no scope '{scope}'", where="--scope", hint=f"It has: {scopes}.")
+
+
+def resolve_place_path(place: ConfigPlace, machine: Machine) -> Path:
+    """Return the path of a place's file, or the path at which it would be created."""
+    expanded = [(path, _expand(path, machine)) for path in place.paths[machine.system]]
+    for path, found in expanded:
+        if "*" in path:
+            package = _match_star(found)
+            if package is not None:
+                return package
+        elif os.path.lexists(found):
+            return Path(found)
+    return next(Path(found) for path, found in expanded if "*" not in path)
+
+
+def is_client_installed(client: Client, machine: Machine) -> bool:
+    """Whether a client is on this machine: its program, a trace of it, or a file of its user scope."""
+    paths = [_expand(path, machine) for path in client.install_traces.get(machine.system, ())]
+    if any(_match_star(path) is not None if "*" in path else os.path.lexists(path) for path in paths):
+        return True
+    if any(find_program(program, machine) for program in client.programs):
+        return True
+    return any(os.path.isfile(resolve_place_path(place, machine)) for place in client.places if place.scope == "user")
+
+
+def find_program(name: str, machine: Machine) -> str | None:
+    return shutil.which(name, path=machine.environ.get("PATH", ""))
+
+
+def resolve_server_keys(place: ConfigPlace, machine: Machine) -> Sequence[str]:
+    return tuple(key.replace("{folder}", str(find_project_folder(machine))) for key in place.within)
+
+
+def find_project_folder(machine: Machine) -> Path:
+    """The project of the current folder: the root of its repository, or the folder itself."""
+    for folder in (machine.folder, *machine.folder.parents):
+        if os.path.exists(folder / ".git"):
+            return folder
+    return machine.folder
+
+
+def _expand(path: str, machine: Machine) -> str:
+    path = _VARIABLE.sub(lambda match: machine.environ.get(match["name"]) or match["default"], path)
+    if path == "~" or path.startswith(("~/", "~\\")):
+        return str(machine.home / path[2:])
+    return str(machine.folder / path)
+
+
+def _match_star(path: str) -> Path | None:
+    """The path in the first folder that matches its `*`."""
+    parts = Path(path).parts
+    star = next(index for index, part in enumerate(parts) if "*" in part)
+    folders = sorted(found for found in Path(*parts[:star]).glob(parts[star]) if os.path.isdir(found))
+    return folders[0].joinpath(*parts[star + 1 :]) if folders else None

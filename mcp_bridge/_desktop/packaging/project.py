@@ -1,0 +1,341 @@
+"""A project to export: the settings, the files that they need, and the required variables and packages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.tasks import MEMORY
+from mcp_bridge._desktop.packaging.imports import find_distributions, find_local_files, follow_imports
+from mcp_bridge._desktop.packaging.requirements import parse_name, read_requirements
+from mcp_bridge._settings import Document, prepare, read_document
+from mcp_bridge._settings.documents.document import SUFFIXES
+from mcp_bridge._settings.environment import EnvironmentVariable, list_variables
+from mcp_bridge._upstream.trust.credentials import find_variables
+
+Where = tuple[str | int, ...]
+
+REQUIREMENTS_FILE = "requirements.txt"
+NEVER_PACKED = (
+    *(".env", ".env.*", ".envrc", "*.env"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.ppk", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
+    *(".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", "credentials.json"),
+    *(".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"),
+    *(".git", ".hg", ".svn", ".gitignore", ".ds_store", "thumbs.db"),
+    *("__pycache__", "*.pyc", "*.pyo", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox"),
+    *(".hypothesis", "*.log", "*.mcpb", "*.whl", "*.sqlite-wal", "*.sqlite-shm"),
+)
+"""Patterns of secrets, histories and caches; a file is never packed if any part of its path matches one."""
+_REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
+    "python": ("path", "module"),
+    "xaibo": ("provider", "agent"),
+    "framework": ("objects", "utcp"),
+    "skills": ("path",),
+    "openapi": ("document",),
+}
+"""By type of source, the options whose values are files, modules or objects in them (`module:Name`)."""
+_FILE_KEYS = frozenset({"path", "agent", "utcp", "document"})
+_CREDENTIAL_KEYS = ("auth", "headers", "env")
+"""Options whose values can be references to variables with credentials."""
+_PARTIAL_KEYS: Mapping[str, str] = {
+    "agent": "the classes named in its agent are not detected",
+    "utcp": "what its manuals refer to is not detected",
+}
+"""Options whose files may refer to more than is detected."""
+_ADD_HINT = "add it with --include and --needs"
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """What the user adds to what is detected: patterns of files, packages, and variables that tools read."""
+
+    include: Sequence[str] = ()
+    requirements: Sequence[str] = ()
+    variables: Sequence[str] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectReferences:
+    """What a document refers to: files with their places, modules, variables, and warnings about the rest.
+
+    `credentials` are the variables with credentials, which have to be set. `folders` are the paths of which all files
+    are needed, not only those in Python.
+    """
+
+    paths: list[tuple[Where, str]] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    credentials: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    extras: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What is exported. `files` maps paths relative to the folder of the settings to real paths.
+
+    `entry` is what is served: the relative path of the settings, a Python file or a folder. `token_env` is the variable
+    that `http.token_env` names, `token_references` are those of `http.tokens`, `extras` are those of mcp-bridge itself.
+    `warnings` says what may be missing on another machine.
+    """
+
+    name: str
+    title: str | None
+    version: str | None
+    instructions: str | None
+    entry: str
+    files: Mapping[str, Path]
+    variables: Sequence[EnvironmentVariable] = ()
+    token_env: str | None = None
+    token_references: Sequence[str] = ()
+    requirements: Sequence[str] = ()
+    extras: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+def collect_project(path: Path, additions: Additions) -> Project:
+    """Collect the project of a settings file, a Python file or a folder, without importing anything.
+
+    Raises ConfigError for a file that is missing, outside the folder of the settings, or never packed.
+    """
+    path = Path(os.path.abspath(path))  # not resolved: relative paths start at the settings, or at the link to them
+    has_settings = path.suffix.lower() in SUFFIXES
+    if not path.name or (not has_settings and path.suffix != ".py" and not os.path.isdir(path)):
+        hint = f"Use a .py file, a folder of .py files, or a settings file ({', '.join(SUFFIXES)})"
+        raise ConfigError("this file cannot be served", path=str(path), hint=hint)
+    document = prepare(read_document(path)) if has_settings else Document(path=str(path), data={})
+    root = path.parent.resolve()
+    references = _find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
+    start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
+    imported, packages = follow_imports(sorted(start), root)
+    included = [file for file in imported if not _is_excluded(file, root)]
+    files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
+    if not path.is_dir():
+        files[path.name] = path
+    _check_encoding(files)
+    needed = _collect_variables(document, references, additions.variables)
+    own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
+    requirements = read_requirements(own, additions.requirements)
+    packages = [*packages, *_list_third_party(references, root)]
+    if document.data.get("event_loop") == "uvloop":
+        references.extras.add("uvloop")
+    return Project(
+        name=_choose_name(document.data.get("name"), path),
+        title=_to_text(document.data.get("title")),
+        version=_to_text(document.data.get("version")),
+        instructions=_to_text(document.data.get("instructions")),
+        entry=path.name,
+        files=dict(sorted(files.items())),
+        variables=needed,
+        token_env=_find_token_variable(document.data),
+        token_references=_find_token_references(document.data),
+        requirements=requirements.packages,
+        extras=tuple(sorted({*requirements.extras, *references.extras})),
+        warnings=(
+            *references.warnings,
+            *requirements.warnings,
+            *_warn_of_missing(packages, requirements.packages),
+            *_warn_of_defaults(needed),
+        ),
+    )
+
+
+def _to_text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() and "${" not in value else None
+
+
+def _find_token_variable(data: Mapping[str, Any]) -> str | None:
+    http = data.get("http")
+    return _to_text(http.get("token_env")) if isinstance(http, dict) else None
+
+
+def _find_token_references(data: Mapping[str, Any]) -> Sequence[str]:
+    http = data.get("http")
+    tokens = http.get("tokens") if isinstance(http, dict) else None
+    return [each for each in tokens.values() if isinstance(each, str)] if isinstance(tokens, dict) else []
+
+
+def _choose_name(given: Any, path: Path) -> str:
+    """Choose the name in the settings, or that of the file or folder: lowercase letters, digits, `-`, `_` and `.`."""
+    text = _to_text(given) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
+    return re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-_.")[:64] or "tools"
+
+
+def _find_references(document: Document) -> ProjectReferences:
+    references = ProjectReferences()
+    sources, http = document.data.get("sources"), document.data.get("http")
+    jwt = http.get("jwt") if isinstance(http, dict) else None
+    if isinstance(jwt, dict):
+        references.extras.add("jwt")
+        if (keys := _to_text(jwt.get("jwks"))) is not None and "://" not in keys:
+            references.paths.append((("http", "jwt", "jwks"), keys))
+    if not isinstance(sources, list):
+        references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD_HINT}")
+        return references
+    for index, source in enumerate(sources):
+        if isinstance(source, dict):
+            _add_source(source, ("sources", index), references)
+    for section in (document.data.get("state"), document.data.get("approvals")):
+        store = section.get("store") if isinstance(section, dict) else None
+        if isinstance(store, str) and ":" in store:
+            references.modules.append(store.partition(":")[0])
+        elif store == "redis":
+            references.extras.add("redis")
+    _add_policies(document.data.get("policy"), references)
+    tasks = document.data.get("tasks")
+    if isinstance(tasks, dict) and tasks.get("url", MEMORY) != MEMORY:
+        references.extras.add("tasks")
+    return references
+
+
+def _add_policies(policies: Any, references: ProjectReferences) -> None:
+    for item in policies if isinstance(policies, list) else ():
+        for name, options in item.items() if isinstance(item, dict) else ((item, None),):
+            if isinstance(name, str) and ":" in name:
+                references.modules.append(name.partition(":")[0])
+            elif name == "redact":
+                references.extras.add("redact")
+            elif name == "rate_limit" and isinstance(options, dict) and options.get("store") == "redis":
+                references.extras.add("redis")
+
+
+def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:
+    kind = str(source.get("type", ""))
+    label = f"source '{source.get('name') or kind}'"
+    if ":" in kind:
+        references.modules.append(kind.partition(":")[0])
+    if kind not in _REFERENCE_KEYS:
+        references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD_HINT}")
+    for key, text in _list_texts(source, _REFERENCE_KEYS.get(kind, ())):
+        if "${" in text:
+            references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
+            continue
+        name = text.partition(":")[0] if key not in _FILE_KEYS else text
+        if key in _FILE_KEYS or name.endswith(".py"):
+            references.paths.append(((*where, key), name))
+        else:
+            references.modules.append(name)
+        if kind == "skills":
+            references.folders.add(text)
+        if key == "document" and text.lower().endswith((".yaml", ".yml")):
+            references.extras.add("openapi")
+        if key in _PARTIAL_KEYS:
+            references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD_HINT}")
+    references.credentials += find_variables([source.get(key) for key in _CREDENTIAL_KEYS])
+    isolation = source.get("isolation")
+    if isinstance(isolation, dict):
+        references.variables += [
+            name for name in _to_list(isolation.get("env")) if isinstance(name, str) and name.isidentifier()
+        ]
+
+
+def _list_texts(source: Mapping[str, Any], keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for key in keys:
+        for value in _to_list(source.get(key)):
+            if isinstance(value, str) and value:
+                yield key, value
+
+
+def _to_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _find_referenced(references: ProjectReferences, document: Document, root: Path) -> Iterable[Path]:
+    for where, text in references.paths:
+        path = Path(os.path.normpath(root / os.path.expanduser(text)))
+        is_inside = path.is_relative_to(root)
+        hint = "Move it below that folder, and use a relative path"
+        if is_inside and not os.path.exists(path):
+            raise document.make_error(where, f"'{text}' does not exist", "Check the path")
+        if not is_inside or not path.resolve().is_relative_to(root):
+            raise document.make_error(where, f"'{text}' is outside the folder of the settings", hint)
+        if os.path.isabs(os.path.expanduser(text)):
+            raise document.make_error(where, f"'{text}' is an absolute path, which is invalid on other machines", hint)
+        if _is_excluded(path, root):
+            raise document.make_error(where, f"'{text}' is never packed", "Secrets and environments are not exported")
+        pattern = "**/*" if text in references.folders else "*.py"
+        yield from sorted(file for file in path.glob(pattern) if file.is_file()) if path.is_dir() else (path,)
+    for module in references.modules:
+        yield from find_local_files(module.partition(".")[0], (root,))
+
+
+def _list_third_party(references: ProjectReferences, root: Path) -> Iterable[str]:
+    names = dict.fromkeys(module.partition(".")[0] for module in references.modules)
+    return [name for name in names if not find_local_files(name, (root,)) and name != "mcp_bridge"]
+
+
+def _find_included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
+    for pattern in patterns:
+        try:
+            files = sorted({Path(os.path.normpath(path)) for path in root.glob(pattern) if path.is_file()})
+        except (ValueError, NotImplementedError):
+            files = []
+        if not files:
+            hint = f"Use a file or a pattern relative to {root}, such as 'data/*.json'"
+            raise ConfigError(f"no file matches '{pattern}'", where="--include", hint=hint)
+        allowed = [path for path in files if not _is_excluded(path, root)]
+        if not allowed:
+            hint = "Secrets and caches are not exported: use ${NAME} in the settings"
+            raise ConfigError(f"'{files[0].name}' is never packed", where="--include", hint=hint)
+        yield from allowed
+
+
+def _is_excluded(path: Path, root: Path) -> bool:
+    """Whether a file, or the target of a link, is never packed. Raises ConfigError for one outside the project."""
+    real = path.resolve()
+    if not path.is_relative_to(root) or not real.is_relative_to(root):
+        is_link = path.is_relative_to(root)
+        hint = f"{'It is a link to a file outside. ' if is_link else ''}Copy the file into the folder"
+        raise ConfigError("outside the folder of the settings", path=str(path), hint=hint)
+    return _matches_excluded(path.relative_to(root)) or _matches_excluded(real.relative_to(root))
+
+
+def _matches_excluded(path: Path) -> bool:
+    return any(fnmatchcase(part.lower(), pattern) for part in path.parts for pattern in NEVER_PACKED)
+
+
+def _check_encoding(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("the file name is not valid UTF-8", path=name, hint="Rename the file") from None
+
+
+def _warn_of_missing(packages: Iterable[str], requirements: Iterable[str]) -> Sequence[str]:
+    names = {parse_name(text) for text in requirements}
+    warnings = []
+    for name in dict.fromkeys(packages):
+        distributions = find_distributions(name) or (name,)
+        if names.isdisjoint(map(parse_name, distributions)):
+            warnings.append(f"'{name}' is imported but not required: add --needs {distributions[0]}")
+    return warnings
+
+
+def _warn_of_defaults(needed: Iterable[EnvironmentVariable]) -> Sequence[str]:
+    """Warn of each secret variable that has a default in the settings, which are exported."""
+    names = [variable.name for variable in needed if variable.is_secret and variable.default]
+    return [f"{name}: its default is exported with the settings: use ${{{name}}} without a default" for name in names]
+
+
+def _collect_variables(
+    document: Document, references: ProjectReferences, added: Iterable[str]
+) -> Sequence[EnvironmentVariable]:
+    """Collect the variables in the settings, those the user has added, and those passed to workers if they are set."""
+    known = {variable.name: variable for variable in list_variables(document)}
+    known |= {name: EnvironmentVariable(name=name, is_credential=True) for name in references.credentials}
+    for name in added:
+        if not _VARIABLE_NAME.fullmatch(name):
+            raise ConfigError(f"'{name}' is not the name of a variable", where="--env", hint="Pass only the name")
+        known[name] = EnvironmentVariable(name=name)
+    for name in references.variables:
+        known.setdefault(name, EnvironmentVariable(name=name, default=""))
+    return tuple(known.values())

@@ -1,0 +1,142 @@
+"""How to install this release: from a package index, from a wheel, or from where this installation came."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._version import DISTRIBUTION, __version__
+
+OLDEST_PYTHON = "3.11"
+LARGEST_WHEEL = 50 * 1024 * 1024
+"""Bytes. The wheel of this project has less than one megabyte."""
+_WHEEL_FILE = "Wheel-Version: 1.0\nGenerator: mcp-bridge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_OF_ONE_INSTALLATION = frozenset(
+    {"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
+)
+"""Files of the metadata that describe an installation, or that each wheel has of its own."""
+_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in an archive, so that the same content gives the same bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """A wheel of this distribution, for use without a package index."""
+
+    name: str
+    version: str
+    content: bytes
+
+
+def format_distribution(extras: Iterable[str] = ()) -> str:
+    """Format the distribution with its extras: `mcp-tool-bridge[utcp]`."""
+    names = ",".join(sorted(extras))
+    return f"{DISTRIBUTION}[{names}]" if names else DISTRIBUTION
+
+
+def format_requirement(extras: Iterable[str] = (), version: str = __version__) -> str:
+    """Format `mcp-tool-bridge>=X,<Y`: this release and those compatible with it."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    next_major = f"0.{minor + 1}" if major == 0 else str(major + 1)
+    return f"{format_distribution(extras)}>={version},<{next_major}"
+
+
+def read_wheel(path: Path) -> Wheel:
+    """Read a wheel of this distribution. Raises ConfigError for any other file."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    hint = f"Build one with pip wheel --no-deps FOLDER, where FOLDER has the sources of {DISTRIBUTION}"
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+        content = path.read_bytes() if path.stat().st_size <= LARGEST_WHEEL else b""
+    except InvalidWheelFilename:
+        raise ConfigError("this is not the name of a wheel", path=str(path), where="--wheel", hint=hint) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot read: {reason}", path=str(path), where="--wheel", hint=hint) from None
+    if name != DISTRIBUTION:
+        problem = f"this is a wheel of '{name}', not of '{DISTRIBUTION}'"
+        raise ConfigError(problem, path=str(path), where="--wheel", hint=hint)
+    if not content.startswith(b"PK"):
+        raise ConfigError("the file is not a wheel, despite its name", path=str(path), where="--wheel", hint=hint)
+    return Wheel(name=path.name, version=str(version), content=content)
+
+
+def build_wheel() -> Wheel:
+    """Build a wheel of the package that is running, from its files and its metadata. Needs no network.
+
+    An editable installation gives the files of its checkout. Raises ConfigError if there is no metadata of this
+    version.
+    """
+    hint = "Use --wheel FILE, or --from-index once the package is on your package index"
+    try:
+        installed = distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        raise ConfigError(f"'{DISTRIBUTION}' is not installed, so it cannot be packed", hint=hint) from None
+    if installed.version != __version__:
+        problem = f"the metadata of '{DISTRIBUTION}' is of {installed.version}, and its files are of {__version__}"
+        raise ConfigError(problem, hint="Install it again: pip install -e FOLDER")
+    stem = f"{DISTRIBUTION.replace('-', '_')}-{__version__}"
+    package = Path(__file__).parents[2]
+    files = {
+        path.relative_to(package.parent).as_posix(): path.read_bytes()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    files |= {f"{stem}.dist-info/{name}": content for name, content in _read_metadata(installed).items()}
+    files[f"{stem}.dist-info/WHEEL"] = _WHEEL_FILE.encode()
+    record = f"{stem}.dist-info/RECORD"
+    lines = [f"{name},sha256={_format_digest(content)},{len(content)}\n" for name, content in sorted(files.items())]
+    files[record] = f"{''.join(lines)}{record},,\n".encode()
+    return Wheel(name=f"{stem}-py3-none-any.whl", version=__version__, content=build_zip(files))
+
+
+def _read_metadata(installed: Distribution) -> Mapping[str, bytes]:
+    """Return the metadata that every installation of this version has, by path in the folder of the metadata."""
+    paths = [path for path in installed.files or () if path.parts[0].endswith(".dist-info")]
+    kept = [path for path in paths if path.name not in _OF_ONE_INSTALLATION and "__pycache__" not in path.parts]
+    return {"/".join(path.parts[1:]): path.read_binary() for path in kept}
+
+
+def _format_digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
+
+
+def build_zip(files: Mapping[str, bytes]) -> bytes:
+    """Build an archive of files by name; the same files give the same bytes."""
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
+        for name, content in sorted(files.items()):
+            entry = ZipInfo(name, _TIMESTAMP)
+            entry.compress_type = ZIP_DEFLATED
+            entry.create_system = 3  # Unix, on every system
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, content)
+    return buffer.getvalue()
+
+
+def find_install_source() -> str | None:
+    """Find the path or git URL that this installation was installed from.
+
+    Returns None if it came from a package index, was never installed, or its path no longer exists.
+    """
+    try:
+        text = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    source = json.loads(text) if text else {}
+    url = urlsplit(source.get("url", ""))
+    if "vcs_info" in source:
+        vcs = source["vcs_info"]
+        return f"{DISTRIBUTION} @ {vcs['vcs']}+{source['url']}@{vcs['commit_id']}"
+    path = Path(unquote(url.path))
+    return str(path) if url.scheme == "file" and path.exists() else None

@@ -1,0 +1,93 @@
+"""The packages that the tools of a project need, from its requirements.txt and the options of the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_USER_INFO = re.compile(r"://[^/@\s]+@")
+"""The user part of a URL, which may be a token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """The required packages, the extras of mcp-bridge itself, and a warning for each line that is left out."""
+
+    packages: Sequence[str] = ()
+    extras: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
+    """Read the requirements in a file. Those `added` by the user replace the lines about the same package.
+
+    Raises ConfigError for an added requirement that is invalid, or not portable.
+    """
+    for text in added:
+        if not _is_portable(text):
+            problem = f"'{_USER_INFO.sub('://***@', text)}' is not a portable requirement"
+            raise ConfigError(problem, where="--needs", hint="Use 'name' or 'name>=1.2'")
+    packages, warnings = list(added), []
+    replaced = {parse_name(text) for text in added}
+    for line in _read_lines(file):
+        if not _is_portable(line):
+            masked = _USER_INFO.sub("://***@", line)
+            warnings.append(f"{file.name}: '{masked}' is left out, as it is not portable: use --needs instead")
+        elif parse_name(line) not in replaced or parse_name(line) == DISTRIBUTION:
+            packages.append(line)
+    ours = [text for text in packages if parse_name(text) == DISTRIBUTION]
+    extras = {extra for text in ours if (requirement := _parse(text)) for extra in requirement.extras}
+    others = dict.fromkeys(text for text in packages if text not in ours)
+    return Requirements(packages=tuple(others), extras=tuple(sorted(extras)), warnings=tuple(warnings))
+
+
+def parse_name(text: str) -> str | None:
+    """Return the normalized name of a requirement, or None if it is invalid."""
+    from packaging.utils import canonicalize_name
+
+    requirement = _parse(text)
+    return canonicalize_name(requirement.name) if requirement is not None else None
+
+
+def _parse(text: str) -> Requirement | None:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
+def _is_portable(text: str) -> bool:
+    """Whether a requirement is valid on other machines, and contains no password."""
+    requirement = _parse(text)
+    if requirement is None or "${" in text:
+        return False
+    if requirement.url is None or parse_name(text) == DISTRIBUTION:  # of our own requirement only the extras are used
+        return True
+    try:
+        url = urlsplit(requirement.url)
+        return bool(url.hostname) and url.password is None and url.username in (None, "git")
+    except ValueError:
+        return False
+
+
+def _read_lines(file: Path) -> Sequence[str]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read: {error}", path=str(file)) from None
+    stripped = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
+    return tuple(line for line in stripped if line)

@@ -1,0 +1,148 @@
+"""Entries of the MCP registry: server.json, schema 2025-12-11."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop.packaging.bundle import Description, choose_description
+from mcp_bridge._desktop.packaging.project import Project
+from mcp_bridge._settings.environment import EnvironmentVariable
+from mcp_bridge._version import DISTRIBUTION, __version__
+
+SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+MAX_TEXT = 100
+"""Characters of a description and of a title."""
+MAX_NAME = 200
+HOSTS = ("github.com", "www.github.com", "gitlab.com", "www.gitlab.com")
+"""The hosts of bundles that the registry accepts."""
+_NAMESPACE = re.compile(r"[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+")
+_VERSION_RANGE = re.compile(r"[\^~<>=*|, ]|^latest$|\.x\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """Where clients get the server: a package on PyPI, or a bundle with its URL and hash."""
+
+    package: str = DISTRIBUTION
+    version: str = __version__
+    bundle_url: str | None = None
+    digest: str | None = None
+
+
+def choose_publication(
+    package: str | None, version: str | None, bundle: Path | None, bundle_url: str | None
+) -> Publication:
+    """Choose a package or a bundle by the options of the user. Raises ConfigError for invalid combinations."""
+    if (bundle is None) != (bundle_url is None):
+        hint = "Use both: the hash of the file is part of the entry"
+        raise ConfigError("a bundle needs a file and a URL", where="--bundle, --bundle-url", hint=hint)
+    if bundle is not None and bundle_url is not None:
+        _check_exact(version := version or "1.0.0")
+        _check_bundle_url(bundle_url)
+        return Publication(version=version, bundle_url=bundle_url, digest=_hash_file(bundle))
+    if package is not None and version is None:
+        hint = "Add its exact version with --package-version"
+        raise ConfigError(f"the version of '{package}' is missing", where="--package", hint=hint)
+    _check_exact(version := version or __version__)
+    return Publication(package=package or DISTRIBUTION, version=version)
+
+
+def build_server_json(
+    project: Project, namespace: str, publication: Publication, description: Description
+) -> dict[str, Any]:
+    """Build the entry. Raises ConfigError for a namespace or a text that the registry rejects."""
+    if not _NAMESPACE.fullmatch(namespace):
+        hint = "Use io.github.NAME, or your domain in reverse order, such as com.example"
+        raise ConfigError(f"'{namespace}' is not a valid namespace", where="--namespace", hint=hint)
+    head: dict[str, Any] = {"$schema": SCHEMA, "name": f"{namespace}/{project.name}"}
+    if len(head["name"]) > MAX_NAME:
+        hint = f"The registry allows {MAX_NAME}"
+        raise ConfigError(f"the name has {len(head['name'])} characters", where="--namespace", hint=hint)
+    if project.title:
+        head["title"] = _shorten(project.title)
+    _check_exact(version := project.version or publication.version)
+    package = _build_bundle(publication) if publication.bundle_url else _build_package(project, publication)
+    return {**head, "description": _choose_text(project, description), "version": version, "packages": [package]}
+
+
+def _choose_text(project: Project, description: Description) -> str:
+    text = choose_description(project, description)
+    if description.text and len(text) > MAX_TEXT:
+        hint = f"The registry allows {MAX_TEXT}"
+        raise ConfigError(f"the description has {len(text)} characters", where="--description", hint=hint)
+    return _shorten(text)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def _build_package(project: Project, publication: Publication) -> dict[str, Any]:
+    file_argument = {
+        "type": "positional",
+        "valueHint": "settings",
+        "description": "The settings file, or the Python file with tools, to serve",
+        "format": "filepath",
+        "isRequired": True,
+        "placeholder": f"/path/to/{project.entry}",
+    }
+    variables = [_build_variable(variable) for variable in project.variables]
+    arguments = [{"type": "positional", "value": "serve"}, file_argument]
+    return {
+        "registryType": "pypi",
+        "identifier": publication.package,
+        "version": publication.version,
+        "runtimeHint": "uvx",
+        "transport": {"type": "stdio"},
+        **({"packageArguments": arguments} if publication.package == DISTRIBUTION else {}),
+        **({"environmentVariables": variables} if variables else {}),
+    }
+
+
+def _build_bundle(publication: Publication) -> dict[str, Any]:
+    return {
+        "registryType": "mcpb",
+        "identifier": publication.bundle_url,
+        "fileSha256": publication.digest,
+        "transport": {"type": "stdio"},
+    }
+
+
+def _build_variable(variable: EnvironmentVariable) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": variable.name,
+        "description": f"{variable.name} in the settings of the tools",
+        "isRequired": variable.default is None,
+        "isSecret": variable.is_secret,
+    }
+    return entry | ({"default": variable.default} if variable.default and not variable.is_secret else {})
+
+
+def _check_exact(version: str) -> None:
+    if _VERSION_RANGE.search(version):
+        hint = "The registry accepts exact versions only, such as 1.2.3"
+        raise ConfigError(f"'{version}' is not an exact version", where="--package-version", hint=hint)
+
+
+def _check_bundle_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "https" or parts.netloc.lower() not in HOSTS or "mcp" not in url.lower():
+        hint = "The registry accepts https URLs of releases on GitHub or GitLab that contain 'mcp'"
+        raise ConfigError(f"'{url}' is not a valid bundle URL", where="--bundle-url", hint=hint)
+
+
+def _hash_file(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        hint = "Create it with `mcp-bridge export mcpb`"
+        raise ConfigError(f"cannot read: {error.strerror}", path=str(path), where="--bundle", hint=hint) from None

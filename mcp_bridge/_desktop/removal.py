@@ -1,0 +1,247 @@
+"""Removal of a bridge from a client: which servers are meant, the plan, and its execution."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop import client_command, config_file
+from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine
+from mcp_bridge._desktop.config_file import FileSnapshot
+from mcp_bridge._desktop.journal import (
+    InstallationJournal,
+    InstallationRecord,
+    get_replaced_record,
+    iter_inheriting_records,
+)
+from mcp_bridge._desktop.locations import find_place, resolve_place_path, resolve_server_keys
+from mcp_bridge._desktop.servers import (
+    is_bridge_entry,
+    parse_entries,
+    parse_servers,
+    raise_as_unsafe,
+    read_editable_file,
+    read_servers,
+)
+from mcp_bridge._settings.documents import editor
+from mcp_bridge._settings.documents.comparison import find_lost_content
+from mcp_bridge._settings.documents.edit import UnsafeEdit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalPlan:
+    """The plan to remove a server: by a new text of the file, or by the client's command."""
+
+    client: Client
+    server: InstalledServer
+    file: FileSnapshot
+    text: str | None
+    """The new content of the file; None: the file is removed."""
+    servers: Mapping[str, Mapping[str, Any]]
+    record: InstallationRecord | None = None
+    command: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalResult:
+    """The result of a removal: the backup, and why the client's own command was not enough."""
+
+    backup: str | None = None
+    command_problem: str | None = None
+    is_restored: bool = False
+    """Whether the entry that it had replaced is there again."""
+
+
+def select_servers(
+    client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None, force: bool
+) -> Sequence[InstalledServer]:
+    """Select servers of a scope: the one with this name, else those in the journal, else all bridges.
+
+    Raises ConfigError when there is none; it names the scopes that have one.
+    """
+    place = find_place(client, scope)
+    servers = read_servers(client, place, machine)
+    ours = [
+        server
+        for server in servers
+        if is_bridge_entry(client, server.value) or _find_record(journal, client, server, machine) is not None
+    ]
+    if name is not None:
+        named = [server for server in servers if server.name == name]
+        if named and not force and named[0] not in ours:
+            hint = "Remove it anyway with --force."
+            raise ConfigError(f"'{name}' in {client.title} is not a bridge", hint=hint)
+        if not named:
+            bridges = [server.name for server in ours]
+            raise _make_absence_error(client, place, machine, journal, name, bridges)
+        return named
+    installed = [server for server in ours if _find_record(journal, client, server, machine) is not None]
+    if not ours:
+        raise _make_absence_error(client, place, machine, journal, None)
+    return installed or ours
+
+
+def find_vanished_records(
+    client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None
+) -> Sequence[InstallationRecord]:
+    """The records of a scope, or the one of this name, whose server is no longer in the file.
+
+    Raises ConfigError for a file that cannot be read.
+    """
+    place = find_place(client, scope)
+    path, keys = resolve_place_path(place, machine), resolve_server_keys(place, machine)
+    entries = parse_entries(place, config_file.load_file(path).content, path, machine)
+    return [
+        record
+        for record in journal.list_records()
+        if (record.client, record.scope, record.path) == (client.name, place.scope, str(path))
+        and (tuple(record.within), name or record.name) == (tuple(keys), record.name)
+        and record.name not in entries
+    ]
+
+
+def remove_record(record: InstallationRecord, journal: InstallationJournal, *, file_exists: bool) -> None:
+    """Remove the record of a server; where its file still exists, the other entries in it inherit what is to be undone.
+
+    Raises ConfigError where that cannot be written.
+    """
+    for heir in iter_inheriting_records(journal, record) if file_exists else ():
+        journal.store_record(heir)
+    journal.remove_record(record)
+
+
+def prepare_removal(
+    client: Client,
+    server: InstalledServer,
+    machine: Machine,
+    journal: InstallationJournal,
+    *,
+    use_command: bool = False,
+) -> RemovalPlan:
+    """Plan the removal of a server; nothing is changed.
+
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for a client's command that cannot be used.
+    """
+    file, servers = read_editable_file(server.place, server.path, machine)
+    record = _find_record(journal, client, server, machine)
+    command = None
+    if use_command and (record is None or record.replaced is None):  # no command restores what was replaced
+        program = client_command.find_usable_program(client, server.place, machine, name=server.name, servers=servers)
+        command = client_command.build_remove_command(client, server.place, server.name, program)
+    text = _remove_entry(server, file, resolve_server_keys(server.place, machine), record)
+    return RemovalPlan(
+        client=client, server=server, file=file, text=text, servers=servers, record=record, command=command
+    )
+
+
+def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJournal) -> RemovalResult:
+    """Carry out the removal and check the result. An edit follows where the client's command did not remove the server.
+
+    Raises UnsafeEdit when the result is wrong; the file is then restored.
+    """
+    file, note = removal.file, None
+    if removal.command is not None:
+        note = _run_command(removal, removal.command, machine)
+    is_project = removal.server.place.scope == "project"
+    folder = journal.backup_folder if is_project or removal.text is None else None  # its own may be removed too
+    with raise_as_unsafe(file.path):
+        if removal.command is None or note is not None:
+            backup = config_file.save_file(file.path, file, removal.text, backup=True, backup_folder=folder)
+        else:
+            backup = config_file.write_backup(file, folder)
+    if removal.record is not None:
+        if not os.path.lexists(file.path):
+            config_file.remove_empty_folders(file.path, removal.record.made_folders)
+        with contextlib.suppress(ConfigError):  # a record that remains has no effect
+            remove_record(removal.record, journal, file_exists=removal.text is not None)
+            if (replaced := get_replaced_record(removal.record)) is not None:
+                journal.store_record(replaced)
+    is_restored = removal.record is not None and removal.record.replaced is not None
+    saved = str(backup) if backup is not None else None
+    return RemovalResult(backup=saved, command_problem=note, is_restored=is_restored)
+
+
+def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
+    """Run the client's command. If it does something else, restore the file and return what it did.
+
+    Gemini CLI, for example, finds no server in a folder that is not trusted.
+    """
+    path = removal.file.path
+    expected = {name: value for name, value in removal.servers.items() if name != removal.server.name}
+    try:
+        client_command.run_client_command(command, machine)
+        text = config_file.load_file(path).content
+        problem = f"did not remove '{removal.server.name}' alone"
+        if parse_servers(removal.server.place, text, path, machine) == expected:
+            entry = (*resolve_server_keys(removal.server.place, machine), removal.server.name)
+            lost = find_lost_content(removal.server.place.format, removal.file.content, text, entry=entry)
+            if lost is None:
+                return None
+            problem = lost
+    except ConfigError as error:
+        problem = error.problem if isinstance(error, UnsafeEdit) else "left a file that cannot be read"
+    with raise_as_unsafe(path):
+        config_file.restore_file(removal.file)
+    return f"{' '.join(command[:3])}: {problem}"
+
+
+def _make_absence_error(
+    client: Client,
+    place: ConfigPlace,
+    machine: Machine,
+    journal: InstallationJournal,
+    name: str | None,
+    bridges: Sequence[str] = (),
+) -> ConfigError:
+    """Make the error for a scope without the server; it names the scopes that have it, or the searched files."""
+    others = [other for other in client.places if other is not place]
+    scopes = [other.scope for other in others if _is_in(client, other, machine, journal, name)]
+    what = f"no server '{name}'" if name is not None else "no bridge"
+    if scopes:
+        hint = f"There is one in: {', '.join(scopes)}. Choose one with --scope."
+        return ConfigError(f"{client.title} has {what} in its scope '{place.scope}'", hint=hint)
+    paths = dict.fromkeys(str(resolve_place_path(each, machine)) for each in (place, *others))
+    problem = f"{client.title} has {what}" if name is not None else f"{what} is installed in {client.title}"
+    listed = f"Its bridges: {', '.join(bridges)}. " if bridges else ""
+    return ConfigError(problem, hint=f"{listed}Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
+
+
+def _is_in(
+    client: Client, place: ConfigPlace, machine: Machine, journal: InstallationJournal, name: str | None
+) -> bool:
+    """Whether a scope has the server, or had it; False for a file that cannot be read."""
+    with contextlib.suppress(ConfigError):
+        servers = read_servers(client, place, machine)
+        if any(
+            server.name == name if name is not None else is_bridge_entry(client, server.value) for server in servers
+        ):
+            return True
+        return bool(find_vanished_records(client, machine, journal, name=name, scope=place.scope))
+    return False
+
+
+def _find_record(
+    journal: InstallationJournal, client: Client, server: InstalledServer, machine: Machine
+) -> InstallationRecord | None:
+    return journal.find_record(
+        client.name, server.place.scope, server.path, resolve_server_keys(server.place, machine), server.name
+    )
+
+
+def _remove_entry(
+    server: InstalledServer, file: FileSnapshot, keys: Sequence[str], record: InstallationRecord | None
+) -> str | None:
+    """Return the text without the server; None for a file that was created for it and has nothing else."""
+    place = server.place
+    undo = record.edit_undo if record is not None else None
+    with raise_as_unsafe(file.path):
+        if record is not None and record.replaced is not None:
+            listed, replaced = place.listed, record.replaced
+            return editor.restore_entry(place.format, file.content, keys, server.name, replaced, listed=listed)
+        text = editor.remove_entry(place.format, file.content, keys, server.name, listed=place.listed, undo=undo)
+    made = record is not None and record.undo.get("made") is True
+    return None if made and text in {"", place.opening} else text

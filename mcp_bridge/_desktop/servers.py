@@ -1,0 +1,152 @@
+"""The servers in a client's files, and which of them are bridges."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop import config_file
+from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine
+from mcp_bridge._desktop.config_file import FileSnapshot
+from mcp_bridge._desktop.entries import parse_entry_command, resolve_launch
+from mcp_bridge._desktop.locations import resolve_place_path, resolve_server_keys
+from mcp_bridge._settings.documents import editor
+from mcp_bridge._settings.documents.edit import BY_HAND, FileChanged, UnsafeEdit
+
+PROGRAM = "mcp-bridge"
+MODULE = ("-m", "mcp_bridge")
+_OPTIONS_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
+"""Options of `serve`."""
+
+
+def read_servers(client: Client, place: ConfigPlace, machine: Machine) -> Sequence[InstalledServer]:
+    """Return the servers of one file; none if there is no file. Raises ConfigError if it cannot be read."""
+    path = resolve_place_path(place, machine)
+    servers = parse_servers(place, config_file.load_file(path).content, path, machine)
+    return tuple(
+        InstalledServer(client=client.name, place=place, path=path, name=name, value=value)
+        for name, value in servers.items()
+    )
+
+
+def parse_servers(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Mapping[str, Any]]:
+    """The servers in a text, by name. Raises ConfigError for a text that is not in the place's format."""
+    entries = parse_entries(place, text, path, machine)
+    return {name: value for name, value in entries.items() if isinstance(value, Mapping)}
+
+
+def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
+    """Return all entries in the container of servers, by name, even if not servers. Raises as `parse_servers`."""
+    try:
+        data = editor.read_data(place.format, text)
+    except ConfigError as error:
+        raise ConfigError(error.problem, path=str(path), line=error.line, where=error.where, hint=error.hint) from None
+    return select_entries(place, data, resolve_server_keys(place, machine))
+
+
+def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+    """Return the entries in the container that the keys lead to, by name."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
+        named = (item for item in data if isinstance(item, Mapping))
+        data = {item["name"]: item for item in named if isinstance(item.get("name"), str)}
+    return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
+
+
+def read_editable_file(
+    place: ConfigPlace, path: Path, machine: Machine
+) -> tuple[FileSnapshot, Mapping[str, Mapping[str, Any]]]:
+    """Return a file that is to be edited, and its servers. Raises UnsafeEdit if it cannot be read."""
+    with raise_as_unsafe(path):
+        file = config_file.load_file(path)
+        return file, parse_servers(place, file.content, path, machine)
+
+
+@contextlib.contextmanager
+def raise_as_unsafe(path: Path) -> Iterator[None]:
+    """Raise every problem of a file as UnsafeEdit with its path, because the file is not changed."""
+    try:
+        yield
+    except FileChanged:
+        raise
+    except ConfigError as error:
+        raise UnsafeEdit(
+            error.problem, path=error.path or str(path), line=error.line, where=error.where, hint=error.hint or BY_HAND
+        ) from None
+
+
+def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
+    """Whether an entry starts a bridge: by the command or the module, directly or through another command."""
+    return starts_bridge(parse_entry_command(client, value).argv)
+
+
+def starts_bridge(argv: Sequence[str]) -> bool:
+    """Whether a command starts a bridge, directly or through another command."""
+    if argv and _get_program_name(argv[0]) == PROGRAM:
+        return True
+    pairs = tuple(itertools.pairwise(argv))
+    # `uvx` with the name of the command is not one: the package of that name is another project's.
+    return MODULE in pairs or any(_get_program_name(word) == PROGRAM and after == "serve" for word, after in pairs)
+
+
+def get_served_settings(client: Client, value: Mapping[str, Any]) -> str | None:
+    """Return the settings that an entry's bridge serves, as the entry spells them."""
+    return find_settings_argument(parse_entry_command(client, value).argv)
+
+
+def get_entry_url(client: Client, value: Mapping[str, Any]) -> str | None:
+    """Return the address of an entry that is not started but reached over HTTP."""
+    keys = [key for key, text in (client.remote_shape or {}).items() if text == "{url}"]
+    url = value.get(keys[0]) if keys else None
+    return url if isinstance(url, str) else None
+
+
+def find_served_target(
+    client: Client, place: ConfigPlace, path: Path, name: str, value: Any, machine: Machine
+) -> str | None:
+    """Return what an entry leads to: its address, or the file that its bridge serves, with links resolved.
+
+    Returns None for another program, and for a bridge that is started without a file.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    if (url := get_entry_url(client, value)) is not None:
+        return url
+    if not is_bridge_entry(client, value):
+        return None
+    launch = resolve_launch(
+        InstalledServer(client=client.name, place=place, path=path, name=name, value=value), machine
+    )
+    written = find_settings_argument(launch.argv)
+    return os.path.realpath(launch.folder / written) if written is not None else None
+
+
+def find_settings_argument(argv: Sequence[str]) -> str | None:
+    """Return the settings that a bridge's command serves, as the command spells them; None if it names none."""
+    words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
+    for word in words:
+        if word in _OPTIONS_WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def is_bridge_command(argv: Sequence[str]) -> bool:
+    """Whether a command is the bridge, or a Python that runs it; then its paths are on this machine.
+
+    Another program (`uv run --directory`, `docker run`) may start the bridge elsewhere.
+    """
+    program = _get_program_name(argv[0]) if argv else ""
+    return program == PROGRAM or (program.lower().startswith("python") and MODULE in itertools.pairwise(argv))
+
+
+def _get_program_name(word: str) -> str:
+    pure = PureWindowsPath(word) if "\\" in word else PurePath(word)
+    return pure.stem if pure.suffix.lower() == ".exe" else pure.name

@@ -1,0 +1,192 @@
+"""Dependencies: parameters marked with `Depends`. They are resolved to a plan when a function is decorated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.depends import Depends
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._json_schema.callables import (
+    find_context_parameter,
+    get_callable_name,
+    read_annotation,
+    read_signature,
+)
+
+Call = Callable[[Any, Mapping[str, Any]], Any]
+"""Calls a function with the arguments of a call, and with the values of its other parameters."""
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class DependencyStep(NamedTuple):
+    """One dependency: its function and the parameters that it gets from earlier steps.
+
+    `open` returns a context manager if the function yields its value, else the value or an awaitable.
+    """
+
+    open: Callable[..., Any]
+    arguments: Mapping[str, int]
+    context: str | None
+    is_async: bool
+    is_generator: bool
+
+    def call_function(self, values: list[Any], ctx: CallContext | None) -> Any:
+        """Call the function with the values of earlier steps."""
+        arguments = {name: values[index] for name, index in self.arguments.items()}
+        return self.open(**arguments, **({self.context: ctx} if self.context is not None else {}))
+
+
+class DependencyPlan:
+    """The dependencies of a function in the order in which they are resolved, and the parameters that get them."""
+
+    __slots__ = ("parameters", "steps")
+
+    def __init__(self) -> None:
+        self.steps: list[DependencyStep] = []
+        self.parameters: dict[str, int] = {}
+
+    @property
+    def takes_context(self) -> bool:
+        return any(step.context is not None for step in self.steps)
+
+    async def resolve_async(self, stack: AsyncExitStack, ctx: CallContext | None) -> dict[str, Any]:
+        """Return the values of the parameters; `stack` closes what they have opened."""
+        values: list[Any] = []
+        for step in self.steps:
+            value = step.call_function(values, ctx)
+            if step.is_generator:
+                value = await stack.enter_async_context(value) if step.is_async else stack.enter_context(value)
+            elif step.is_async:
+                value = await value
+            values.append(value)
+        return {name: values[index] for name, index in self.parameters.items()}
+
+    def resolve_values(self, stack: ExitStack, ctx: CallContext | None) -> dict[str, Any]:
+        """Return the values of the parameters, like `resolve_async`, where no step is async."""
+        values: list[Any] = []
+        for step in self.steps:
+            value = step.call_function(values, ctx)
+            values.append(stack.enter_context(value) if step.is_generator else value)
+        return {name: values[index] for name, index in self.parameters.items()}
+
+
+def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Return the functions that fill in parameters, by the names of the parameters."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins have no signature
+        return {}
+    found = {}
+    for item in parameters:
+        if isinstance(item.default, Depends):
+            raise TypeError(
+                f"{get_callable_name(function)}: write parameter '{item.name}' as Annotated[..., Depends(...)], "
+                "without a default"
+            )
+        marks = _read_marks(function, item)
+        if marks:
+            found[item.name] = marks[0].function
+    return found
+
+
+def _read_marks(function: Callable[..., Any], item: inspect.Parameter) -> list[Depends]:
+    try:
+        annotation = read_annotation(function, item)
+    except TypeError:  # reported when the schema is inferred
+        return []
+    parts = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return [part for part in parts if isinstance(part, Depends)]
+
+
+def plan_dependencies(function: Callable[..., Any]) -> DependencyPlan | None:
+    """Return the plan for a function; None if it has no dependencies.
+
+    Raises TypeError for dependencies that cannot be resolved.
+    """
+    wanted = find_dependencies(function)
+    if not wanted:
+        return None
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{get_callable_name(function)} has dependencies, so it cannot yield. Return a list")
+    plan, known = DependencyPlan(), dict[Callable[..., Any], int]()
+    for name, dependency in wanted.items():
+        plan.parameters[name] = _add_step(plan, known, dependency, (function,))
+    if not is_async(function) and any(step.is_async for step in plan.steps):
+        raise TypeError(f"{get_callable_name(function)} has an async dependency. Write it with async def")
+    return plan
+
+
+def _add_step(
+    plan: DependencyPlan,
+    known: dict[Callable[..., Any], int],
+    function: Callable[..., Any],
+    path: tuple[Callable[..., Any], ...],
+) -> int:
+    """Add the steps for a dependency and for its own dependencies; return the index of its value."""
+    if function in known:
+        return known[function]
+    if function in path:
+        names = " -> ".join(get_callable_name(one) for one in (*path[path.index(function) :], function))
+        raise TypeError(f"dependencies need each other: {names}")
+    wanted = find_dependencies(function)
+    arguments = {name: _add_step(plan, known, one, (*path, function)) for name, one in wanted.items()}
+    context = find_context_parameter(function)
+    for item in read_signature(function).parameters.values():
+        is_filled = item.name in arguments or item.name == context
+        if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) or item.default is not item.empty:
+            continue
+        if not is_filled or item.kind not in _NAMED:
+            raise TypeError(
+                f"{get_callable_name(function)} is a dependency, and nothing fills in its parameter '{item.name}'. "
+                "Give it a default, or annotate it with Depends or CallContext"
+            )
+    plan.steps.append(_make_step(function, arguments, context))
+    known[function] = len(plan.steps) - 1
+    return known[function]
+
+
+def _make_step(function: Callable[..., Any], arguments: Mapping[str, int], context: str | None) -> DependencyStep:
+    if inspect.isasyncgenfunction(function):
+        return DependencyStep(asynccontextmanager(function), arguments, context, True, True)
+    if inspect.isgeneratorfunction(function):
+        return DependencyStep(contextmanager(function), arguments, context, False, True)
+    return DependencyStep(function, arguments, context, is_async(function), False)
+
+
+def make_injecting_handler(
+    function: Callable[..., Any], plan: DependencyPlan, call: Call, context: str | None
+) -> Callable[..., Any]:
+    """Make a handler that resolves the dependencies around `call`. `context` is the function's own parameter for it.
+
+    It takes a context only if the function or a dependency does, because a call with a context can ask the user.
+    """
+    swallowed = f"a dependency of {get_callable_name(function)} caught the error of the call without raising it again"
+
+    def add_context(values: dict[str, Any], ctx: CallContext | None) -> dict[str, Any]:
+        return values if context is None else {**values, context: ctx}
+
+    async def inject_async(data: Any, ctx: CallContext | None = None) -> Any:
+        async with AsyncExitStack() as stack:
+            values = await plan.resolve_async(stack, ctx)
+            return await call(data, add_context(values, ctx))
+        raise RuntimeError(swallowed)
+
+    def inject_values(data: Any, ctx: CallContext | None = None) -> Any:
+        with ExitStack() as stack:
+            return call(data, add_context(plan.resolve_values(stack, ctx), ctx))
+        raise RuntimeError(swallowed)
+
+    if context is not None or plan.takes_context:
+        return inject_async if is_async(function) else inject_values
+
+    async def inject_async_without_context(data: Any) -> Any:
+        return await inject_async(data)
+
+    def inject_without_context(data: Any) -> Any:
+        return inject_values(data)
+
+    return inject_async_without_context if is_async(function) else inject_without_context

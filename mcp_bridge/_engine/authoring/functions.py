@@ -1,0 +1,168 @@
+"""What the decorators share: handlers of typed functions, completions, and the decorated function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.prompt import Completions
+from mcp_bridge._json_schema.callables import find_context_parameter, get_callable_name, read_signature
+
+if TYPE_CHECKING:
+    from mcp_bridge._contracts.tasks import TaskMode, ToolTasks
+    from mcp_bridge._json_schema.inference import Signature
+    from mcp_bridge._json_schema.text_arguments import Bind
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Decorator(Protocol):
+    """A decorator that keeps the type of the function it decorates."""
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+def get_function_name(function: Callable[..., Any]) -> str:
+    """Return the function's name, or that of its class if it has none."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def read_declared_tasks(given: ToolTasks | TaskMode | None) -> ToolTasks | None:
+    """Return what a decorator declares about tasks. Raises ValueError for what cannot be declared."""
+    if given is None:
+        return None
+    from mcp_bridge._contracts.tasks import read_tool_tasks  # most tools declare nothing
+
+    return read_tool_tasks(given)
+
+
+def make_typed_handler(
+    function: Callable[..., Any], signature: Signature, bind: Bind | None = None
+) -> Callable[..., Any]:
+    """Make a handler, which takes one mapping, of a function with typed parameters; async if the function is.
+
+    It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
+    `bind` makes the keyword arguments; `signature.bind` by default.
+    """
+
+    from mcp_bridge._engine.authoring.dependencies import make_injecting_handler, plan_dependencies
+
+    call, context = signature.call, signature.context
+    bind = bind or signature.bind
+    if (plan := plan_dependencies(function)) is not None:
+        return make_injecting_handler(
+            function, plan, lambda data, values: call(**bind({} if data is None else data), **values), context
+        )
+    if is_async(function):
+        if context is None:
+
+            async def run_async(data: Any) -> Any:
+                return await call(**bind({} if data is None else data))
+
+            return run_async
+
+        async def run_async_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+            return await call(**bind({} if data is None else data), **{context: ctx})
+
+        return run_async_with_context
+    if context is None:
+        return lambda data: call(**bind({} if data is None else data))
+
+    def run_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+        return call(**bind({} if data is None else data), **{context: ctx})
+
+    return run_with_context
+
+
+def infer_visible_signature(function: Callable[..., Any], *, text: bool = False) -> Signature:
+    """Read a signature without the parameters that the server fills in. Raises TypeError as `infer_signature`."""
+    from mcp_bridge._engine.authoring.dependencies import find_dependencies
+    from mcp_bridge._json_schema.inference import infer_signature
+
+    _check_has_no_self(function)
+    return infer_signature(function, skip=find_dependencies(function), text=text)
+
+
+def _check_has_no_self(function: Callable[..., Any]) -> None:
+    """Raise TypeError for a method that is decorated in its class: clients would have to send `self`."""
+    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    if not owner or owner.endswith("<locals>"):
+        return
+    if (first := next(iter(read_signature(function).parameters), "")) in ("self", "cls"):
+        raise TypeError(
+            f"{owner}.{name} is a method, and clients cannot send '{first}'. Decorate the method of an instance, "
+            "outside of the class"
+        )
+
+
+def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a handler of a function that takes the data as its one argument: the function, or with its dependencies."""
+    if not _may_have_marks(function):
+        return function
+    from mcp_bridge._engine.authoring.dependencies import make_injecting_handler, plan_dependencies
+
+    plan = plan_dependencies(function)
+    if plan is None:
+        return function
+    context = find_context_parameter(function)
+    return make_injecting_handler(function, plan, lambda data, values: function(data, **values), context)
+
+
+def _may_have_marks(function: Callable[..., Any]) -> bool:
+    """Whether a parameter has an annotation or a default, one of which may be a `Depends`."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+    return any(item.annotation is not item.empty or item.default is not item.empty for item in parameters)
+
+
+def collect_completions(
+    function: Callable[..., Any],
+    signature: Signature,
+    names: Collection[str],
+    given: Mapping[str, Completions] | None,
+) -> dict[str, Completions]:
+    """Return the completions of the arguments `names`: those given, else all values of types that list them.
+
+    Raises TypeError for completions of other arguments, and for text instead of a list.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(
+            f"{get_callable_name(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}"
+        )
+    from mcp_bridge._json_schema.text_arguments import list_choices  # tools do not need it
+
+    for name, values in (given or {}).items():
+        if isinstance(values, str):
+            raise TypeError(
+                f"{get_callable_name(function)}: completions for '{name}' are text, {values!r}. Pass a list of texts"
+            )
+        if name not in names:
+            raise TypeError(
+                f"{get_callable_name(function)}: completions are given for '{name}', which is not an argument"
+            )
+    listed = {name: values for name, values in list_choices(signature.input_schema).items() if name in names}
+    return {**listed, **(given or {})}
+
+
+def attach_entry(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:
+    """Return a wrapper with the entry as an attribute; a function can be decorated several times."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await function(*args, **kwargs)
+
+    else:
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    setattr(wrapper, attribute, entry)
+    return wrapper

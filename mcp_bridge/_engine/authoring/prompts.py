@@ -1,0 +1,106 @@
+"""@prompt turns a function into a prompt, and its parameters into arguments that a user fills in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from mcp_bridge._contracts.prompt import Completions, PromptArgument, PromptEntry
+from mcp_bridge._engine.authoring.functions import (
+    Decorator,
+    F,
+    attach_entry,
+    collect_completions,
+    get_function_name,
+    infer_visible_signature,
+    make_typed_handler,
+)
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._json_schema.callables import get_callable_name
+from mcp_bridge._json_schema.inference import Signature
+
+
+@overload
+def prompt(
+    function: F,
+    /,
+    *,
+    name: str = "",
+    description: str = "",
+    title: str | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    completions: Mapping[str, Completions] | None = None,
+    registry: ToolRegistry | None = None,
+) -> F: ...
+@overload
+def prompt(
+    name: str = "",
+    description: str = "",
+    *,
+    title: str | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    completions: Mapping[str, Completions] | None = None,
+    registry: ToolRegistry | None = None,
+) -> Decorator: ...
+def prompt(
+    function: str | Callable[..., Any] = "",
+    /,
+    description: str = "",
+    *,
+    name: str = "",
+    title: str | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    completions: Mapping[str, Completions] | None = None,
+    registry: ToolRegistry | None = None,
+) -> Any:
+    """Turn a function into a prompt, and add it to `registry` if given.
+
+    Name, description and arguments come from the signature and the docstring. Arguments arrive as text and are
+    converted to their types: numbers, booleans, dates and enums from their usual form, lists, dicts and models from
+    JSON. `completions` suggests values for arguments; enums, `Literal` and booleans suggest all their values. A
+    parameter annotated `CallContext` receives the context of the call.
+
+    The decorated function can be called as before, and has the attribute `prompt_entry`. Raises ValueError if the name
+    already exists in `registry`, and TypeError if the arguments cannot be inferred from the signature.
+    """
+
+    if isinstance(function, str) and function and name:
+        raise TypeError(f"a prompt has one name, and was given two, {function!r} and {name!r}")
+
+    def decorate(function: Callable[..., Any], known_as: str) -> Callable[..., Any]:
+        signature = infer_visible_signature(function, text=True)
+        arguments = signature.input_schema["properties"]
+        entry = PromptEntry(
+            known_as or get_function_name(function),
+            make_typed_handler(function, signature),
+            description or signature.description,
+            _make_arguments(function, signature),
+            title=title,
+            icons=list(icons or ()),
+            meta=dict(meta or {}),
+            completions=collect_completions(function, signature, arguments, completions),
+        )
+        if registry is not None:
+            registry.prompts.add(entry)
+        return attach_entry(function, "prompt_entry", entry)
+
+    if callable(function):
+        return decorate(function, name)
+    return functools.partial(decorate, known_as=function or name)
+
+
+def _make_arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:
+    schema = signature.input_schema
+    if schema.get("additionalProperties") is not False:
+        raise TypeError(
+            f"{get_callable_name(function)}: a prompt declares all its arguments, so the function cannot have **kwargs"
+        )
+    required = schema.get("required", ())
+    return tuple(
+        PromptArgument(name, part.get("description", ""), name in required)
+        for name, part in schema["properties"].items()
+    )

@@ -1,0 +1,104 @@
+"""What a call would meet in the pipeline: its layers in order, and which of them would stop it. Nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.policy import ForecastingLayer, Policy
+from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._engine.prepared import PreparedEntry
+
+Outcome = Literal["passes", "stops", "asks", "unknown", "not reached"]
+_NAMES: Mapping[str, str] = {
+    "validate_input": "validate arguments",
+    "_limit_calls": "limit concurrent calls",
+    "_limit_time": "limit time",
+    "validate_output": "validate output",
+    "_run_handler": "run the tool",
+}
+"""The layers of the pipeline itself by their functions. Layers that only serve other layers are left out."""
+
+
+class ExplainedLayer(NamedTuple):
+    """A layer, and what it would do with the call."""
+
+    layer: str
+    outcome: Outcome
+    reason: str = ""
+
+
+class CallExplanation(NamedTuple):
+    """The layers of a call, outermost first, and the policies that do not apply to its tool."""
+
+    layers: list[ExplainedLayer]
+    unused_policies: list[str]
+
+    @property
+    def decisive(self) -> ExplainedLayer | None:
+        """The layer that would stop the call, else the first one that would ask the user; None if it would run."""
+        by_outcome = {each.outcome: each for each in reversed(self.layers)}
+        return by_outcome.get("stops") or by_outcome.get("asks")
+
+
+async def explain_call(
+    pipeline: Pipeline, tool: PreparedEntry, call: ToolCall, ctx: CallContext, *, has_arguments: bool = True
+) -> CallExplanation:
+    """Predict what the layers would do with a call. Without arguments, their validation is left out."""
+    explained: list[ExplainedLayer] = []
+    is_stopped = False
+    layers: list[Any] = [*pipeline.layers(tool)]
+    for layer in layers:
+        name = _find_name(layer)
+        if name is None:
+            continue
+        if is_stopped:
+            explained.append(ExplainedLayer(name, "not reached"))
+            continue
+        if isinstance(layer, ForecastingLayer):
+            forecast = await layer.predict(call, ctx)
+            call = forecast.call or call
+            explained.append(ExplainedLayer(name, forecast.outcome, forecast.reason))
+        else:
+            explained.append(_explain_layer(name, layer, call, has_arguments=has_arguments))
+        is_stopped = explained[-1].outcome == "stops"
+    policies = [each for each in pipeline.middleware if isinstance(each, Policy)]
+    return CallExplanation(explained, [each.name for each in policies if each.bind(tool.entry) is None])
+
+
+def _find_name(layer: Any) -> str | None:
+    if isinstance(layer, ForecastingLayer):
+        return layer.name
+    function = _unwrap(layer)
+    name = getattr(function, "__name__", None)
+    is_own = str(getattr(function, "__module__", "")).startswith(__package__ or "")
+    return _NAMES.get(str(name)) if is_own and name is not None else str(name or type(layer).__name__)
+
+
+def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool) -> ExplainedLayer:
+    function = getattr(_unwrap(layer), "__name__", "")
+    if function == "validate_input":
+        return _explain_validation(name, layer.args[0], call, has_arguments=has_arguments)
+    if function == "_limit_time":
+        return ExplainedLayer(name, "passes", f"{layer.args[0]:g} seconds")
+    return ExplainedLayer(name, *(("passes",) if name in _NAMES.values() else ("unknown", "it decides when it runs")))
+
+
+def _explain_validation(
+    name: str, check: Callable[[ToolCall], None], call: ToolCall, *, has_arguments: bool
+) -> ExplainedLayer:
+    if not has_arguments:
+        return ExplainedLayer(name, "passes", "not checked, because no arguments are given")
+    try:
+        check(call)
+    except InvalidArguments as error:
+        return ExplainedLayer(name, "stops", "; ".join(error.details))
+    return ExplainedLayer(name, "passes")
+
+
+def _unwrap(layer: Any) -> Any:
+    return layer.func if isinstance(layer, partial) else layer

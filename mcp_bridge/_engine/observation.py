@@ -1,0 +1,69 @@
+"""Reports calls to an observer, with the time of each layer if the observer wants it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.extension import CallNext
+from mcp_bridge._contracts.observation import LayerTime, ObservedCall
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+
+Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
+
+
+class CallObserver(Protocol):
+    """Observes the calls of a pipeline. It must be fast, because every call waits for it."""
+
+    def begin_call(self, call: ToolCall, ctx: CallContext) -> ObservedCall:
+        """A call begins."""
+
+
+def observe_calls(observer: CallObserver, layers: Sequence[Layer], composed: CallNext) -> CallNext:
+    """Return a function that reports calls and runs them through `composed`, which consists of `layers`.
+
+    The outermost layer reports the end of the call: one more coroutine would cost more than the rest.
+    """
+    begin_call = observer.begin_call
+
+    def run_observed(call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
+        ctx.observation = observed = begin_call(call, ctx)
+        return (composed if observed.layers is None else _compose_timed(layers, observed.layers))(call, ctx)
+
+    return run_observed
+
+
+def _compose_timed(layers: Sequence[Layer], times: list[LayerTime]) -> CallNext:
+    """Compose the layers for one call, so that each adds its time to `times`."""
+    times += [LayerTime(_name_layer(layer)) for layer in layers]
+    call_next: CallNext = _run_nothing
+    for layer, one in zip(reversed(layers), reversed(times), strict=True):
+        call_next = partial(_run_timed, layer, one, call_next)
+    return call_next
+
+
+async def _run_timed(
+    layer: Layer, timed: LayerTime, call_next: CallNext, call: ToolCall, ctx: CallContext
+) -> ToolResult:
+    timed.is_entered = True
+    began = time.perf_counter()
+    try:
+        return await layer(call, ctx, call_next)
+    finally:
+        timed.seconds = (timed.seconds or 0.0) + time.perf_counter() - began
+
+
+async def _run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
+    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
+
+
+def _name_layer(layer: Any) -> str:
+    """Return the name of a policy, the class of other middleware, or the words of a step, such as `limit time`."""
+    function = layer.func if isinstance(layer, partial) else layer
+    name = getattr(function, "__name__", "")
+    if name == "_recheck_output":
+        return f"recheck {layer.args[1]}".replace("'", "")
+    return name.strip("_").replace("_", " ") or str(getattr(layer, "name", type(layer).__name__))

@@ -1,0 +1,103 @@
+"""Changes to a tool that the settings ask for: other texts and annotations, and arguments that clients do not give."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._engine.argument_removal import ArgumentRemoval, list_argument_schemas
+from mcp_bridge._engine.prepared import PreparedEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOverride:
+    """Changes to a tool. `fixed` has the values of arguments that are sent with every call.
+
+    Clients see neither `hidden` nor `fixed` arguments, and cannot send them. `descriptions` are those of arguments.
+    """
+
+    title: str | None = None
+    description: str | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, tool: ToolEntry) -> ToolEntry:
+        """Return the tool with these changes. Raises ValueError if its schema does not allow them."""
+        if self.title is not None:
+            tool = replace(tool, title=self.title, annotations={**tool.annotations, "title": self.title})
+        if self.annotations:
+            tool = replace(tool, annotations={**tool.annotations, **self.annotations})
+        if self.description is not None:
+            tool = replace(tool, description=self.description)
+        if not (self.hidden or self.fixed or self.descriptions):
+            return tool
+        tool = replace(tool, input_schema=self._change_schema(tool.input_schema))
+        return replace(tool, handler=self._wrap_handler(tool)) if self.hidden or self.fixed else tool
+
+    def _change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        parts = list(list_argument_schemas(schema))
+        known = {
+            name for part in parts for name in part.get("properties") or () if isinstance(part["properties"], Mapping)
+        }
+        removed = {*self.hidden, *self.fixed}
+        if unknown := sorted({*removed, *self.descriptions} - known):
+            raise ValueError(f"there is no argument '{unknown[0]}'")
+        try:
+            described = self._describe_arguments(schema, {id(part) for part in parts})
+            return ArgumentRemoval(described, self.hidden, self.fixed).change_schema() if removed else described
+        except RecursionError:
+            raise ValueError("its schema is nested too deeply to override its arguments") from None
+
+    def _describe_arguments(self, node: Any, parts: Set[int]) -> Any:
+        """Return a copy of a schema. `parts` are the ids of the schemas whose properties are arguments."""
+        if isinstance(node, list):
+            return [self._describe_arguments(one, parts) for one in node]
+        if not isinstance(node, Mapping):
+            return node
+        copy = {key: self._describe_arguments(one, parts) for key, one in node.items()}
+        if id(node) in parts and isinstance(properties := copy.get("properties"), dict):
+            for name in self.descriptions.keys() & properties.keys():
+                if properties[name] is not False:
+                    own = properties[name] if isinstance(properties[name], dict) else {}
+                    properties[name] = {**own, "description": self.descriptions[name]}
+        return copy
+
+    def _wrap_handler(self, tool: ToolEntry) -> Callable[..., Any]:
+        prepared, fixed, removed = PreparedEntry(tool), dict(self.fixed), {*self.hidden, *self.fixed}
+
+        def complete_arguments(data: Any) -> dict[str, Any]:
+            return {**{name: value for name, value in (data or {}).items() if name not in removed}, **fixed}
+
+        async def run_async(data: Any, ctx: CallContext) -> Any:
+            return await prepared.handler(complete_arguments(data), ctx)
+
+        def run_sync(data: Any, ctx: CallContext) -> Any:
+            return prepared.handler(complete_arguments(data), ctx)
+
+        handler: Any = tool.handler
+        if isinstance(handler, PlanningHandler):
+            return _CompletingHandler(handler, run_async, complete_arguments)
+        return run_async if prepared.is_async else run_sync
+
+
+@dataclass(frozen=True, slots=True)
+class _CompletingHandler(PlanningHandler):
+    """A handler that plans its calls, with arguments that clients do not give."""
+
+    planning: PlanningHandler
+    run: Callable[[Any, CallContext], Awaitable[Any]]
+    complete: Callable[[Any], dict[str, Any]]
+
+    async def __call__(self, data: Any, ctx: CallContext) -> Any:
+        """Run the handler."""
+        return await self.run(data, ctx)
+
+    def plan_call(self, data: Any) -> Sequence[PlannedCall]:
+        """Return what the handler would run. Raises InvalidArguments."""
+        return self.planning.plan_call(self.complete(data))

@@ -1,0 +1,333 @@
+"""The steps of one call. `Pipeline.layers` lists them in order, from the outside in."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import NamedTuple
+
+from anyio import get_cancelled_exc_class
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import (
+    CallError,
+    InvalidOutput,
+    Overloaded,
+    QuestionExpired,
+    ToolCrashed,
+    ToolFailed,
+    ToolTimeout,
+)
+from mcp_bridge._contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.policy import Policy
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._engine import validation
+from mcp_bridge._engine.binding import Layer, bind_middleware
+from mcp_bridge._engine.observation import CallObserver
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._json_schema.size_limits import SizeLimits
+from mcp_bridge._protocol.wire.outcomes import to_error_result
+from mcp_bridge._protocol.wire.values import Unreadable
+from mcp_bridge._runtime.cancellation import CancellationWatch
+from mcp_bridge._runtime.deadline import DeadlineClock
+from mcp_bridge._runtime.limiter import Limiter, LimiterFull, Quota, Slot, compute_share
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.third_party import describe_error
+from mcp_bridge._runtime.thread_pool import ThreadPool
+
+logger = logging.getLogger("mcp_bridge.calls")
+
+ROUNDS = 100
+"""How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
+
+
+class ToolLimits(NamedTuple):
+    """The limits of one tool. `timeout` is in seconds; None means that the limit of all tools applies."""
+
+    timeout: float | None = None
+    concurrency: int | None = None
+
+
+class Pipeline:
+    """The policy of every call: middleware, limits and error handling. One pipeline serves all tools of an endpoint.
+
+    Args:
+        middleware: Middleware and policies, each at its `stage`; within a stage they run in the given order.
+        timeout: Seconds per call, and as many again to wait until it may run; None for no limit.
+        threads: The most synchronous handlers that run at once.
+        concurrency: The most calls that run at once. One tool, and one client, have at most their share of these and of
+            the threads (`compute_share`).
+        queue: The most calls that wait to run. Further calls fail with `overloaded`.
+        arguments: The size limits of a call's arguments.
+        tools: Limits of single tools, by patterns of their names; the first pattern that matches applies.
+        expose_errors: Show clients the text of unexpected exceptions.
+
+    Attributes:
+        middleware: The middleware and policies.
+        redactor: Redacts arguments in the log.
+        on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
+        observer: Observes every call. Set it before the first call: without one, calls pass no such layer.
+    """
+
+    def __init__(
+        self,
+        middleware: Sequence[Middleware | Policy] = (),
+        *,
+        timeout: float | None = 60.0,
+        threads: int = 32,
+        concurrency: int = 1024,
+        queue: int = 1024,
+        arguments: SizeLimits | None = None,
+        tools: Mapping[str, ToolLimits] | None = None,
+        expose_errors: bool = False,
+    ) -> None:
+        self.timeout = timeout
+        self.threads = ThreadPool(threads)
+        self._slots = Limiter(concurrency, queue=queue, lendable=concurrency)
+        self._share = compute_share(concurrency)
+        self._deadlines = DeadlineClock()
+        self._arguments = arguments or SizeLimits()
+        self._tools = dict(tools or {})
+        self.expose_errors = expose_errors
+        self.redactor = Redactor()
+        self.on_exception: Callable[[BaseException, str], None] | None = None
+        self.observer: CallObserver | None = None
+        self.middleware = tuple(middleware)
+
+    def with_timeout(self, timeout: float) -> Pipeline:
+        """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
+        other = copy(self)
+        other.timeout = timeout
+        other._tools = {pattern: limits._replace(timeout=None) for pattern, limits in self._tools.items()}
+        return other
+
+    @property
+    def injects_texts(self) -> bool:
+        """Whether there is middleware that may add texts for the model to results."""
+        return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self.middleware)
+
+    def layers(self, tool: PreparedEntry) -> list[Layer]:
+        """Return the layers that a call of `tool` passes through, outermost first."""
+        bound = bind_middleware(self.middleware, tool.entry)
+        observe, admit, decide, attempt = ([each for each in bound if each.stage == stage] for stage in Stage)
+        changing = [each for each in bound if not each.is_passive]
+        decides = any(each.stage == Stage.DECIDE for each in changing)
+        may_change = any(each.stage >= Stage.DECIDE for each in changing)
+        check_input = partial(validation.check_input, tool, self._arguments)
+        validate_input = partial(validation.validate_input, check_input)
+        limits = self._find_limits(tool.name)
+        timeout, quota = limits.timeout, limits.concurrency
+        key = f"entry/{tool.name}"
+        nested_quotas = () if quota is None else ((key, quota),)
+        quotas = ((key, self._share if quota is None else min(quota, self._share)),)
+        check_output = partial(validation.check_output, tool) if tool.output_schema else None
+        recheck = validation.recheck_policies(tool, changing)
+        return [
+            *([self._map_errors] if observe else []),  # for errors of the observers themselves
+            *recheck(observe),  # see results, never exceptions
+            partial(self._map_errors, is_outermost=False) if observe else self._map_errors,
+            *recheck(admit),
+            validate_input,
+            *([partial(validation.provide_checks, check_input, check_output)] if decides else []),
+            *recheck(decide),
+            *([self._map_unexpected_errors] if decides else []),
+            *recheck(attempt),
+            *([validate_input] if may_change else []),  # again, because they may have changed the arguments
+            partial(self._limit_calls, quotas, nested_quotas, timeout),
+            *([partial(self._limit_time, timeout)] if timeout is not None else []),
+            *([partial(validation.validate_output, tool)] if tool.output_schema else []),
+            partial(self._run_handler, tool),
+        ]
+
+    def compose(self, tool: PreparedEntry) -> CallNext:
+        """Return the function that carries out calls of `tool` through all layers; composed once per tool.
+
+        It never raises, except when the task that runs the call is being cancelled.
+        """
+        composed = tool.composed.get(self)
+        if composed is None:
+            composed, layers = _run_no_handler, self.layers(tool)
+            for layer in reversed(layers):
+                composed = _compose_layer(layer, composed)
+            if self.observer is not None:
+                from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
+
+                composed = observe_calls(self.observer, layers, composed)
+            tool.composed[self] = composed
+        return composed
+
+    def may_ask(self, tool: PreparedEntry) -> bool:
+        """Whether middleware may ask the user about calls of this entry; decided once per entry."""
+        found = tool.may_ask.get(self)
+        if found is None:
+            found = any(each.may_ask for each in bind_middleware(self.middleware, tool.entry))
+            tool.may_ask[self] = found
+        return found
+
+    def _find_limits(self, name: str) -> ToolLimits:
+        own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
+        return own if own.timeout is not None else own._replace(timeout=self.timeout)
+
+    async def _map_errors(
+        self, call: ToolCall, ctx: CallContext, call_next: CallNext, *, is_outermost: bool = True
+    ) -> ToolResult:
+        """The call boundary: the one place that catches everything, so that no tool can take the server down."""
+        started = time.monotonic()
+        watch = CancellationWatch()
+        ended: ToolResult | None = None
+        try:
+            try:
+                result = await watch.run(call_next(call, ctx))
+            except BaseException as error:
+                if watch.is_cancelled_by_others(error):
+                    if (cancellation := _extract_cancellation(error)) is not error:
+                        raise cancellation from None
+                    raise
+                shown = error if isinstance(error, CallError) else self._report_unexpected(call, error)
+                result = to_error_result(shown)
+            if watch.own_requests:
+                await watch.reset()
+            result.duration_ms = (time.monotonic() - started) * 1000
+            ended = result
+            return result
+        finally:
+            if is_outermost:
+                if ctx.observation is not None:
+                    ctx.observation.end(ended)
+                if logger.isEnabledFor(logging.INFO):
+                    self._log_call(call, ctx, time.monotonic() - started, ended)
+
+    def _log_call(self, call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None) -> None:
+        from mcp_bridge._engine.call_log import log_call  # a start does not need it, nor does the default log level
+
+        log_call(call, ctx, seconds, result, self.redactor)
+
+    async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""
+        watch = CancellationWatch()
+        try:
+            return await watch.run(call_next(call, ctx))
+        except BaseException as error:
+            if isinstance(error, CallError) or watch.is_cancelled_by_others(error):
+                raise
+            raise self._report_unexpected(call, error) from error
+        finally:
+            if watch.own_requests:
+                await watch.reset()
+
+    def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
+        reference = os.urandom(6).hex()
+        logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
+        if self.on_exception is not None:
+            self.on_exception(error, reference)
+        shown = describe_error(error) if self.expose_errors else ""
+        return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
+
+    async def _limit_time(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        with self._deadlines.start_deadline(timeout, ctx.deadline) as deadline:
+            ctx.holds.append(deadline)
+            try:
+                return await call_next(call, ctx)
+            finally:
+                ctx.holds.remove(deadline)
+        # reached only when the deadline has ended the block
+        raise ToolTimeout(call.name, timeout, kind=call.kind, is_in_thread=ctx.is_in_thread)
+
+    async def _limit_calls(
+        self,
+        quotas: tuple[Quota, ...],
+        nested_quotas: tuple[Quota, ...],
+        timeout: float | None,
+        call: ToolCall,
+        ctx: CallContext,
+        call_next: CallNext,
+    ) -> ToolResult:
+        """Run the call in a slot of the limiter, which is lent to other calls while a user is asked.
+
+        Nested calls need no slot of the total: if they did, calls that hold all slots would wait forever.
+        """
+        is_outermost = not ctx.started
+        if not is_outermost:
+            if not nested_quotas:
+                return await call_next(call, ctx)
+            quotas = nested_quotas
+        elif ctx.client is not None:
+            quotas = (*quotas, (ctx.client, self._share))
+        key = (is_outermost, quotas)  # nested calls do not wait in turn with calls that wait for the total
+        slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)
+        if slot is None:
+            slot = await self._wait_for_slot(key, timeout, call, ctx)
+        ctx.holds.append(slot)
+        try:
+            return await call_next(call, ctx)
+        finally:
+            ctx.holds.remove(slot)
+            slot.release()
+
+    async def _wait_for_slot(
+        self, key: tuple[bool, tuple[Quota, ...]], timeout: float | None, call: ToolCall, ctx: CallContext
+    ) -> Slot:
+        in_total, quotas = key
+        seconds = math.inf if timeout is None else timeout
+        try:
+            with self._deadlines.start_deadline(seconds, ctx.deadline):
+                return await self._slots.acquire(key, quotas=quotas, in_total=in_total)
+        except LimiterFull:
+            problem = "too many calls are waiting"
+        else:  # reached only when the deadline has ended the block
+            problem = "no other call ended in time"
+        raise Overloaded(f"The server is at capacity: '{call.name}' did not run, because {problem}. Retry later.")
+
+    async def _run_handler(self, tool: PreparedEntry, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
+        """Run the handler, and again with the answers for as long as it returns `NeedsInput`.
+
+        Between two runs of the outermost handler, `ctx.needs` is all the state that the call has, so another instance
+        can continue it from there.
+        """
+        is_outermost, needs = not ctx.started, ctx.needs
+        for _round in range(ROUNDS):
+            if needs is not None:
+                ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
+            ctx.started, ctx.needs = True, None
+            try:
+                value = await tool.run(call.arguments, ctx, self.threads)
+            except ToolCrashed as error:  # a worker knows only the original name
+                raise ToolCrashed(call.name, error.how, kind=call.kind) from None
+            except InvalidOutput as error:
+                raise InvalidOutput(error.details, tool=call.name, output=error.output, kind=call.kind) from error
+            if not isinstance(value, NeedsInput):
+                try:
+                    result = tool.read_result(value, call)
+                except Unreadable as error:
+                    raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
+                return result if result is not value else replace(result)  # the pipeline records its duration
+            needs = value
+            if is_outermost:
+                ctx.started, ctx.needs = False, needs
+        raise QuestionExpired(f"{call.kind.capitalize()} '{call.name}' asked {ROUNDS} times and was stopped.")
+
+
+def _extract_cancellation(error: BaseException) -> BaseException:
+    """Separate the cancellation from other exceptions that the tool raised while it was being cancelled."""
+    if isinstance(error, BaseExceptionGroup):
+        cancelled, others = error.split(get_cancelled_exc_class())
+        if cancelled is not None and others is not None:
+            logger.error("a call that was being cancelled raised something else", exc_info=others)
+            return cancelled
+    return error
+
+
+async def _run_no_handler(call: ToolCall, ctx: CallContext) -> ToolResult:
+    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
+
+
+def _compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
+    return lambda call, ctx: layer(call, ctx, call_next)

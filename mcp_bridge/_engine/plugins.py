@@ -1,0 +1,108 @@
+"""The tables of extension points: the class behind each name in the settings, loaded when it is used."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._runtime.requirements import suggest_package
+
+SOURCES: dict[str, str] = {
+    "amplifier": "mcp_bridge._integrations.amplifier.source.options:AmplifierOptions",
+    "command": "mcp_bridge._sources.command.options:CommandOptions",
+    "framework": "mcp_bridge._integrations.frameworks.options:FrameworkOptions",
+    "mcp": "mcp_bridge._sources.upstream.options:UpstreamOptions",
+    "openapi": "mcp_bridge._sources.openapi.options:OpenApiOptions",
+    "python": "mcp_bridge._sources.python.options:PythonOptions",
+    "skills": "mcp_bridge._sources.skills.options:SkillsOptions",
+    "xaibo": "mcp_bridge._integrations.xaibo.source.options:XaiboOptions",
+}
+"""Source types by name. Each is a pydantic model of the source's options with a `build` method."""
+
+POLICIES: dict[str, str] = {
+    "audit": "mcp_bridge._policies.audit:AuditOptions",
+    "redact": "mcp_bridge._policies.redact:RedactOptions",
+    "allow": "mcp_bridge._policies.access:AllowOptions",
+    "deny": "mcp_bridge._policies.access:DenyOptions",
+    "read_only": "mcp_bridge._policies.read_only:ReadOnlyOptions",
+    "rate_limit": "mcp_bridge._policies.rate_limit:RateLimitOptions",
+    "approval": "mcp_bridge._policies.approval:ApprovalOptions",
+    "cache": "mcp_bridge._policies.cache:CacheOptions",
+    "retry": "mcp_bridge._policies.retry:RetryOptions",
+}
+"""Policies by name: pydantic models of their options, see `mcp_bridge._contracts.policy.PolicyOptions`.
+
+Within a stage, their layers have the order of this table, outermost first.
+"""
+
+STORES: dict[str, str] = {
+    "memory": "mcp_bridge._storage.stores.memory:MemoryStore",
+    "redis": "mcp_bridge._storage.stores.redis:RedisStore",
+    "sqlite": "mcp_bridge._storage.stores.sqlite:SqliteStore",
+}
+"""Stores by name: classes that are called with the arguments of `make_store`."""
+
+
+def load_object(reference: str) -> Any:
+    """Return the object that `module:attribute` names. Raises ConfigError, naming the part that is wrong."""
+    module_name, _, attribute = reference.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        hint = suggest_package(error).removeprefix(". ") or "Install the package, or fix the name"
+        raise ConfigError(f"plugin '{reference}': {error}", hint=hint) from error
+    except Exception as error:  # from the third-party module, or for an impossible name
+        problem = f"plugin '{reference}': {type(error).__name__}: {error}"
+        raise ConfigError(problem, hint="Write it as package.module:Name, or fix the module") from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        hint = "Write it as package.module:Name"
+        raise ConfigError(f"plugin '{reference}': '{module_name}' has no '{attribute}'", hint=hint) from None
+
+
+def load_source_type(name: str) -> Any:
+    """Return the options model of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
+    if ":" in name:
+        return load_object(name)
+    if name not in SOURCES:
+        known = ", ".join(sorted(SOURCES))
+        raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
+    return load_object(SOURCES[name])
+
+
+def load_policy_type(name: str) -> Any:
+    """Return the options model of a policy, which may be a third-party `module:attribute`. Raises ConfigError."""
+    if ":" in name:
+        return load_object(name)
+    if name not in POLICIES:
+        near = difflib.get_close_matches(name, POLICIES, n=1)
+        known = f"Known policies: {', '.join(POLICIES)}, or your own as module:Name"
+        raise ConfigError(f"unknown policy '{name}'", hint=f"Did you mean '{near[0]}'?" if near else known)
+    return load_object(POLICIES[name])
+
+
+def make_store(name: str, *arguments: Any, where: str = "state.store") -> Store:
+    """Make a store with its arguments. A third-party `module:attribute`, class or function, is called without any.
+
+    `where` is the path of the setting that names the store. Raises ConfigError.
+    """
+    if ":" not in name and name not in STORES:
+        known = ", ".join(sorted(STORES))
+        raise ConfigError(
+            f"unknown store '{name}'", where=where, hint=f"Known stores: {known}, or your own as module:Name"
+        )
+    factory = load_object(STORES.get(name, name))
+    try:
+        store = factory(*arguments) if name in STORES else factory()
+        if name == "sqlite":
+            store.check_file()
+    except Exception as error:  # whatever a third-party factory raises
+        raise ConfigError(f"store '{name}' cannot be made: {error}", where=where) from error
+    if not isinstance(store, Store):
+        hint = "A store has the methods get, set, add and delete"
+        raise ConfigError(f"'{name}' returns {type(store).__name__}, which is not a store", where=where, hint=hint)
+    return store

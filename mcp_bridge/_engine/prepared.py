@@ -1,0 +1,173 @@
+"""A published entry (tool, resource, prompt or completion) with everything that is computed once per entry."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import InvalidOutput
+from mcp_bridge._contracts.extension import CallNext
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge._json_schema.callables import find_context_parameter
+from mcp_bridge._json_schema.keywords import MAX_DEPTH, MAX_SCHEMAS
+from mcp_bridge._protocol.wire.values import MAX_ITEMS, check_item_count, to_result
+from mcp_bridge._runtime.thread_pool import ThreadPool
+
+if TYPE_CHECKING:
+    from mcp_bridge._json_schema.validator import Validator
+
+_PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes, ToolResult})
+"""Types whose values are results as they are: nothing has to be awaited or collected."""
+
+
+class Entry(Protocol):
+    """Anything published that has a handler."""
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        """The function that takes the call's arguments and, if it has a parameter for it, the call context."""
+
+
+class PreparedEntry:
+    """An entry that is ready to be called.
+
+    For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result` turns what the
+    handler returns into a result. `composed` and `may_ask` hold what each pipeline has computed for
+    the entry: its composed layers, and whether one of them may ask the user. With `copies_schemas`, changes within the
+    schemas of a tool can be noticed, too (`has_same_schemas`).
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        *,
+        input_schema: Mapping[str, Any] | None = None,
+        read_result: Callable[[Any, ToolCall], ToolResult] = lambda value, _: to_result(value),
+        copies_schemas: bool = False,
+    ) -> None:
+        self.entry = entry
+        self._handler = entry.handler
+        self._schemas = (entry.input_schema, entry.output_schema) if isinstance(entry, ToolEntry) else ({}, {})
+        self._copies: tuple[Any, ...] | None = None
+        if copies_schemas:
+            budget = iter(range(MAX_SCHEMAS))
+            self._copies = tuple(_copy_json(schema, budget) for schema in self._schemas)
+        self.input_schema = input_schema
+        self.read_result = read_result
+        self.composed: dict[object, CallNext] = {}
+        self.may_ask: dict[object, bool] = {}
+
+    def is_of(self, entry: ToolEntry) -> bool:
+        """Whether this is what has been prepared of the entry, and the entry still has that handler and schemas.
+
+        The schemas are compared by identity, because this is part of every call.
+        """
+        return (
+            self.entry is entry
+            and self._handler is entry.handler
+            and self._schemas[0] is entry.input_schema
+            and self._schemas[1] is entry.output_schema
+        )
+
+    def has_same_schemas(self) -> bool:
+        """Whether nothing within the schemas has changed; False without copies."""
+        return self._copies == self._schemas
+
+    @cached_property
+    def name(self) -> str:
+        """The entry's name or URI."""
+        return str(getattr(self.entry, "name", "") or getattr(self.entry, "uri", "") or "")
+
+    @cached_property
+    def output_schema(self) -> Any:
+        """The schema of results; empty when the entry declares none."""
+        return self._schemas[1]
+
+    @cached_property
+    def input(self) -> Validator:
+        schema = self._schemas[0] if isinstance(self.entry, ToolEntry) else self.input_schema or {}
+        return _build_validator(schema)
+
+    @cached_property
+    def output(self) -> Validator:
+        return _build_validator(self.output_schema)
+
+    @cached_property
+    def context(self) -> str | None:
+        """The name of the handler's parameter for the call context, if it has one."""
+        return find_context_parameter(self._handler)
+
+    @cached_property
+    def handler(self) -> Callable[[Any, CallContext], Any]:
+        """The entry's handler, called with the arguments and the context, whichever of these it takes."""
+        handler, context = self._handler, self.context
+        if context is None:
+            return lambda arguments, ctx: handler(arguments)
+        first = next(iter(inspect.signature(handler).parameters.values()))
+        if first.name == context and first.kind is not first.KEYWORD_ONLY:
+            return lambda arguments, ctx: handler(ctx, arguments)
+        return lambda arguments, ctx: handler(arguments, **{context: ctx})
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the handler is a coroutine function, and so needs no thread."""
+        return is_async(self._handler)
+
+    async def run(self, arguments: Any, ctx: CallContext, threads: ThreadPool) -> Any:
+        """Run the handler and return what it returns; an iterator's items become a list.
+
+        An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for an iterator of
+        too many items.
+        """
+        if self.is_async:
+            value = await self.handler(arguments, ctx)
+        else:
+            ctx.is_in_thread = True
+            value = await threads.run(
+                self._run_sync, arguments, ctx, name=self.name, client=ctx.client, holds=ctx.holds
+            )
+        if type(value) in _PLAIN:
+            return value
+        if inspect.isawaitable(value):  # a synchronous function that returns a coroutine
+            value = await value
+        if isinstance(value, AsyncIterator):
+            items = []
+            async for item in value:
+                items.append(item)
+                if len(items) > MAX_ITEMS:
+                    break
+            return self._check_length(items)
+        return value
+
+    def _run_sync(self, arguments: Any, ctx: CallContext) -> Any:
+        value = self.handler(arguments, ctx)
+        if type(value) not in _PLAIN and isinstance(value, Iterator):
+            # The items are computed in this thread too.
+            return self._check_length(list(islice(value, MAX_ITEMS + 1)))
+        return value
+
+    def _check_length(self, items: list[Any]) -> list[Any]:
+        try:
+            return check_item_count(items)
+        except ValueError as error:
+            raise InvalidOutput([f"$: {error}"], tool=self.name, output=None) from error
+
+
+def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
+    """Copy the objects and lists in a value, until they are too deep or too many: it may contain itself."""
+    if isinstance(value, dict | list) and depth < MAX_DEPTH and next(budget, None) is not None:
+        if isinstance(value, list):
+            return [_copy_json(item, budget, depth + 1) for item in value]
+        return {key: _copy_json(item, budget, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _build_validator(schema: Any) -> Validator:
+    from mcp_bridge._json_schema.validator import Validator  # the first call needs it, a start does not
+
+    return Validator(schema)

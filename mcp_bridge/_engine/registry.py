@@ -1,0 +1,398 @@
+"""ToolRegistry: holds all published entries and calls them (tool_use API, "ToolRegistry")."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import anyio
+from anyio.lowlevel import current_token
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError, Overloaded, ToolNotFound, ToolUnavailable
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge._contracts.tool_use_results import Result, ResultStatus
+from mcp_bridge._engine.decorators import PromptDecorator, ResourceDecorator, ToolDecorator, load_decorator
+from mcp_bridge._engine.entry_table import EntryTable
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.resource_finder import ResourceFinder
+from mcp_bridge._engine.selection import has_tags
+from mcp_bridge._engine.subscriptions import Subscriptions
+from mcp_bridge._protocol.wire.values import MAX_ITEMS, to_result
+from mcp_bridge._runtime.limiter import Limiter, compute_share
+
+_NAME = 256
+"""The maximum number of characters of an unknown name that are compared with known names."""
+MAX_WAITING = 256
+"""The maximum number of calls to unknown tools that wait for their sources; each client has a share."""
+
+
+class ToolRegistry:
+    """The tools, resources and prompts of one endpoint.
+
+    `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
+    pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `resources`,
+    `templates` and `prompts` are catalogs of the other entries, and `finder` finds resources by URI. `subscriptions`
+    counts those of clients to resources. `pipeline` is the
+    policy of `dispatch`; by default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of
+    the server's lifespan while it runs. `explain_missing` waits until the source that may have an unknown tool has
+    tried to connect, and returns why the tool is missing, or an empty text.
+    """
+
+    def __init__(self, *, pipeline: Pipeline | None = None) -> None:
+        self.resources: EntryTable[ResourceEntry] = EntryTable("Resource", "uri")
+        self.templates: EntryTable[ResourceTemplate] = EntryTable("Resource template", "uri_template")
+        self.prompts: EntryTable[PromptEntry] = EntryTable("Prompt")
+        self.finder = ResourceFinder(self.resources, self.templates)
+        self.subscriptions = Subscriptions()
+        self.lifespan: Any = None
+        self.explain_missing: Callable[[str], Awaitable[str]] | None = None
+        self._pipeline = pipeline
+        self._tools: EntryTable[ToolEntry] = EntryTable()
+        self._prepared: dict[str, PreparedEntry] = {}
+        self._waiting = Limiter(MAX_WAITING)
+        self._updates: dict[object, Callable[[str], None]] = {}
+        self._list_listeners: builtins.list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __repr__(self) -> str:
+        return f"ToolRegistry(tools={self.list_names()})"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy of `dispatch`, created when first used."""
+        if self._pipeline is None:
+            self._pipeline = Pipeline()
+        return self._pipeline
+
+    @property
+    def tool(self) -> ToolDecorator:
+        """The decorator `mcp_bridge.tool`, which registers the function here."""
+        return partial(load_decorator("tool"), registry=self)
+
+    @property
+    def resource(self) -> ResourceDecorator:
+        """The decorator `mcp_bridge.resource`, which adds the function here."""
+        return partial(load_decorator("resource"), registry=self)
+
+    @property
+    def prompt(self) -> PromptDecorator:
+        """The decorator `mcp_bridge.prompt`, which adds the function here."""
+        return partial(load_decorator("prompt"), registry=self)
+
+    @property
+    def version(self) -> int:
+        """Increases with every change of the tools."""
+        return self._tools.version
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no entry of any kind is published."""
+        return not any((self._tools, self.resources, self.templates, self.prompts))
+
+    def register(self, entry: ToolEntry) -> None:
+        """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
+        if not isinstance(entry, ToolEntry):
+            found = type(entry).__name__  # type: ignore[unreachable] # not all callers check types
+            raise TypeError(f"register expects a ToolEntry, but got a {found}. For a function, use @registry.tool")
+        self._tools.add(entry)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool by name; return whether there was one."""
+        return self._tools.remove(name)
+
+    def publish(
+        self,
+        owner: str,
+        entries: Iterable[ToolEntry],
+        *,
+        resources: Iterable[ResourceEntry] = (),
+        templates: Iterable[ResourceTemplate] = (),
+        prompts: Iterable[PromptEntry] = (),
+        left_out: builtins.list[str] | None = None,
+    ) -> frozenset[str]:
+        """Replace all tools, resources and prompts of `owner`, in one step.
+
+        With `left_out`, entries whose names are taken are described there, naming both owners, and not published.
+        Without it, such a name raises DuplicateTool, and nothing is changed. Returns the owners of published entries
+        that gave way (see `set_order`).
+        """
+        if left_out is not None:
+            entries = self._tools.select_free(owner, entries, left_out)
+            resources = self.resources.select_free(owner, resources, left_out)
+            templates = self.templates.select_free(owner, templates, left_out)
+            prompts = self.prompts.select_free(owner, prompts, left_out)
+        prepared = [
+            self._tools.prepare(owner, entries),
+            self.resources.prepare(owner, resources),
+            self.templates.prepare(owner, templates),
+            self.prompts.prepare(owner, prompts),
+        ]
+        for commit, _ in prepared:
+            commit()
+        return frozenset().union(*(owners for _, owners in prepared))
+
+    def set_order(self, owners: Sequence[str]) -> None:
+        """Set the order of the owners: of those that publish with `left_out`, the earlier one gets a name.
+
+        They all give way to owners that publish without it.
+        """
+        ranks = {owner: rank for rank, owner in enumerate(owners)}
+        for table in (self._tools, self.resources, self.templates, self.prompts):
+            table.ranks = ranks
+
+    def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after every change of the tools, in the thread that made it. Returns a function to stop."""
+        return self._tools.watch(listener)
+
+    def watch_updates(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call `listener` with the URI of every resource that has changed. Returns a function to stop."""
+        token = object()
+        self._updates[token] = listener
+        return lambda: self._updates.pop(token, None) and None
+
+    def add_list_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever a client lists or searches entries."""
+        self._list_listeners.append(listener)
+
+    def report_listing(self) -> None:
+        """Report that a client lists or searches entries."""
+        for listener in self._list_listeners:
+            listener()
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify subscribed clients that a resource has changed. May be called from any thread."""
+        for listener in list(self._updates.values()):
+            listener(uri)
+
+    def get(self, name: str) -> ToolEntry | None:
+        """Return the tool with exactly this name, or None."""
+        return self._tools.get(name)
+
+    def list(self) -> builtins.list[ToolEntry]:
+        """Return all tools that are listed, sorted by name."""
+        return [entry for entry in self._tools.list_all() if entry.is_listed]
+
+    def list_with_unlisted(self) -> Sequence[ToolEntry]:
+        """Return all tools, sorted by name, including those that can only be called by name."""
+        return self._tools.list_all()
+
+    def list_names(self) -> builtins.list[str]:
+        """Return all names, sorted."""
+        return [entry.name for entry in self.list()]
+
+    def search(
+        self,
+        *,
+        name_contains: str | None = None,
+        tags: builtins.list[str] | None = None,
+        match_all_tags: bool = False,
+    ) -> builtins.list[ToolEntry]:
+        """Return tools whose name contains the text (case-insensitive) and that have any, or all, of the tags."""
+        part = (name_contains or "").lower()
+        return [
+            entry
+            for entry in self.list()
+            if part in entry.name.lower() and has_tags(entry, tags or (), match_all=match_all_tags)
+        ]
+
+    def invoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
+        """Call a tool and wait for its result. Async handlers run to completion, even inside a running event loop.
+
+        Args:
+            name: The tool's name.
+            input_data: The tool's input, usually a dict.
+            validate: Whether to validate the input and the output against the tool's schemas.
+
+        Returns:
+            SUCCESS with the output as `data`; FAILURE for an unknown tool, invalid input or an exception of the
+            handler; PARTIAL, with the data, for invalid output.
+        """
+        tool = self._check_call(name, input_data, validate=validate)
+        if isinstance(tool, Result):
+            return tool
+        started = time.monotonic()
+        try:
+            data = tool.handler(input_data, CallContext(caller=self))
+            if inspect.isawaitable(data):
+                data = _run_to_completion(data)
+        except Exception as error:
+            return _fail(name, error, started)
+        return _check_result(tool, data, started, validate=validate)
+
+    async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
+        """Call a tool like `invoke`, from async code: async handlers run in this event loop, others in a thread."""
+        tool = self._check_call(name, input_data, validate=validate)
+        if isinstance(tool, Result):
+            return tool
+        started = time.monotonic()
+        try:
+            data = await tool.run(input_data, CallContext(caller=self), self.pipeline.threads)
+        except Exception as error:
+            return _fail(name, error, started)
+        return _check_result(tool, data, started, validate=validate)
+
+    async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Run a tool through the pipeline: the entry point of servers, chains and agents.
+
+        Raises ToolNotFound. Every other problem is in the result.
+        """
+        tool = self.get_prepared(call.name)
+        if tool is None:
+            absent = await self.find_absent(call.name, ctx.client)
+            tool = self.get_prepared(call.name) or (PreparedEntry(absent) if absent is not None else None)
+        if tool is None:
+            raise make_not_found_error(call.name, self.list_names())
+        return await self.run_prepared(tool, call, ctx)
+
+    async def find_absent(self, name: str, client: str | None) -> ToolEntry | None:
+        """Wait until the source that may have an unknown tool has tried to connect.
+
+        If it could not, or if too many calls of this client or of all wait, return a tool whose calls fail and say why.
+        """
+        if self.explain_missing is None:
+            return None
+        slot = self._waiting.acquire_nowait(quotas=() if client is None else ((client, compute_share(MAX_WAITING)),))
+        if slot is None:
+            problem = f"The server is at capacity: too many calls wait for tools such as '{name}'. Retry later."
+            return _build_failing_tool(name, Overloaded(problem))
+        try:
+            reason = await self.explain_missing(name)
+        finally:
+            slot.release()
+        return _build_failing_tool(name, ToolUnavailable(reason)) if reason else None
+
+    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Run an unpublished tool through the pipeline. Every problem is in the result."""
+        return await self.run_prepared(PreparedEntry(entry), call, ctx)
+
+    async def dispatch_resource(self, uri: str, call_id: str, ctx: CallContext) -> ToolResult:
+        """Read a resource through the pipeline. Its contents are the content of the result, with every problem.
+
+        Raises ResourceNotFound.
+        """
+        match = self.finder.find_resource(uri)
+        return await self.run_prepared(match.prepared, match.make_call(call_id), ctx)
+
+    def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
+        """Run an entry of any kind through the pipeline. Every problem is in the result.
+
+        A nested call stays under the pipeline of the outermost call, whichever registry it is made to.
+        """
+        if ctx.pipeline is not None:  # a nested call
+            ctx = ctx.create_nested(call.id)
+        else:
+            ctx.pipeline = self.pipeline
+        if ctx.caller is None:
+            ctx.caller = self
+        pipeline: Pipeline = ctx.pipeline
+        return pipeline.compose(prepared)(call, ctx)
+
+    def get_prepared(self, name: str) -> PreparedEntry | None:
+        """Return the tool of this name, ready to be called, or None. It has the handler and schemas of this moment."""
+        entry: Any = self._tools.get(name)
+        if entry is None:
+            return None
+        prepared = self._prepared.get(name)
+        if prepared is None or not prepared.is_of(entry):
+            prepared = self._prepared[name] = PreparedEntry(entry)
+        return prepared
+
+    def _check_call(self, name: str, data: Any, *, validate: bool) -> PreparedEntry | Result:
+        tool = self.get_prepared(name)
+        if tool is None:
+            return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
+        if not tool.has_same_schemas():  # the tool_use API reads the schemas anew at each call
+            tool = self._prepared[name] = PreparedEntry(tool.entry, copies_schemas=True)
+        if validate and not tool.input.is_valid(data):
+            return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
+        return tool
+
+
+def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
+    async def raise_error(_: Any) -> None:
+        raise error
+
+    return ToolEntry(name, "", raise_error, {})
+
+
+def _measure(started: float) -> float:
+    return (time.monotonic() - started) * 1000
+
+
+def _fail(name: str, error: Exception, started: float) -> Result:
+    message = f"Tool '{name}' raised an exception: {error}"
+    return Result.failure(message, [str(error)], duration_ms=_measure(started))
+
+
+def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: bool) -> Result:
+    """Return what the handler returned as a Result: its own failure, PARTIAL for invalid output, or SUCCESS."""
+    name, duration_ms = tool.name, _measure(started)
+    if isinstance(data, Result):
+        return data
+    if isinstance(data, NeedsInput):
+        return Result.failure(
+            f"Tool '{name}' needs input from a user, and this call has no client.", duration_ms=duration_ms
+        )
+    if isinstance(data, ToolResult):
+        if data.is_error:
+            return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
+        data = data if data.output is None else data.output
+    errors = []
+    if validate and tool.output_schema:
+        checked = data
+        if isinstance(data, Iterator):
+            # Validation reads an iterator to its end.
+            data = list(islice(data, MAX_ITEMS + 1))
+            checked = iter(data)
+        errors = _check_output(tool, checked)
+    if errors:
+        message = f"Output validation failed for tool '{name}'."
+        return Result(ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms)
+    return Result.success(data, f"Tool '{name}' executed successfully.", duration_ms=duration_ms)
+
+
+def _check_output(tool: PreparedEntry, data: Any) -> list[str]:
+    try:
+        output = to_result(data).output  # as clients would see it
+    except ValueError as error:  # it contains itself
+        return [f"$: {error}"]
+    return [] if tool.output.is_valid(output) else tool.output.check(output).errors
+
+
+def _run_to_completion(awaitable: Any) -> Any:
+    async def wait() -> Any:
+        return await awaitable
+
+    try:
+        current_token()
+    except RuntimeError:  # no event loop in this thread
+        return anyio.run(wait)
+    with ThreadPoolExecutor(1, "mcp-bridge invoke") as pool:  # a running event loop cannot be entered a second time
+        return pool.submit(anyio.run, wait).result()
+
+
+def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
+    """Return the error for an unknown tool, which suggests similar names."""
+    if len(name) > _NAME:  # difflib compares it with every name, and a client chooses its length
+        return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=3)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return ToolNotFound(f"Unknown tool: {name}.{hint}")

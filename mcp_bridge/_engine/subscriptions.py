@@ -1,0 +1,55 @@
+"""The resources whose changes clients want to know, for sources that have to subscribe to them elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import anyio
+
+from mcp_bridge._contracts.extension import SubscribingSource
+
+PATIENCE = 2.0
+"""Seconds that a client's subscription waits until the sources have subscribed as well."""
+
+
+class Subscriptions:
+    """Counts the subscriptions of clients to each URI. Used in the event loop only."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._sources: list[SubscribingSource] = []
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether a source has to know the subscriptions."""
+        return bool(self._sources)
+
+    def attach(self, source: SubscribingSource) -> None:
+        """Report the first and the last subscription to each URI to this source."""
+        self._sources.append(source)
+
+    def add_uris(self, uris: Iterable[str]) -> None:
+        """Count one more subscription to each URI."""
+        for uri in uris:
+            self._counts[uri] += 1
+            if self._counts[uri] == 1:
+                self._report(uri, is_wanted=True)
+
+    def remove_uris(self, uris: Iterable[str]) -> None:
+        """Count one subscription to each URI less."""
+        for uri in uris:
+            self._counts[uri] -= 1
+            if not self._counts[uri]:
+                del self._counts[uri]
+                self._report(uri, is_wanted=False)
+
+    async def wait_until_followed(self) -> None:
+        """Wait until the sources receive the changes of all URIs, at most `PATIENCE` seconds."""
+        with anyio.move_on_after(PATIENCE):
+            for source in self._sources:
+                await source.wait_until_followed()
+
+    def _report(self, uri: str, *, is_wanted: bool) -> None:
+        for source in self._sources:
+            source.follow_resource(uri, is_wanted=is_wanted)

@@ -1,0 +1,1 @@
+"""The tool_use API: the decorator, validation, and chains."""

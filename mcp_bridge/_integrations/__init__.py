@@ -1,0 +1,1 @@
+"""Tools from, and for, other frameworks."""

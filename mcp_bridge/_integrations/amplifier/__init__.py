@@ -1,0 +1,1 @@
+"""Amplifier modules as tools, and the agents of Amplifier plans."""

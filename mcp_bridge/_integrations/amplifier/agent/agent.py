@@ -1,0 +1,263 @@
+"""The tool that runs the agent of a plan."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from secrets import token_urlsafe
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mcp_bridge._contracts.content import Text
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentContext, AgentHooks, AgentTool
+from mcp_bridge._integrations.amplifier.agent.counted_provider import CountedProvider
+from mcp_bridge._integrations.amplifier.agent.turns import TurnQueue
+from mcp_bridge._integrations.amplifier.endings import describe_unfinished
+from mcp_bridge._integrations.amplifier.governance.bound_call import BoundCall
+from mcp_bridge._integrations.amplifier.interfaces import ResumableContext
+from mcp_bridge._integrations.amplifier.loops.loop import AgentLoop
+from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL, AGENT_RUN, AgentRun, bind_value
+from mcp_bridge._integrations.amplifier.session import ModuleSession
+from mcp_bridge._integrations.amplifier.sessions.conversations import get_session_id
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
+from mcp_bridge._policies.approvals.gate import ApprovalGate
+from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
+
+_SHOWN = 200
+"""How many of the last characters of a growing response are in a progress notification."""
+FAILED = frozenset({"error", "incomplete", "denied", "cancelled"})
+"""What an orchestrator reports about an execution without a final response."""
+_ENDED = (
+    "There is no such conversation, or it has ended because it was idle or there were too many. Omit 'session' to "
+    "begin a new one, and repeat what the agent must know."
+)
+_UNMOUNTED = (
+    "The agent cannot run in this conversation, because one of its modules is not mounted; the server's log says why. "
+    "Omit 'session' to begin a new one."
+)
+_INPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "task": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What the agent should do, with all it must know.",
+        },
+        "session": {
+            "type": "string",
+            "description": "Continue an earlier conversation with the agent: the `session` of its result.",
+        },
+        "provider": {"type": "string", "description": "The name of the model provider to use."},
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+_COUNT = {"type": "integer", "minimum": 0}
+_OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "The agent's response."},
+        "session": {"type": "string", "description": "Pass it to continue this conversation."},
+        "usage": {
+            "type": "object",
+            "properties": {"input_tokens": _COUNT, "output_tokens": _COUNT, "total_tokens": _COUNT},
+            "description": "The tokens that the agent's model has used for this task.",
+        },
+    },
+    "required": ["text", "session", "usage"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """How the agent is published. Without a `description`, that of the tool lists the tools of the agent.
+
+    Agents start others at most `max_depth` levels deep, and one run starts at most `max_agents` in total.
+    """
+
+    name: str = "run_agent"
+    description: str = ""
+    max_depth: int = 3
+    max_agents: int = 20
+
+
+class Agent:
+    """Runs the orchestrator of a plan.
+
+    Each conversation has its own session of the modules, with its own context. Its handle cannot be guessed, and only
+    the principal that began it can use it. Executions of one conversation run one after another (see `TurnQueue`).
+
+    Attributes:
+        tools: The tools that the agent has, as they are published. They run in the session of the conversation.
+        name: The name of the tool that runs the agent, in its source.
+        published_name: The name under which clients and policies see it.
+    """
+
+    def __init__(self, sessions: ModuleSessions, options: AgentOptions, approvals: ApprovalGate) -> None:
+        self._sessions = sessions
+        self._options = options
+        self._approvals = approvals
+        self.name = self.published_name = options.name
+        self.tools: Sequence[ToolEntry] = ()
+        self._turns: WeakKeyDictionary[ModuleSession, TurnQueue] = WeakKeyDictionary()
+
+    def find_problem(self, session: ModuleSession) -> str:
+        """Return why the agent of the plan cannot run, or an empty string."""
+        get = session.coordinator.get
+        if get("orchestrator") is None:
+            return "its orchestrator is not mounted"
+        if get("context") is None:
+            return "no context is mounted. Add `context: context-simple` to the session of the plan"
+        if not get("providers"):
+            return "no provider is mounted. Add one to `providers`, and check that its API key is set"
+        orchestrator = get("orchestrator")
+        return orchestrator.describe_missing_price(get("providers")) if isinstance(orchestrator, AgentLoop) else ""
+
+    def build_entry(self, tools: Sequence[ToolEntry], selected: Sequence[ToolEntry]) -> ToolEntry:
+        """Return the tool that runs an agent with the selected tools, under a name that no mounted tool has."""
+        name, taken = self._options.name, {entry.name for entry in tools}
+        while name in taken:
+            name += "_agent"
+        self.name = name
+        names = sorted(entry.name_in_source for entry in selected)
+        listed = ", ".join(names)
+        purpose = self._options.description or "Give a task to an agent, which works on it by itself and reports back."
+        description = purpose if self._options.description or not names else f"{purpose} Its tools: {listed}."
+        return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA, affinity="session")
+
+    async def run(self, data: dict[str, Any], ctx: CallContext) -> ToolResult:
+        """Run a task. Raises ToolError, Overloaded and ToolUnavailable; a run that stops early is a failed result."""
+        handle = data.get("session") or token_urlsafe(16)
+        agent_ctx = AgentContext(ctx, handle)
+        if data.get("session") and not await self._has_conversation(agent_ctx):
+            raise ToolError(_ENDED, code="session_not_found")
+        call = ToolCall(id=ctx.request_id, name=self.published_name, arguments=data)
+        try:
+            async with self._sessions.lease(agent_ctx) as session:
+                if self.find_problem(session):
+                    raise ToolError(_UNMOUNTED, code="agent_unavailable")
+                text, hooks = await self.run_orchestrator(
+                    session, agent_ctx, self.tools, data["task"], data.get("provider"), call=call
+                )
+        except BaseException:
+            if not data.get("session"):  # no caller has received the handle
+                self._sessions.end_session(agent_ctx.state_key)
+            raise
+        output = {"text": text, "session": handle, "usage": hooks.usage}
+        note = f"[To continue this conversation, call this tool with session={handle!r}.]"
+        if hooks.denial or hooks.status in FAILED:
+            error = hooks.denial or text
+            return ToolResult(success=False, output=output, error=error, code="agent_stopped", content=[Text(note)])
+        return ToolResult(output=output, content=[Text(text), Text(note)])
+
+    async def run_orchestrator(
+        self,
+        session: ModuleSession,
+        ctx: AgentContext,
+        tools: Sequence[ToolEntry],
+        task: str,
+        provider: str | None = None,
+        *,
+        call: ToolCall,
+        name: str = "",
+    ) -> tuple[str, AgentHooks]:
+        """Run the orchestrator of a leased session; return its response, and the hooks that recorded its events.
+
+        `call` is what hooks ask about; `name` is that of an agent that another one has started. Raises ToolError as
+        `run` does.
+        """
+        async with self._turns.setdefault(session, TurnQueue()).take_turn(ctx):
+            execution = _AgentExecution(session, ctx, tools, self._approvals, name)
+            with bind_value(AGENT_CALL, ctx), bind_value(AGENT_RUN, execution), BoundCall(call, ctx):
+                return await execution.run(as_text(task), provider), execution.hooks
+
+    async def _has_conversation(self, ctx: CallContext) -> bool:
+        """Whether the conversation exists here, or its context has stored it."""
+        if self._sessions.has_session(ctx):
+            return True
+        first = self._sessions.first
+        context = first.session.coordinator.get("context") if first is not None else None
+        return isinstance(context, ResumableContext) and await context.has_history(get_session_id(ctx.state_key))
+
+
+class _AgentExecution(AgentRun):
+    """One execution of the orchestrator of a session."""
+
+    def __init__(
+        self,
+        session: ModuleSession,
+        ctx: CallContext,
+        entries: Sequence[ToolEntry],
+        approvals: ApprovalGate,
+        name: str,
+    ) -> None:
+        super().__init__(ctx, name)
+        self._coordinator = session.coordinator
+        self._text = ""
+        self._response: Any = None
+        outer: AgentHooks | None = self.outer.hooks if isinstance(self.outer, _AgentExecution) else None
+        self.hooks: AgentHooks = AgentHooks(session.coordinator, self._report_text, approvals, outer)
+        self._tools = {entry.name_in_source: AgentTool(entry, ctx, self._report_tool) for entry in entries}
+
+    async def run(self, task: str, provider: str | None) -> str:
+        """Return the response. Raises ToolError for an unknown provider, and if the orchestrator raises."""
+        providers = dict(self._coordinator.get("providers"))
+        if provider is not None and provider not in providers:
+            raise ToolError(f"There is no provider '{provider}'. The mounted providers are: {', '.join(providers)}.")
+        if provider is not None:  # orchestrators take the first one by default
+            providers = {provider: providers.pop(provider)}
+        providers = {name: CountedProvider(each, self._add_response) for name, each in providers.items()}
+        prompt = await self.hooks.submit_prompt(task)
+        if self.hooks.denial:
+            return self.hooks.denial
+        execute: Callable[..., Awaitable[Any]] = self._coordinator.get("orchestrator").execute
+        chosen = {"provider": provider} if provider is not None and _accepts_provider(execute) else {}
+        try:
+            response = await execute(
+                prompt=prompt,
+                context=self._coordinator.get("context"),
+                providers=providers,
+                tools=self._tools,
+                hooks=self.hooks,
+                coordinator=self._coordinator,
+                **chosen,
+            )
+        except BaseException as error:
+            if is_own_cancellation(error):
+                raise
+            raise ToolError(f"The agent failed: {describe_error(error)}", code="agent_failed") from error
+        return self._check_end(str(response))
+
+    def _check_end(self, text: str) -> str:
+        """Return the text of a run. A run that ended with a truncated, refused or empty response has failed."""
+        problem = describe_unfinished(self._response) if self._response is not None else ""
+        if not problem or (text and self.hooks.status in FAILED):
+            return text
+        self.hooks.status = "incomplete"
+        return f"{text}\n\n[Stopped early. {problem}]".lstrip()
+
+    def _add_response(self, response: Any) -> None:
+        self._response = response
+        self.hooks.add_usage(getattr(response, "usage", None))
+
+    async def _report_tool(self, name: str) -> None:
+        self._text = ""
+        await self.report(f"The agent runs the tool '{name}'.")
+
+    async def _report_text(self, delta: str) -> None:
+        self._text = (self._text + delta)[-_SHOWN:]
+        await self.report(self._text)
+
+
+def _accepts_provider(execute: Callable[..., Any]) -> bool:
+    """Whether an orchestrator accepts the provider to use, which may differ from the default of its settings."""
+    try:
+        parameters = inspect.signature(execute).parameters.values()
+    except (TypeError, ValueError):  # code that is not written in Python
+        return False
+    return any(one.name == "provider" or one.kind is one.VAR_KEYWORD for one in parameters)

@@ -1,0 +1,235 @@
+"""The tools and hooks of a session as its orchestrator sees them.
+
+Every tool call of an agent is a call of its own in the pipeline, so validation, limits, approvals and other policies
+apply to it, and so do the session's hooks. What an orchestrator emits about tools is therefore not emitted again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mcp_bridge._contracts import tool as contracts
+from mcp_bridge._contracts.content import InjectedText
+from mcp_bridge._contracts.context import CallContext, NestedContext
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._integrations.amplifier import events
+from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS
+from mcp_bridge._integrations.amplifier.governance.bound_call import RUNNING_CALL, BoundCall
+from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
+from mcp_bridge._integrations.amplifier.models import HookResult, ToolResult
+from mcp_bridge._integrations.amplifier.results import list_images, render_content
+from mcp_bridge._integrations.amplifier.running_call import bind_value
+from mcp_bridge._integrations.amplifier.sessions.conversations import AGENT_KEYS
+from mcp_bridge._policies.approvals.gate import ApprovalGate
+
+if TYPE_CHECKING:
+    from mcp_bridge._contracts.question import Question
+
+_EMITTED_BY_PIPELINE = frozenset({events.TOOL_PRE, events.TOOL_POST, events.TOOL_ERROR})
+_COUNTED = ("input_tokens", "output_tokens", "total_tokens")
+_ASKS_MODEL: ContextVar[bool] = ContextVar("asks_model", default=False)
+"""Whether the question that is being asked is one to the client's model."""
+
+
+class AgentContext(NestedContext):
+    """The call of an agent: its nested calls belong to the session of the agent instead of that of the client."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, outer: CallContext, handle: str) -> None:
+        super().__init__(outer, outer.request_id)
+        self._handle = handle
+        hashed = hashlib.sha256(handle.encode("utf-8", "surrogatepass")).hexdigest()[:32]  # logs contain the session
+        self.session = f"{AGENT_KEYS}{quote(outer.principal or '', safe='')}/{hashed}"
+
+    @property
+    def state_key(self) -> str:
+        return self.session
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask the client. The time budgets of this agent and those above pause for the user, but not for sampling."""
+        from mcp_bridge._contracts.question import Sampling
+
+        with bind_value(_ASKS_MODEL, all(isinstance(question, Sampling) for question in questions.values())):
+            return await super().put(questions)
+
+    @contextmanager
+    def release_holds(self) -> Iterator[None]:
+        """Release what the call holds; an agent that waits for the client's model keeps its own."""
+        with self._outer.release_holds() if _ASKS_MODEL.get() else super().release_holds():
+            yield
+
+    async def invoke_entry(
+        self, entry: contracts.ToolEntry, arguments: Any = None, known_as: str = ""
+    ) -> contracts.ToolResult:
+        """Call a tool of the agent. In a worker, the call passes through the pipeline of the bridge first."""
+        if self.caller is not None:
+            return await super().invoke_entry(entry, arguments, known_as)
+        return await self._outer.invoke_entry(replace(entry, handler=self._bind_handler(entry.handler)), arguments)
+
+    def _bind_handler(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a handler that runs in the session of the agent; the bridge knows only that of the client."""
+
+        async def run_async(data: Any, ctx: CallContext) -> Any:
+            return await handler(data, AgentContext(ctx, self._handle))
+
+        def run_in_thread(data: Any, ctx: CallContext) -> Any:
+            return handler(data, AgentContext(ctx, self._handle))
+
+        return run_async if is_async(handler) else run_in_thread
+
+    def pass_injections(self, texts: Iterable[InjectedText]) -> None:
+        """Do not pass the texts to the client's model: the agent's model reads them in the results of its tools."""
+
+
+class AgentTool:
+    """A tool of the session as it is published, in the form of the Tool contract.
+
+    It keeps the name that its module gives it, which other modules, instructions and hooks of the plan use.
+    """
+
+    def __init__(
+        self, entry: contracts.ToolEntry, ctx: CallContext, on_start: Callable[[str], Awaitable[object]]
+    ) -> None:
+        self.name = entry.name_in_source
+        self.description = entry.description
+        self.input_schema = entry.input_schema
+        self._entry = entry
+        self._ctx = ctx
+        self._on_start = on_start
+
+    def get_schema(self) -> dict[str, Any]:
+        return self.input_schema
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Run the tool through the pipeline. Never raises: what stops the call is in the result."""
+        await self._on_start(self.name)
+        result = await self._ctx.invoke_entry(self._entry, input, known_as=self.name)
+        output = result.output if result.content is None else render_content(result.content)
+        images = list_images(result.content) or None
+        if not result.is_error:
+            return ToolResult(output=output, content=images)
+        error = {"message": result.error_text, "type": result.code or "tool_error"}
+        return ToolResult(success=False, output=output, error=error, content=images)
+
+
+class AgentHooks:
+    """The hooks of a session, as an orchestrator emits to them.
+
+    Attributes:
+        usage: The tokens of all responses of models.
+        status: What the orchestrator reported last about the execution; empty if it does not report.
+        turns: How many requests to the model it reported.
+        denial: What a hook or the user has denied, and why; empty if nothing was denied.
+
+    `outer` are the hooks of the agent that has started this one, whose usage includes that of this one.
+    """
+
+    def __init__(
+        self,
+        coordinator: Any,
+        on_text: Callable[[str], Awaitable[object]],
+        approvals: ApprovalGate,
+        outer: AgentHooks | None = None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._hooks = coordinator.hooks
+        self._on_text = on_text
+        self._approvals = approvals
+        self._outer = outer
+        self.turns = 0
+        self.usage = dict.fromkeys(_COUNTED, 0)
+        self.status = self.denial = ""
+        self._has_deltas = False
+        self._submitted: tuple[str, HookResult] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hooks, name)
+
+    async def emit(self, event: str, data: dict[str, Any] | None = None) -> Any:
+        """Emit an event, except those of tools, which the pipeline emits."""
+        if event in _EMITTED_BY_PIPELINE:
+            return HookResult()
+        given = data or {}
+        if event == events.PROMPT_SUBMIT and self._submitted is not None and given.get("prompt") == self._submitted[0]:
+            decided, self._submitted = self._submitted[1], None
+            return decided
+        if event == events.ORCHESTRATOR_COMPLETE:
+            self.status = str(given.get("status", ""))
+            self.turns = given.get("turn_count") or 0
+        elif event == events.CONTENT_BLOCK_DELTA and isinstance(delta := given.get("delta"), str):
+            self._has_deltas = True
+            await self._on_text(delta)
+        elif event == events.CONTENT_BLOCK_END and not self._has_deltas:
+            await self._report_block(given.get("block"))
+        elif event == events.PROVIDER_REQUEST:
+            self._has_deltas = False
+        decided = await self._emit_bound(event, given)
+        if decided.action == "ask_user" or event == events.ORCHESTRATOR_COMPLETE:
+            decided = await self._apply_decision(decided, event)
+        self._record_denial(decided, event)
+        return decided
+
+    async def submit_prompt(self, prompt: str) -> str:
+        """Let hooks decide about a prompt before the orchestrator has it; return the prompt as they leave it.
+
+        Public orchestrators add their own argument to the context, so what hooks change in the event would be lost.
+        """
+        decided = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
+        decided = await self._apply_decision(decided, events.PROMPT_SUBMIT)
+        self._record_denial(decided, events.PROMPT_SUBMIT)
+        changed = str((decided.data or {}).get("prompt", prompt))
+        self._submitted = (changed, decided)
+        return changed
+
+    def _record_denial(self, decided: Any, event: str) -> None:
+        if decided.action == "deny" and event in DECISIVE_EVENTS and not self.denial:
+            self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decided.reason or 'a policy denies it'}"
+
+    async def _emit_bound(self, event: str, data: dict[str, Any]) -> Any:
+        """Emit an event. If a hook allows it before the user has answered, and the user then declines, deny it."""
+        if (running := RUNNING_CALL.get()) is None:
+            return await self._hooks.emit(event, data)
+        bound = BoundCall(running.call, running.ctx)
+        with bound:
+            decided = await self._hooks.emit(event, data)
+        for question in bound.unanswered:
+            late = await self._approvals.find_late_decision(question, running.ctx)
+            if late is not None and not late.is_allowed:
+                return HookResult(action="deny", data=decided.data, reason="The user declined.")
+        return decided
+
+    async def _apply_decision(self, decided: Any, event: str) -> HookResult:
+        """Apply a decision, because not every orchestrator does; return what remains for the orchestrator.
+
+        An `inject_context` without a text reports that the history has a new one.
+        """
+        applied = await self._coordinator.process_hook_result(decided, event, "agent")
+        if applied.action == "deny":
+            return HookResult(action="deny", data=applied.data, reason=applied.reason)
+        injections = get_injections(decided)
+        left = [injection for injection in injections if injection.ephemeral]
+        action: Any = "inject_context" if injections else "continue"
+        text = "\n\n".join(injection.content for injection in left)
+        return HookResult(
+            action=action, data=applied.data, context_injection=text or None, ephemeral=True, context_injections=left
+        )
+
+    async def _report_block(self, block: Any) -> None:
+        """Report a text that was not streamed."""
+        if isinstance(block, dict) and block.get("type") == "text" and block.get("text"):
+            await self._on_text(str(block["text"]))
+
+    def add_usage(self, usage: Any) -> None:
+        """Add the tokens of one response."""
+        if self._outer is not None:
+            self._outer.add_usage(usage)
+        for name in _COUNTED:
+            count = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+            self.usage[name] += count if isinstance(count, int) else 0

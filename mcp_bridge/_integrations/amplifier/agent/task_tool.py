@@ -1,0 +1,98 @@
+"""`tool-task`: a tool with which an agent gives a task to another agent of its plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_bridge._contracts.tool import ToolResult
+
+__amplifier_module_type__ = "tool"
+
+_PURPOSE = (
+    "Give a task to another agent, which works on it by itself and reports back. It knows nothing of this "
+    "conversation, so put everything it needs into the instruction. Make several calls at once for independent tasks."
+)
+
+
+class TaskTool:
+    """Starts agents of the plan, and resumes them.
+
+    `config` may exclude tools and hooks, or list those that agents inherit: `exclude_tools` or `inherit_tools`, and
+    `exclude_hooks` or `inherit_hooks`.
+    """
+
+    name = "task"
+
+    def __init__(self, coordinator: Any, config: dict[str, Any]) -> None:
+        self._coordinator = coordinator
+        self._inheritance = {
+            kind: {key: config[key] for key in (f"exclude_{kind}", f"inherit_{kind}") if config.get(key) is not None}
+            for kind in ("tools", "hooks")
+        }
+
+    @property
+    def description(self) -> str:
+        """What the tool does, and the agents of the plan."""
+        agents = sorted((self._coordinator.config.get("agents") or {}).items())
+        lines = [f"- {name}: {config.get('description') or 'no description'}" for name, config in agents]
+        return "\n".join([f"{_PURPOSE} The agents:", *lines])
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The arguments: `instruction`, and `agent` to start one or `session_id` to resume one."""
+        agents = sorted(self._coordinator.config.get("agents") or {})
+        return {
+            "type": "object",
+            "properties": {
+                "agent": {
+                    "type": "string",
+                    "enum": agents,
+                    "description": "The agent to start. Omit it to resume one.",
+                },
+                "instruction": {"type": "string", "minLength": 1, "description": "What the agent should do."},
+                "session_id": {
+                    "type": "string",
+                    "description": "Resume the agent of an earlier result. It remembers what it did.",
+                },
+            },
+            "required": ["instruction"],
+        }
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Run an agent. Raises ToolError if it cannot run, or fails."""
+        if input.get("session_id"):
+            resume = self._coordinator.get_capability("session.resume")
+            try:
+                result = await resume(sub_session_id=input["session_id"], instruction=input["instruction"])
+            except FileNotFoundError as error:
+                return ToolResult(success=False, error=str(error), code="session_not_found")
+        elif input.get("agent"):
+            spawn = self._coordinator.get_capability("session.spawn")
+            result = await spawn(
+                agent_name=input["agent"],
+                instruction=input["instruction"],
+                tool_inheritance=self._inheritance["tools"],
+                hook_inheritance=self._inheritance["hooks"],
+            )
+        else:
+            message = "Give `agent` to start an agent, or `session_id` to resume one."
+            return ToolResult(success=False, error=message, code="invalid_arguments")
+        return _build_result(result)
+
+
+def _build_result(result: dict[str, Any]) -> ToolResult:
+    output = {"session_id": result["session_id"]}
+    if result["status"] == "success":
+        return ToolResult(output={"response": result["output"], **output})
+    return ToolResult(success=False, output=output, error=result["output"], code="agent_stopped")
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the tool, except for an agent that may start none. Raises ValueError if the plan has no agents."""
+    if coordinator.config.get("agents"):
+        tool = TaskTool(coordinator, config or {})
+        await coordinator.mount("tools", tool, name=tool.name)
+        return tool
+    if coordinator.parent_id is None:
+        raise ValueError("the plan has no agents. Add them under `agents`, or remove this module")
+    return None

@@ -1,0 +1,183 @@
+"""`context-persistent`: keeps the history in a file, from which a new process continues."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_bridge._integrations.amplifier.contexts.simple import (
+    ContextConfig,
+    SimpleContext,
+    check_message,
+    mount_context,
+    read_config,
+)
+from mcp_bridge._integrations.amplifier.results import encode_json
+from mcp_bridge._runtime.file_replacement import replace_file
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+__amplifier_module_type__ = "context"
+
+SESSION = "{session_id}"
+"""The placeholder in a path for the id of the session."""
+
+
+class PersistentConfig(ContextConfig):
+    """The configuration of `context-persistent`.
+
+    Attributes:
+        path: The file, one JSON message a line. `{session_id}` is replaced; without it, all sessions share the history,
+            except those of started agents, whose files have their ids appended to the name. By default, each session
+            has a file in the user's data folder.
+    """
+
+    path: str | None = None
+
+
+class PersistentContext(SimpleContext):
+    """A history in a file, which is complete and therefore authoritative.
+
+    A context that has found its history in the file ignores `set_messages`: transcripts that callers restore usually
+    lack the system messages (CONTEXT_CONTRACT, "File-Based Context Managers").
+
+    `find_path` returns the file of another session, if each has one.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: ContextConfig | None = None,
+        hooks: Any = None,
+        find_path: Callable[[str], Path] | None = None,
+    ) -> None:
+        super().__init__(config, hooks)
+        self._path = path
+        self._find_path = find_path
+        self._lock = anyio.Lock()
+        self._has_loaded = False
+
+    async def load(self) -> None:
+        """Read the file, if there is one. A last line that was not written completely is removed.
+
+        Raises ValueError for a file that is not a history, OSError for one that cannot be read.
+        """
+        lines = await anyio.to_thread.run_sync(_read_lines, self._path)
+        for number, line in enumerate(lines, 1):
+            try:
+                self._append(json.loads(line))
+            except ValueError as error:
+                raise ValueError(f"{self._path}, line {number}: not a message ({error})") from error
+        self._has_loaded = bool(lines)
+
+    async def has_history(self, session_id: str) -> bool:
+        """Whether a session has a file."""
+        return self._find_path is not None and await anyio.to_thread.run_sync(self._find_path(session_id).is_file)
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        """Add a message, and write it before returning. Raises ValueError, or OSError if the file is not writable."""
+        check_message(message)
+        async with self._lock:
+            added = dict(message)
+            line = _format_message(added)
+            await _write_to_end(partial(_append_line, self._path, line), partial(self._append, added))
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Replace the history, unless it was loaded from the file. Raises as `add_message` does."""
+        if self._has_loaded:
+            logger.info("the history in %s is complete, so the caller's is ignored", self._path)
+            return
+        for message in messages:
+            check_message(message)
+        history = [dict(message) for message in messages]
+        async with self._lock:
+            lines = [*map(_format_message, history)]
+            await _write_to_end(partial(replace_file, self._path, b"".join(lines)), partial(self._replace, history))
+
+    async def clear(self) -> None:
+        """Clear the history, and remove the file. Raises OSError if that is not possible."""
+        async with self._lock:
+            await _write_to_end(partial(self._path.unlink, missing_ok=True), self._forget)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._has_loaded = False
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the context with the history of its file. Raises ValueError for an invalid configuration or file."""
+    options = PersistentConfig(**read_config(config, PersistentConfig))
+    shared = options.path is not None and SESSION not in options.path
+    given = f"{options.path}.{SESSION}" if shared and coordinator.parent_id else options.path
+    path = _find_path(given, str(coordinator.session_id))
+    find_path = None if shared else partial(_find_path, options.path)
+    context = PersistentContext(path, options, coordinator.hooks, find_path)
+    await context.load()
+    await mount_context(coordinator, context, "context-persistent")
+    return context
+
+
+async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -> None:
+    """Run `write` in a thread and then `commit`, also if the task is cancelled meanwhile. Raises what they raise.
+
+    A shielded scope alone does not delay `asyncio.Task.cancel`; a task group does.
+    """
+    failed: list[Exception] = []
+
+    async def run() -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await anyio.to_thread.run_sync(write)
+                commit()
+            except Exception as error:
+                failed.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+    if failed:
+        raise failed[0]
+
+
+def _find_path(given: str | None, session_id: str) -> Path:
+    name = session_id.replace("/", "_").replace(os.sep, "_").lstrip(".")
+    if given is not None:
+        return Path(given.replace(SESSION, name)).expanduser()
+    import platformdirs
+
+    return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "contexts" / f"{name}.jsonl"
+
+
+def _format_message(message: dict[str, Any]) -> bytes:
+    return encode_json(message) + b"\n"
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    """Return the complete lines of a file, and remove the rest of an incomplete one."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    complete = text[: text.rfind(b"\n") + 1]
+    if len(complete) < len(text):
+        logger.warning("%s: the last message was not written completely and is removed", path)
+        os.truncate(path, len(complete))
+    return complete.splitlines()
+
+
+def _append_line(path: Path, line: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(file).st_size
+        if os.write(file, line) < len(line):  # the disk is full
+            os.truncate(file, size)
+            raise OSError(f"{path}: the message could not be written completely")
+    finally:
+        os.close(file)

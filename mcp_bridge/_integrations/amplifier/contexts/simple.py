@@ -1,0 +1,220 @@
+"""`context-simple`: keeps the history in memory, and gives requests a selection of it that fits the model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_bridge._integrations.amplifier.contexts.compaction import (
+    CHARACTERS_PER_TOKEN,
+    Strategy,
+    Unit,
+    estimate_tokens,
+    group_messages,
+    render_transcript,
+    select_units,
+    shorten_messages,
+    truncate_middle,
+)
+from mcp_bridge._integrations.amplifier.events import CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT
+from mcp_bridge._integrations.amplifier.message_models import ChatRequest, Message
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+__amplifier_module_type__ = "context"
+
+SAFETY_MARGIN = 1000
+"""Tokens of a model's window that stay free (CONTEXT_CONTRACT, "get_messages_for_request")."""
+_SUMMARY_PREFIX = "Previous conversation summary: "
+_SUMMARY_TASK = (
+    "Summarize this beginning of a conversation for the assistant that continues it. Keep the user's goals and "
+    "constraints, decisions, facts and names that are still needed, results of tools, and what is left to do. "
+    "Reply with the summary only."
+)
+
+
+class ContextConfig(BaseModel):
+    """The configuration of a context.
+
+    Attributes:
+        max_tokens: The budget of a request if neither the caller nor the provider sets one.
+        compaction_threshold: The share of the budget above which messages are left out.
+        target_usage: The share of the budget that the remaining messages use.
+        strategy: What is left out: `truncate` the oldest messages, `summarize` them by the provider of the request, or
+            the least important ones by `importance`.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    max_tokens: int = Field(default=100_000, gt=0)
+    compaction_threshold: float = Field(default=0.8, gt=0, le=1)
+    target_usage: float = Field(default=0.5, gt=0, le=1)
+    strategy: Strategy = "truncate"
+
+
+class SimpleContext:
+    """The history of an agent (CONTEXT_CONTRACT 2.1.0). Compaction never changes it.
+
+    `hooks` receives the events of compaction; it may be None.
+    """
+
+    def __init__(self, config: ContextConfig | None = None, hooks: Any = None) -> None:
+        self._config = config or ContextConfig()
+        self._hooks = hooks
+        self._messages: list[dict[str, Any]] = []
+        self._sizes: list[int] = []
+        self._has_warned = False
+        self._left_out: frozenset[int] = frozenset()
+        self._summarized: frozenset[int] = frozenset()
+        self._summary = ""
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        """Add a message to the end. Raises ValueError for one without a role."""
+        self._append(message)
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None
+    ) -> list[dict[str, Any]]:
+        """Return as many messages as fit in a request, in order.
+
+        Args:
+            token_budget: The maximum number of tokens; overrides the provider's.
+            provider: The provider of the request. Its window, without its longest response and a margin, is the budget.
+        """
+        budget = self._find_budget(token_budget, provider)
+        config, messages, sizes = self._config, self._messages, self._sizes
+        trigger = budget * config.compaction_threshold
+        if sum(sizes) <= trigger:
+            return [dict(message) for message in messages]
+        units = group_messages(messages, sizes)
+        target = min(budget * config.target_usage, trigger)
+        kept = select_units(messages, units, strategy=config.strategy, trigger=trigger, target=target)
+        return await self._compact(units, kept, budget, provider)
+
+    async def get_messages(self) -> list[dict[str, Any]]:
+        """Return the complete history."""
+        return [dict(message) for message in self._messages]
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Replace the history. Raises ValueError for a message without a role, and then changes nothing."""
+        for message in messages:
+            check_message(message)
+        self._replace(messages)
+
+    async def clear(self) -> None:
+        """Forget everything."""
+        self._forget()
+
+    def _append(self, message: Mapping[str, Any]) -> None:
+        check_message(message)
+        self._sizes.append(estimate_tokens(message))  # before the message, because it may raise
+        self._messages.append(dict(message))
+
+    def _replace(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        self._forget()
+        for message in messages:
+            self._append(message)
+
+    def _forget(self) -> None:
+        self._messages, self._sizes = [], []
+        self._left_out, self._summarized, self._summary = frozenset(), frozenset(), ""
+
+    def _find_budget(self, token_budget: int | None, provider: Any) -> int:
+        if token_budget is not None:
+            return token_budget
+        try:
+            defaults = provider.get_info().defaults or {} if provider is not None else {}
+            window, longest = defaults.get("context_window"), defaults.get("max_output_tokens")
+            budget = int(window - longest - SAFETY_MARGIN) if window and longest else 0
+        except Exception as error:
+            level = logging.DEBUG if self._has_warned else logging.WARNING  # once, not for each request
+            self._has_warned = True
+            message = "the provider does not describe its model, so the budget is %d tokens: %s"
+            logger.log(level, message, self._config.max_tokens, error)
+            budget = 0
+        return budget if budget > 0 else self._config.max_tokens
+
+    async def _compact(
+        self, units: Sequence[Unit], kept: Sequence[Unit], budget: int, provider: Any
+    ) -> list[dict[str, Any]]:
+        """Return copies of the messages of `kept`, and a summary of the others if that is the strategy.
+
+        The events are emitted when the selection of messages changes.
+        """
+        places = sorted(place for unit in kept for place in unit.places)
+        left_out = frozenset(range(len(self._messages))).difference(places)
+        is_new = left_out != self._left_out
+        if is_new:
+            self._left_out = left_out
+            await self._emit(CONTEXT_PRE_COMPACT, len(self._messages), sum(self._sizes))
+        messages = [self._messages[place] for place in places]
+        if self._config.strategy == "summarize" and left_out and provider is not None:
+            summary = await self._summarize(sorted(left_out), budget, provider)
+            if summary:
+                first = next((at for at, message in enumerate(messages) if message["role"] != "system"), len(messages))
+                messages.insert(first, {"role": "system", "content": _SUMMARY_PREFIX + summary})
+        view = shorten_messages(messages, budget)
+        if is_new:
+            await self._emit(CONTEXT_POST_COMPACT, len(view), sum(map(estimate_tokens, view)))
+        return view
+
+    async def _summarize(self, places: Sequence[int], budget: int, provider: Any) -> str:
+        """Return a summary of the messages that are left out. It is kept, and extended when more are left out.
+
+        If the provider fails, the earlier summary is returned.
+        """
+        new = [self._messages[place] for place in places if place not in self._summarized]
+        if not new:
+            return self._summary
+        before = f"{_SUMMARY_PREFIX}{self._summary}\n\n" if self._summary else ""
+        transcript = truncate_middle(before + render_transcript(new), budget * CHARACTERS_PER_TOKEN // 2)
+        longest = max(1, budget // 10)
+        request = ChatRequest(
+            messages=[Message(role="system", content=_SUMMARY_TASK), Message(role="user", content=transcript)],
+            max_output_tokens=longest,
+        )
+        try:
+            response = await provider.complete(request)
+            text = "".join(block.text for block in response.content if block.type == "text").strip()
+        except Exception as error:
+            logger.warning("the provider did not summarize %d messages, so they are left out: %s", len(new), error)
+            return self._summary
+        if text:
+            self._summary = truncate_middle(text, longest * CHARACTERS_PER_TOKEN)
+            self._summarized = frozenset(places)
+        return self._summary
+
+    async def _emit(self, event: str, messages: int, tokens: int) -> None:
+        if self._hooks is not None:
+            await self._hooks.emit(event, {"message_count": messages, "token_count": tokens})
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the context. Raises ValueError for an invalid configuration (pydantic's ValidationError)."""
+    context = SimpleContext(ContextConfig(**read_config(config, ContextConfig)), coordinator.hooks)
+    await mount_context(coordinator, context, "context-simple")
+    return context
+
+
+async def mount_context(coordinator: Any, context: Any, name: str) -> None:
+    """Mount a context and declare its events, on either host."""
+    await coordinator.mount("context", context)
+    coordinator.register_contributor("observability.events", name, lambda: [CONTEXT_PRE_COMPACT, CONTEXT_POST_COMPACT])
+
+
+def read_config(config: Mapping[str, Any] | None, model: type[BaseModel]) -> dict[str, Any]:
+    """Return the known keys of a configuration, and log the others: it may be meant for another module of this name."""
+    given = dict(config or {})
+    unknown = sorted(key for key in given if key not in model.model_fields)
+    if unknown:
+        logger.warning("unknown keys of a context's configuration are ignored: %s", ", ".join(map(str, unknown)))
+    return {key: value for key, value in given.items() if key in model.model_fields}
+
+
+def check_message(message: Any) -> None:
+    """Raise ValueError for a message without a role."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise ValueError("Message must have 'role' field")  # noqa: TRY004 - the contract's error

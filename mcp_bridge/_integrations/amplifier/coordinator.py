@@ -1,0 +1,308 @@
+"""ModuleCoordinator: where modules are mounted and find each other (the entry points of all contracts)."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, MutableMapping
+from typing import Any, Self
+from uuid import uuid4
+
+import anyio
+
+from mcp_bridge._integrations.amplifier.cancellation import CancellationToken
+from mcp_bridge._integrations.amplifier.errors import MountCollision, log_errors
+from mcp_bridge._integrations.amplifier.events import CANCEL_REQUESTED
+from mcp_bridge._integrations.amplifier.hook_decisions import apply_decision
+from mcp_bridge._integrations.amplifier.hooks import HookRegistry
+from mcp_bridge._integrations.amplifier.models import HookResult
+from mcp_bridge._runtime.third_party import resolve_awaitable
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+Cleanup = Callable[[], Any]
+CLEANUP_TIMEOUT = 10.0  # seconds that one cleanup may take
+AGENT_POINTS = ("orchestrator", "context")  # the contracts also mount these at `session`, under these names
+SINGLE_POINTS = (*AGENT_POINTS, "module-source-resolver")  # mount points that hold one module
+NAMED_POINTS = ("providers", "tools")  # mount points that hold modules by name
+_SESSION_POINT = "session"
+
+
+class MountedModules(dict[str, Any]):
+    """The modules of one mount point by name. Every change calls `changed`, also when a module writes here directly.
+
+    A module never replaces another silently: unmount the other first.
+    """
+
+    def __init__(self, point: str, changed: Callable[[], None]) -> None:
+        super().__init__()
+        self._point = point
+        self._changed = changed
+
+    def __setitem__(self, name: str, module: Any) -> None:
+        """Mount a module. Raises MountCollision where another has the name."""
+        name = str(name)
+        if name in self and self[name] is not module:
+            raise MountCollision(self._point, name)
+        super().__setitem__(name, module)
+        self._changed()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._changed()
+
+    def __ior__(self, others: Any) -> Self:  # type: ignore[override,misc]
+        self.update(others)
+        return self
+
+    # Unlike those of dict, these change items through the methods above.
+    clear = MutableMapping.clear
+    pop = MutableMapping.pop
+    popitem = MutableMapping.popitem
+    setdefault = MutableMapping.setdefault
+    update = MutableMapping.update
+
+
+class MountPoints(dict[str, Any]):
+    """The mount points of one coordinator. Assigning a dict to a point that holds modules by name mounts its items."""
+
+    def __init__(self, hooks: Any, changed: Callable[[], None]) -> None:
+        named = {point: MountedModules(point, changed) for point in NAMED_POINTS}
+        super().__init__(dict.fromkeys(SINGLE_POINTS), hooks=hooks, **named)
+
+    def __setitem__(self, point: str, value: Any) -> None:
+        if point not in NAMED_POINTS:
+            super().__setitem__(point, value)
+        elif value is not self[point]:
+            given = dict(value)
+            self[point].clear()
+            self[point].update(given)
+
+
+class Completed:
+    """The return value of a method that is synchronous here and asynchronous in the contracts: await it or not."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+class SessionObject:
+    """The `session` of a coordinator that modules read, with what it has on both hosts.
+
+    `config` is the plan with its orchestrator and context as mappings.
+    """
+
+    def __init__(self, config: dict[str, Any], session_id: str | None = None, parent_id: str | None = None) -> None:
+        self.session_id = session_id or uuid4().hex
+        self.parent_id = parent_id
+        self.config = config
+        self.get_coordinator: Callable[[], Any] = lambda: None
+
+    @property
+    def coordinator(self) -> Any:
+        return self.get_coordinator()
+
+
+class BaseCoordinator:
+    """What the native coordinator and that of amplifier-core share.
+
+    No module replaces another silently, and the failure of one never affects the others. A subclass provides
+    the attributes below. With `on_collision`, `mount` reports a name that another module has there, instead of raising.
+    """
+
+    on_collision: Callable[[MountCollision], None] | None = None
+
+    hooks: HookRegistry
+    approval_system: Any
+    display_system: Any
+    cancellation: Any
+    mount_points: dict[str, Any]
+    channels: dict[str, Any]
+    session_state: dict[str, Any]
+    get_capability: Callable[[str], Any]
+    to_dict: Callable[[], dict[str, Any]]
+    _cleanups: list[Cleanup]
+    _capability_callbacks: dict[str, Callable[[Any], None]]
+
+    def mount(self, mount_point: str, module: Any, name: str | None = None) -> Completed:
+        """Mount a module immediately; awaiting the result is optional.
+
+        Providers and tools are mounted under `name`, by default the module's own. Raises ValueError for an unknown
+        mount point or a missing name, MountCollision (a ValueError) where another module has the name.
+        """
+        point, name = _resolve_point(mount_point, name)
+        if point in SINGLE_POINTS:
+            if self.mount_points[point] is not None and self.mount_points[point] is not module:
+                logger.warning("mount at '%s': the new module replaces the mounted one", point)
+            self.mount_points[point] = module
+            return Completed()
+        mounted = self._get_modules(point)
+        key = name or getattr(module, "name", None)
+        if not key:
+            raise ValueError(f"mount at '{point}': the module has no name. Give mount(..., name=...)")
+        try:
+            mounted[str(key)] = module  # the source reports a name that is not text
+        except MountCollision as collision:
+            if self.on_collision is None:
+                raise
+            self.on_collision(collision)
+        return Completed()
+
+    def unmount(self, mount_point: str, name: str | None = None) -> Completed:
+        """Unmount a module immediately, if it is mounted. Raises ValueError for an unknown mount point."""
+        point, name = _resolve_point(mount_point, name)
+        if point in SINGLE_POINTS:
+            self.mount_points[point] = None
+        elif name is not None and name in self._get_modules(point):
+            del self.mount_points[point][name]
+        return Completed()
+
+    def get(self, mount_point: str, name: str | None = None) -> Any:
+        """Return the module of a mount point, its modules by name, or one of these by its `name`; None for none.
+
+        `session` has the orchestrator and the context by name. Raises ValueError for an unknown mount point.
+        """
+        if mount_point == _SESSION_POINT and name is None:
+            return {point: self.mount_points[point] for point in AGENT_POINTS if self.mount_points[point] is not None}
+        point, name = _resolve_point(mount_point, name)
+        if point in SINGLE_POINTS or point == "hooks":
+            return self.mount_points[point]
+        mounted = self._get_modules(point)
+        return mounted if name is None else mounted.get(name)
+
+    get_mounted = get
+
+    def on_capability(self, name: str, callback: Callable[[Any], None]) -> None:
+        """Call back with every value that modules register under a name, including one registered before."""
+        self._capability_callbacks[name] = callback
+        if (known := self.get_capability(name)) is not None:
+            callback(known)
+
+    async def collect_contributions(self, channel: str) -> list[Any]:
+        """Return the contributions to a channel in order, without None and without those that fail."""
+        found = []
+        for name, callback in self.contributors(channel):
+            with log_errors("skipping the failed contribution of %r to %r", name, channel):
+                if (value := await resolve_awaitable(callback())) is not None:
+                    found.append(value)
+        return found
+
+    @abstractmethod
+    def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """Return the name and the callback of each contributor to a channel."""
+
+    def register_cleanup(self, cleanup: Any) -> None:
+        """Register a function that `cleanup` calls; anything that is not callable is ignored."""
+        if callable(cleanup):
+            self._cleanups.append(cleanup)
+
+    async def cleanup(self, timeout: float = CLEANUP_TIMEOUT) -> None:
+        """Call every cleanup, the last one first, with `timeout` seconds each, also while the caller is cancelled.
+
+        Errors are logged.
+        """
+        while self._cleanups:
+            cleanup = self._cleanups.pop()
+            with anyio.move_on_after(timeout, shield=True) as scope, log_errors("the cleanup of a module failed"):
+                await resolve_awaitable(cleanup())
+            if scope.cancelled_caught:
+                logger.error("cancelled the cleanup of a module after %s seconds", timeout)
+
+    async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> HookResult:
+        """Apply the decision of hooks: store texts for the model, show messages, ask the user.
+
+        Returns a `deny` where the user declines, else the decision.
+        """
+        return await apply_decision(self, result, event, hook_name)
+
+    async def request_cancel(self, immediate: bool = False) -> None:
+        token = self.cancellation
+        if token.request_immediate() if immediate else token.request_graceful():
+            await self.hooks.emit(CANCEL_REQUESTED, {"level": token.state, "running_tools": token.running_tool_names})
+            with log_errors("a cancellation callback failed"):  # amplifier-core's token raises some errors of callbacks
+                await token.trigger_callbacks()
+
+    def take_snapshot(self) -> dict[str, Any]:
+        """Return what modules have registered besides mount points and hooks, for comparison with a later snapshot."""
+        contributors = [(channel, name) for channel in self.channels for name, _ in self.contributors(channel)]
+        capabilities = {name: id(self.get_capability(name)) for name in self.to_dict()["capabilities"]}
+        state = dict.fromkeys(self.session_state)
+        return {
+            "capabilities": capabilities, "contributors": contributors, "cleanups": len(self._cleanups), "state": state,
+        }  # fmt: skip
+
+    def _get_modules(self, point: str) -> dict[str, Any]:
+        if point not in NAMED_POINTS:
+            hint = " Register with coordinator.hooks.register instead." if point == "hooks" else ""
+            known = ", ".join((*SINGLE_POINTS, *NAMED_POINTS))
+            raise ValueError(f"Unknown mount point: {point}.{hint} Known: {known}")
+        modules: dict[str, Any] = self.mount_points[point]
+        return modules
+
+
+class ModuleCoordinator(BaseCoordinator):
+    """The mount points, hooks, capabilities and contributions of one session. Modules may set attributes on it.
+
+    `config` is the mount plan. `changed` is called when a provider or tool is mounted or unmounted.
+    """
+
+    def __init__(
+        self,
+        session: Any = None,
+        approval_system: Any = None,
+        display_system: Any = None,
+        *,
+        config: dict[str, Any] | None = None,
+        session_id: str | None = None,
+        parent_id: str | None = None,
+        hooks: HookRegistry | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.session = session
+        self.session_id = session_id or getattr(session, "session_id", None) or uuid4().hex
+        self.parent_id = parent_id or getattr(session, "parent_id", None)
+        self.config: dict[str, Any] = config or getattr(session, "config", None) or {}
+        self.approval_system = approval_system
+        self.display_system = display_system
+        self.hooks = hooks or HookRegistry()
+        self.hooks.set_default_fields(session_id=self.session_id, parent_id=self.parent_id)
+        self.cancellation = CancellationToken()
+        self.loader: Any = None
+        self.session_state: dict[str, Any] = {}
+        self.channels: dict[str, list[tuple[str, Callable[[], Any]]]] = {}
+        self.mount_points: dict[str, Any] = MountPoints(self.hooks, changed)
+        self._capabilities: dict[str, Any] = {}
+        self._capability_callbacks = {}
+        self._cleanups = []
+
+    def register_capability(self, name: str, value: Any) -> None:
+        self._capabilities[name] = value
+        if name in self._capability_callbacks:
+            self._capability_callbacks[name](value)
+
+    def get_capability(self, name: str) -> Any:
+        return self._capabilities.get(name)
+
+    def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
+        """Contribute to a channel each time it is collected; a name contributes once."""
+        others = [entry for entry in self.channels.get(channel, []) if entry[0] != name]
+        self.channels[channel] = [*others, (name, callback)]
+
+    def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        return self.channels.get(channel, [])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "session_id": self.session_id,
+            "parent_id": self.parent_id,
+            **{point: sorted(self.mount_points[point]) for point in NAMED_POINTS},
+            **{point: self.mount_points[point] is not None for point in SINGLE_POINTS},
+            "capabilities": sorted(self._capabilities),
+        }
+
+
+def _resolve_point(point: str, name: str | None) -> tuple[str, str | None]:
+    """`session` with the name of an agent's mount point is that mount point."""
+    if point == _SESSION_POINT and name in AGENT_POINTS:
+        return str(name), None
+    return point, name

@@ -1,0 +1,44 @@
+"""Errors of modules."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcp_bridge._contracts.errors import BridgeError, RegistryError
+from mcp_bridge._runtime.third_party import is_own_cancellation
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+
+class ModuleNotFoundError(BridgeError):
+    """No module of that name was found; the message lists the places that were searched."""
+
+
+class ModuleLoadError(BridgeError):
+    """A module was found but cannot be loaded: its import fails, it has no `mount`, or its `mount` fails."""
+
+
+class MountCollision(RegistryError, ValueError):
+    """Two modules mount under one name at one mount point."""
+
+    def __init__(self, point: str, name: str) -> None:
+        super().__init__(f"mount at '{point}': '{name}' is already mounted. Rename or remove one of them.")
+        self.point = point
+        self.name = name
+
+
+class ApprovalTimeoutError(BridgeError):
+    """An approval request timed out."""
+
+
+@contextmanager
+def log_errors(message: str, *args: object) -> Iterator[None]:
+    """Log what third-party code in the block raises, and continue after it. Cancellation of the caller passes."""
+    try:
+        yield
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        logger.exception(message, *args)

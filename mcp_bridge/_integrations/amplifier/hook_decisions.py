@@ -1,0 +1,248 @@
+"""Decisions of hooks: reading, combining and applying them (HOOK_CONTRACT 1.0.0, HookResult Actions)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import anyio
+
+from mcp_bridge._integrations.amplifier.errors import ApprovalTimeoutError, log_errors
+from mcp_bridge._integrations.amplifier.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
+from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
+from mcp_bridge._policies.approvals.decisions import ApprovalDecision
+from mcp_bridge._policies.approvals.options import DEFAULT_OPTIONS, is_grant
+from mcp_bridge._runtime.third_party import copy_value, is_own_cancellation, resolve_awaitable
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+NO_DECISION = HookResult()  # the decision where no hook has decided anything. It is shared: never change it
+RESULT_KEYS = ("result", "tool_result", "tool_response")  # in tool:post of amplifier-core, the contract, shell hooks
+_LEVELS = ("info", "warning", "error")
+
+
+class EventEmitter(Protocol):
+    """Emits events to hooks."""
+
+    async def emit(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Emit an event. Return the combined decision."""
+
+
+class DecisionTarget(Protocol):
+    """The part of a coordinator that decisions are applied to."""
+
+    approval_system: Any
+    display_system: Any
+
+    @property
+    def hooks(self) -> EventEmitter: ...
+
+    def get(self, mount_point: str, name: str | None = None) -> Any: ...
+
+
+@runtime_checkable
+class EventApprover(Protocol):
+    """An approval system that applies the time limit and the default of a hook itself."""
+
+    async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
+        """Ask the user about an event, as the hooks' combined decision `asked` requires."""
+
+
+class HookDecision:
+    """The combined decision of handlers so far; `data` is the event's data as they have modified it."""
+
+    __slots__ = ("_modified_by", "data", "denial", "results")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.denial: HookResult | None = None
+        self.results: list[HookResult] = []
+        self._modified_by: list[str] = []
+
+    def add(self, result: HookResult | None, name: str) -> None:
+        """Add the decision of the handler with this name."""
+        if result is None:
+            return
+        self.results.append(result)
+        if result.action == "deny":
+            self.denial = result
+        elif result.action == "modify" and result.data is not None:
+            changed = _copy_result_keys({**self.data, **copy_value(result.data)}, self.data)
+            if not _is_equal(changed, self.data):
+                self._modified_by.append(name)
+            self.data = changed
+
+    def build_result(self) -> HookResult:
+        if not self.results:
+            return HookResult(data=self.data)
+        fields: dict[str, Any] = {"data": self.data}
+        if messages := [one for one in self.results if one.user_message]:
+            fields |= _merge_messages(messages)
+        injected = [text for one in self.results if one.action == "inject_context" for text in get_injections(one)]
+        if injected:
+            fields |= _merge_injections(injected)
+        asked = [one for one in self.results if one.action == "ask_user"]
+        if self.denial is not None:
+            fields |= {"action": "deny", "reason": self.denial.reason}
+        elif asked:
+            fields |= {"action": "ask_user", **_merge_questions(asked)}
+        elif injected:
+            fields["action"] = "inject_context"
+        elif self._modified_by:
+            fields["action"] = "modify"
+        if self._modified_by:
+            fields["modified_by"] = self._modified_by
+        fields.setdefault("reason", "\n".join(one.reason for one in self.results if one.reason) or None)
+        fields["suppress_output"] = any(one.suppress_output for one in self.results)
+        return HookResult(**fields)
+
+
+def parse_hook_result(value: Any) -> HookResult | None:
+    """Read the return value of a handler: a HookResult of this or another package, a mapping, or None.
+
+    Returns None for a bare `continue`. Raises ValueError for anything else.
+    """
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return HookResult.model_validate(value)
+    if hasattr(value, "action") and hasattr(value, "model_dump"):
+        if value.action == "continue" and getattr(value, "model_fields_set", None) == {"action"}:
+            return None  # the most frequent decision
+        return value if isinstance(value, HookResult) else HookResult.model_validate(value.model_dump())
+    raise ValueError(f"a hook must return a HookResult, got {type(value).__name__}")
+
+
+def get_injections(result: HookResult) -> list[ContextInjection]:
+    if result.context_injections:
+        return [one.model_copy() for one in result.context_injections]
+    if not result.context_injection:
+        return []
+    return [
+        ContextInjection(
+            content=result.context_injection,
+            role=result.context_injection_role,
+            ephemeral=result.ephemeral,
+            append_to_last_tool_result=result.append_to_last_tool_result,
+        )
+    ]
+
+
+async def apply_decision(target: DecisionTarget, result: HookResult, event: str, hook_name: str) -> HookResult:
+    """Show the message, store the injected texts and ask the user, as a decision demands.
+
+    Returns a `deny` where the user declines, else the decision. A failing step never skips the others.
+    """
+    if result.user_message:
+        with log_errors("cannot show the message of a hook"):
+            await _show_message(target, result, hook_name)
+    for injection in get_injections(result):
+        context = None if injection.ephemeral else target.get("context")
+        if context is not None:
+            with log_errors("cannot store an injected text in the context"):
+                await resolve_awaitable(context.add_message({"role": injection.role, "content": injection.content}))
+    if result.action != "ask_user":
+        return result
+    prompt = result.approval_prompt or "Allow this?"
+    options = result.approval_options or list(DEFAULT_OPTIONS)
+    await target.hooks.emit(APPROVAL_REQUIRED, {"prompt": prompt, "event": event, "options": options})
+    choice, reason = await _ask_user(target.approval_system, result, event, prompt, options)
+    granted = is_grant(choice)
+    outcome = APPROVAL_GRANTED if granted else APPROVAL_DENIED
+    await target.hooks.emit(outcome, {"prompt": prompt, "choice": choice})
+    return HookResult(
+        action="continue" if granted else "deny",
+        data=result.data,
+        reason=None if granted else reason,
+        suppress_output=result.suppress_output,
+    )
+
+
+async def _show_message(target: DecisionTarget, result: HookResult, hook_name: str) -> None:
+    source = result.user_message_source or hook_name
+    show = getattr(target.display_system, "show_message", None)
+    if show is None:
+        logger.info("%s: %s", source, result.user_message)
+    else:
+        await resolve_awaitable(show(result.user_message, result.user_message_level, source))
+
+
+async def _ask_user(system: Any, result: HookResult, event: str, prompt: str, options: list[str]) -> tuple[str, str]:
+    """Return the user's choice, and the reason to report if that choice denies.
+
+    The hook's default applies on a timeout; without a working approval system the choice is always `deny`.
+    """
+    if system is None:
+        logger.warning("a hook asks for approval, but there is no approval system: %s", prompt)
+        return "deny", "This needs the user's approval, and no approval system is available."
+    try:
+        if isinstance(system, EventApprover):
+            decision = await system.approve_event(result, event)
+            return DEFAULT_OPTIONS[not decision.is_allowed], decision.reason or "The user declined."
+        with anyio.fail_after(result.approval_timeout):
+            request = system.request_approval(prompt, options, result.approval_timeout, result.approval_default)
+            choice = await resolve_awaitable(request)
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        if isinstance(error, TimeoutError) or type(error).__name__ == ApprovalTimeoutError.__name__:  # of any package
+            return result.approval_default, "This needs the user's approval, and the request timed out."
+        logger.exception("cannot ask the user for approval: %s", prompt)
+        return "deny", "This needs the user's approval, and the request failed."
+    return str(choice), f"The user chose: {choice}"
+
+
+def _copy_result_keys(changed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Copy a changed result to all of its keys, because the next handler may read another one."""
+    names = [name for name in RESULT_KEYS if name in before]
+    if len(names) > 1:
+        new = next((name for name in names if not _is_equal(changed[name], before[name])), names[0])
+        changed.update(dict.fromkeys(names, changed[new]))
+    return changed
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # arrays and the like, whose comparison is no single bool
+        return False
+
+
+def _merge_messages(results: Sequence[HookResult]) -> dict[str, Any]:
+    return {
+        "user_message": "\n".join(str(result.user_message) for result in results),
+        "user_message_level": max((result.user_message_level for result in results), key=_LEVELS.index),
+        "user_message_source": results[0].user_message_source,
+    }
+
+
+def _merge_injections(found: Sequence[ContextInjection]) -> dict[str, Any]:
+    return {
+        "context_injection": "\n\n".join(one.content for one in found),
+        "context_injection_role": found[0].role,
+        "ephemeral": any(one.ephemeral for one in found),
+        "append_to_last_tool_result": any(one.append_to_last_tool_result for one in found),
+        "context_injections": list(found),
+    }
+
+
+def _merge_questions(results: Sequence[HookResult]) -> dict[str, Any]:
+    """Several questions become one with every prompt and the strictest terms."""
+    prompts = [result.approval_prompt for result in results if result.approval_prompt]
+    return {
+        "approval_prompt": "\n\n".join(prompts) or None,
+        "approval_options": _find_common_options(results),
+        "approval_timeout": min(result.approval_timeout for result in results),
+        "approval_default": "deny" if any(result.approval_default == "deny" for result in results) else "allow",
+        "reason": "\n".join(result.reason for result in results if result.reason) or None,
+    }
+
+
+def _find_common_options(results: Sequence[HookResult]) -> list[str] | None:
+    """Return the options that all questions share, DEFAULT_OPTIONS if fewer than two, None if no question has any."""
+    declared = [result.approval_options for result in results if result.approval_options]
+    if len(declared) < 2:
+        return list(declared[0]) if declared else None
+    common = [option for option in declared[0] if all(option in others for others in declared)]
+    return common if len(common) > 1 else list(DEFAULT_OPTIONS)

@@ -1,0 +1,389 @@
+"""The loop of an agent: asks the model, runs the tools that it requests, and returns its final text."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_bridge._integrations.amplifier import events
+from mcp_bridge._integrations.amplifier.endings import TRUNCATED, describe_unfinished
+from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
+from mcp_bridge._integrations.amplifier.llm_errors import InvalidToolCallError, LLMError
+from mcp_bridge._integrations.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
+from mcp_bridge._integrations.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from mcp_bridge._integrations.amplifier.results import encode_json
+from mcp_bridge._integrations.amplifier.running_call import pause_while_asking
+from mcp_bridge._runtime.third_party import describe_error
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+_INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
+_NO_PRICE = (
+    "The budget max_cost cannot be kept, because the cost of the provider '{}' is not known. Add the price of its "
+    "model as `prices` to its configuration, or set max_tokens instead."
+)
+_CONTINUE = {"role": "user", "content": "Your response was truncated. Continue where it stopped, and repeat nothing."}
+
+
+class LoopConfig(BaseModel):
+    """The configuration of a loop.
+
+    Attributes:
+        default_provider: The provider of requests; by default the first one.
+        max_iterations: The most requests to the model for one prompt.
+        max_tokens: The most tokens that these may take together.
+        max_cost: The most US dollars. A response without a known cost stops the run.
+        max_seconds: The most seconds, not counting the time in which the user is asked.
+        max_repeated_calls: How often a tool may be called with the same arguments.
+        max_continuations: How often a truncated response is continued.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    default_provider: str | None = None
+    max_iterations: int = Field(default=50, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_cost: Decimal | None = Field(default=None, gt=0)
+    max_seconds: float | None = Field(default=None, gt=0)
+    max_repeated_calls: int = Field(default=3, gt=0)
+    max_continuations: int = Field(default=3, ge=0)
+
+
+@dataclass
+class Spending:
+    """What one execution has used, including the agents that it has started.
+
+    `outer` is the spending of the agent that has started this one, against whose budgets this execution counts.
+    """
+
+    config: LoopConfig
+    outer: Spending | None = None
+    iterations: int = 0
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+    def add(self, usage: Any) -> None:
+        self.iterations += 1
+        spending: Spending | None = self
+        while spending is not None:
+            spending.tokens += getattr(usage, "total_tokens", 0) or 0
+            spending.cost += Decimal(str(getattr(usage, "cost_usd", None) or 0))
+            spending = spending.outer
+
+    @property
+    def is_cost_limited(self) -> bool:
+        """Whether this execution or one above it has a maximum of US dollars."""
+        return self.config.max_cost is not None or (self.outer is not None and self.outer.is_cost_limited)
+
+    def find_exceeded(self) -> str:
+        """Return which budget is used up, or an empty string."""
+        config = self.config
+        if self.iterations >= config.max_iterations:
+            return f"{config.max_iterations} requests to the model (max_iterations)"
+        return self._find_spent()
+
+    def _find_spent(self) -> str:
+        config = self.config
+        if config.max_tokens is not None and self.tokens >= config.max_tokens:
+            return f"{config.max_tokens} tokens (max_tokens)"
+        if config.max_cost is not None and self.cost >= config.max_cost:
+            return f"{config.max_cost} US dollars (max_cost)"
+        spent = self.outer._find_spent() if self.outer is not None else ""
+        return f"{spent} of the agent that started this one" if spent else ""
+
+
+_SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
+"""The spending of the execution whose tool is running."""
+
+
+class StoppedError(Exception):
+    """An execution ended without a final response of the model; the text says why."""
+
+
+@dataclass
+class Execution:
+    """One execution of the loop."""
+
+    config: LoopConfig
+    context: Any
+    provider_name: str
+    provider: Any
+    tools: Mapping[str, Any]
+    emitter: HookEmitter
+    runner: ToolRunner
+    cancellation: Any
+    streams: bool
+    spending: Spending
+    model: str | None = None
+    texts: list[str] = field(default_factory=list)
+
+    async def run(self) -> str:
+        """Return the final text. Raises StoppedError."""
+        truncated = 0
+        while True:
+            response, calls = await self._ask_model()
+            text = "".join(block.text for block in response.content if block.type == "text")
+            await self.context.add_message(_to_history(response, text, calls))
+            is_truncated = response.finish_reason in TRUNCATED
+            if calls and not is_truncated:
+                self.texts.clear()
+                for message in await self.runner.run_calls(calls):
+                    await self.context.add_message(message)
+            elif is_truncated and truncated < self.config.max_continuations:
+                truncated += 1
+                self.texts.append(text)
+                for call in calls:  # the arguments may have been truncated, too
+                    reason = "Error: the response was truncated before this call was complete. Use shorter arguments."
+                    await self.context.add_message({"role": "tool", "tool_call_id": call.id, "content": reason})
+                self.emitter.injections.messages.append(dict(_CONTINUE))
+            else:
+                self.texts.append(text)
+                if problem := describe_unfinished(response):
+                    raise StoppedError(problem)
+                return "".join(self.texts)
+
+    async def _ask_model(self) -> tuple[Any, list[ToolCall]]:
+        """Return a response and its tool calls. Raises StoppedError."""
+        while True:
+            self._check_budgets()
+            if self.spending.is_cost_limited and not _has_price(self.provider):
+                raise StoppedError(_NO_PRICE.format(self.provider_name))
+            request = await self._build_request()
+            try:
+                response = await self._complete(request)
+                calls = _separate_calls(response, self.provider.parse_tool_calls(response))
+            except InvalidToolCallError as error:
+                self.spending.add(None)
+                self.emitter.injections.messages.append({"role": "user", "content": str(error)})
+                continue
+            except Exception as error:
+                data = {"provider": self.provider_name, "error": {"type": type(error).__name__, "message": str(error)}}
+                await self.emitter.emit(events.PROVIDER_ERROR, data)
+                text = f"The provider '{self.provider_name}' failed: {describe_error(error)}"
+                logger.warning("%s", text, exc_info=None if isinstance(error, LLMError) else error)
+                raise StoppedError(text) from error
+            self.spending.add(response.usage)
+            if self.spending.is_cost_limited and getattr(response.usage, "cost_usd", None) is None:
+                raise StoppedError(_NO_PRICE.format(self.provider_name))
+            data = {"provider": self.provider_name, "response": response, "usage": response.usage}
+            decision = await self.emitter.emit(events.PROVIDER_RESPONSE, data)
+            if decision.action == "deny":
+                raise StoppedError(f"A hook denied the model's response: {decision.reason or 'no reason was given'}")
+            return response, calls
+
+    def _check_budgets(self) -> None:
+        if self.cancellation is not None and self.cancellation.is_cancelled:
+            raise StoppedError("The session was cancelled.")
+        if exceeded := self.spending.find_exceeded():
+            raise StoppedError(f"The budget was used up: {exceeded}.")
+
+    async def _build_request(self) -> ChatRequest:
+        messages = await self.context.get_messages_for_request(provider=self.provider)
+        data = {
+            "provider": self.provider_name,
+            "model": self.model,
+            "messages": messages,
+            "iteration": self.spending.iterations + 1,
+        }
+        decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
+        if decision.action == "deny":
+            raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
+        # The history may contain a new text now.
+        if decision.action == "inject_context" or get_injections(decision):
+            messages = await self.context.get_messages_for_request(provider=self.provider)
+        sent = [*messages, *self.emitter.injections.take()]
+        return ChatRequest(
+            messages=[Message(**{**message, "content": message.get("content") or ""}) for message in sent],
+            tools=[_describe_tool(name, tool) for name, tool in self.tools.items()] or None,
+        )
+
+    async def _complete(self, request: ChatRequest) -> Any:
+        if not self.streams:
+            return await self.provider.complete(request)
+
+        async def report(text: str) -> None:
+            data = {"block_type": "text", "delta": text, "provider": self.provider_name}
+            await self.emitter.emit(events.CONTENT_BLOCK_DELTA, data)
+
+        return await self.provider.complete(request, on_text=report)
+
+
+class AgentLoop:
+    """An orchestrator. With `streams`, pieces of responses are emitted as `content_block:delta`."""
+
+    def __init__(self, name: str, config: LoopConfig, coordinator: Any = None, *, streams: bool = False) -> None:
+        self.name = name
+        self._config = config
+        self._coordinator = coordinator
+        self._streams = streams
+
+    def describe_missing_price(self, providers: Mapping[str, Any]) -> str:
+        """Return why no request can be made with the provider that is used by default; empty if one can."""
+        name = self._choose_provider(providers)
+        if self._config.max_cost is None or name not in providers or _has_price(providers[name]):
+            return ""
+        return _NO_PRICE.format(name)
+
+    def _choose_provider(self, providers: Mapping[str, Any]) -> str:
+        return self._config.default_provider or next(iter(providers), "")
+
+    async def execute(
+        self,
+        prompt: str,
+        context: Any,
+        providers: Mapping[str, Any],
+        tools: Mapping[str, Any],
+        hooks: Any,
+        **kwargs: Any,
+    ) -> str:
+        """Return the model's response to a prompt, after as many model and tool calls as it takes.
+
+        Args:
+            prompt: What the user asks.
+            context: The history, to which everything is added.
+            providers: The models by name; `provider=` among the further arguments chooses one.
+            tools: The tools by name.
+            hooks: Receives the events, and decides about calls.
+            kwargs: `coordinator` replaces that of `mount`.
+
+        An execution that stops early returns its text so far and the reason. The `status` of `orchestrator:complete`
+        is `success`, `incomplete`, `denied` or `error`.
+        """
+        coordinator = kwargs.get("coordinator") or self._coordinator
+        emitter = HookEmitter(hooks, coordinator, self.name, Injections())
+        decision = await emitter.emit(events.PROMPT_SUBMIT, {"prompt": prompt})
+        if decision.action == "deny":
+            return await self._report(emitter, "denied", f"A hook denied the prompt: {decision.reason or ''}", None)
+        await _complete_calls(context)
+        changed = (decision.data or {}).get("prompt", prompt)
+        await context.add_message({"role": "user", "content": str(changed)})
+        name = str(kwargs.get("provider") or self._choose_provider(providers))
+        if name not in providers:
+            problem = f"There is no provider '{name}'. Mounted providers: {', '.join(providers)}."
+            return await self._report(emitter, "error", problem if providers else "No provider is mounted.", None)
+        execution = Execution(
+            config=self._config,
+            context=context,
+            provider_name=name,
+            provider=providers[name],
+            tools=tools,
+            emitter=emitter,
+            runner=ToolRunner(tools, emitter, coordinator, most_repeated=self._config.max_repeated_calls),
+            cancellation=getattr(coordinator, "cancellation", None),
+            streams=self._streams and _can_stream(providers[name]),
+            spending=Spending(self._config, _SPENDING.get()),
+            model=_find_model(providers[name]),
+        )
+        return await self._run(execution)
+
+    async def _run(self, execution: Execution) -> str:
+        token = _SPENDING.set(execution.spending)
+        try:
+            with anyio.move_on_after(self._config.max_seconds) as scope, pause_while_asking(scope):
+                text = await execution.run()
+                return await self._report(execution.emitter, "success", text, execution.spending)
+        except StoppedError as stopped:
+            reason = str(stopped)
+        else:
+            reason = f"The budget was used up: {self._config.max_seconds:g} seconds (max_seconds)."
+        finally:
+            _SPENDING.reset(token)
+        text = "".join([*execution.texts, *(["\n\n"] if execution.texts else []), f"[Stopped early. {reason}]"])
+        return await self._report(execution.emitter, "incomplete", text, execution.spending)
+
+    async def _report(self, emitter: HookEmitter, status: str, text: str, spending: Spending | None) -> str:
+        used = spending or Spending(self._config)
+        data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": used.iterations}
+        await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": used.tokens, "cost_usd": str(used.cost)})
+        return text
+
+
+async def _complete_calls(context: Any) -> None:
+    """Add the results that the last calls of the history lack, because they were cancelled or their process ended."""
+    answered = set()
+    for message in reversed(await context.get_messages()):
+        if message["role"] == "tool":
+            answered.add(message.get("tool_call_id"))
+        elif message["role"] in ("assistant", "user"):
+            lacking = [call for call in message.get("tool_calls") or () if call.get("id") not in answered]
+            for call in lacking:
+                await context.add_message({"role": "tool", "tool_call_id": call.get("id"), "content": _INCOMPLETE})
+            return
+
+
+def _has_price(provider: Any) -> bool:
+    """Whether the cost of the provider's responses may be known; the contract does not require it to be."""
+    has_price = getattr(provider, "has_price", None)
+    return has_price is None or bool(has_price())
+
+
+def _find_model(provider: Any) -> str | None:
+    """Return the model that a provider uses by default, if it describes one."""
+    try:
+        return (provider.get_info().defaults or {}).get("model")
+    except Exception:  # third-party code, which the contract requires to have it
+        return None
+
+
+def _can_stream(provider: Any) -> bool:
+    """Whether a provider reports text as it arrives; the contract does not require it."""
+    try:
+        return "on_text" in inspect.signature(provider.complete).parameters
+    except (TypeError, ValueError):  # code that is not written in Python
+        return False
+
+
+def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """Return a response as a message of the history; reasoning is kept with its signature."""
+    blocks = [block.model_dump(mode="json", exclude_none=True) for block in response.content]
+    is_plain = all(block["type"] == "text" for block in blocks)
+    message: dict[str, Any] = {"role": "assistant", "content": text if is_plain else blocks}
+    if calls:
+        message["tool_calls"] = [_store_call(call) for call in calls]
+    return message
+
+
+def _store_call(call: ToolCall) -> dict[str, Any]:
+    """Return a call in both forms: that of the public loops, and that of the Context contract."""
+    function = {"name": call.name, "arguments": encode_json(call.arguments).decode()}
+    return {"id": call.id, "type": "function", "function": function, "tool": call.name, "arguments": call.arguments}
+
+
+def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
+    """Return the calls with distinct ids, which the blocks of the response get, too."""
+    counts: Counter[str] = Counter()
+    blocks = [block for block in response.content if block.type == "tool_call"]
+    separate = []
+    for call in calls:
+        counts[call.id] += 1
+        if counts[call.id] > 1:
+            same = [block for block in blocks if block.id == call.id]
+            name = f"{call.id}_{counts[call.id]}"
+            if len(same) > 1:  # the first block is that of the call that keeps the id
+                same[1].id = name
+            call = ToolCall(id=name, name=call.name, arguments=call.arguments)  # noqa: PLW2901 - a renamed call
+        separate.append(call)
+    return separate
+
+
+def _describe_tool(name: str, tool: Any) -> ToolSpec:
+    schema = getattr(tool, "input_schema", None)
+    if schema is None and callable(get_schema := getattr(tool, "get_schema", None)):
+        schema = get_schema()
+    return ToolSpec(name=name, description=str(tool.description), parameters=schema or {"type": "object"})
+
+
+async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+    """Mount a loop and declare the events of its own, on either host."""
+    await coordinator.mount("orchestrator", loop)
+    coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])
+    return loop

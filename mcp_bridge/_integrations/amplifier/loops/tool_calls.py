@@ -1,0 +1,185 @@
+"""Runs the tool calls that a model requests, under the decisions of hooks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import anyio
+
+from mcp_bridge._contracts.content import Image
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._integrations.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
+from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
+from mcp_bridge._integrations.amplifier.message_models import ToolCall
+from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
+from mcp_bridge._integrations.amplifier.results import (
+    from_hook_data,
+    list_images,
+    render_content,
+    to_hook_data,
+    to_result,
+)
+from mcp_bridge._protocol.wire import values
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+
+@dataclass
+class Injections:
+    """Texts of hooks that the next request carries, but not the history."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self) -> list[dict[str, Any]]:
+        taken, self.messages = self.messages, []
+        return taken
+
+    def add(self, injection: ContextInjection) -> None:
+        self.messages.append({"role": injection.role, "content": injection.content})
+
+
+class HookEmitter:
+    """Emits events and applies what hooks decide, through the coordinator if the loop has one."""
+
+    def __init__(self, hooks: Any, coordinator: Any, name: str, injections: Injections) -> None:
+        self._hooks = hooks
+        self._coordinator = coordinator
+        self._name = name
+        self.injections = injections
+
+    async def emit(self, event: str, data: Mapping[str, Any]) -> HookResult:
+        """Return the decision, with which the user already agreed. Texts for the model are stored or queued."""
+        given = await self._hooks.emit(event, dict(data))
+        result = given if isinstance(given, HookResult) else HookResult.model_validate(given.model_dump())
+        for injection in get_injections(result):
+            if injection.append_to_last_tool_result and event == TOOL_POST:
+                continue  # `ToolRunner` appends it
+            if injection.ephemeral or self._coordinator is None:
+                self.injections.add(injection)
+        if self._coordinator is not None:
+            decided = await self._coordinator.process_hook_result(given, event, self._name)
+            return result.model_copy(update={"action": decided.action, "reason": decided.reason})
+        if result.action == "ask_user":
+            reason = "This call needs approval, but no user can be asked."
+            return result.model_copy(update={"action": "deny", "reason": reason})
+        return result
+
+
+class ToolRunner:
+    """Runs the calls of one execution; those of one response run concurrently.
+
+    A call that has been made `most_repeated` times with the same arguments does not run again.
+    """
+
+    def __init__(self, tools: Mapping[str, Any], emitter: HookEmitter, coordinator: Any, *, most_repeated: int) -> None:
+        self._tools = tools
+        self._emitter = emitter
+        self._cancellation = getattr(coordinator, "cancellation", None)
+        self._most_repeated = most_repeated
+        self._made: Counter[str] = Counter()
+
+    async def run_calls(self, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+        """Return the results as messages, in the order of the calls. Only a cancellation raises."""
+        group = uuid4().hex
+        replies: dict[int, _Reply] = {}
+
+        async def run(place: int, call: ToolCall) -> None:
+            replies[place] = await self._handle_call(call, group)
+
+        async with anyio.create_task_group() as tasks:
+            for place, call in enumerate(calls):
+                tasks.start_soon(run, place, call)
+        return [replies[place].build_message(call) for place, call in enumerate(calls)]
+
+    async def _handle_call(self, call: ToolCall, group: str) -> _Reply:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools)) or "none"
+            return _Reply(f"Error: there is no tool '{call.name}'. The tools are: {known}.", is_error=True)
+        if self._is_repeated(call):
+            times = self._most_repeated
+            text = f"Error: this call was already made {times} times with the same arguments. Do something else."
+            return _Reply(text, is_error=True)
+        data = {
+            "tool_name": call.name,
+            "tool_input": call.arguments,
+            "tool_call_id": call.id,
+            "parallel_group_id": group,
+        }
+        decision = await self._emitter.emit(TOOL_PRE, data)
+        if decision.action == "deny":
+            await self._emitter.emit(TOOL_ERROR, {**data, "error": {"type": "denied", "message": decision.reason}})
+            return _Reply(f"Denied: {decision.reason or 'a hook denied this call'}", is_error=True)
+        arguments = (decision.data or {}).get("tool_input", call.arguments)
+        data["tool_input"] = arguments if isinstance(arguments, dict) else call.arguments
+        result = await self._execute(tool, call, data)
+        return await self._report_result(result, data)
+
+    def _is_repeated(self, call: ToolCall) -> bool:
+        key = json.dumps([call.name, call.arguments], default=str, sort_keys=True)
+        self._made[key] += 1
+        return self._made[key] > self._most_repeated
+
+    async def _execute(self, tool: Any, call: ToolCall, data: Mapping[str, Any]) -> ToolResult:
+        if self._cancellation is not None:
+            self._cancellation.register_tool_start(call.id, call.name)
+        try:
+            given = await resolve_awaitable(tool.execute(data["tool_input"]))
+            return values.to_result(to_result(given, call.id))
+        except BaseException as error:
+            if is_own_cancellation(error):
+                raise
+            logger.warning("tool '%s' raised", call.name, exc_info=error)
+            message = f"'{call.name}' failed: {describe_error(error)}"
+            return ToolResult(success=False, error={"type": type(error).__name__, "message": message})
+        finally:
+            if self._cancellation is not None:
+                self._cancellation.register_tool_complete(call.id)
+
+    async def _report_result(self, result: ToolResult, data: Mapping[str, Any]) -> _Reply:
+        """Emit the event of the result. Returns what the model reads of it as hooks leave it."""
+        if result.is_error:
+            await self._emitter.emit(TOOL_ERROR, {**data, "error": {"message": result.error_text}})
+        seen = to_hook_data(result)
+        decision = await self._emitter.emit(TOOL_POST, {**data, "result": seen, "tool_result": seen})
+        if decision.action == "deny":
+            return _Reply(f"Denied: {decision.reason or 'a hook denied the result'}", is_error=True)
+        changed = (decision.data or {}).get("result", seen)
+        if changed != seen:
+            result = from_hook_data(changed, result, seen)
+        appended = [each.content for each in get_injections(decision) if each.append_to_last_tool_result]
+        text = "\n\n".join([render_result(result), *appended])
+        return _Reply(text, is_error=bool(result.is_error), images=list_images(result.content))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """What the model reads as the result of a call."""
+
+    text: str = field(kw_only=False)
+    is_error: bool = False
+    images: Sequence[dict[str, Any]] = ()
+
+    def build_message(self, call: ToolCall) -> dict[str, Any]:
+        content = [{"type": "text", "text": self.text}, *self.images] if self.images else self.text
+        failed = {"is_error": True} if self.is_error else {}
+        return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content, **failed}
+
+
+def render_result(result: ToolResult) -> str:
+    """Return a result as text for a model: the error, the output, and the content blocks."""
+    parts = [f"Error: {result.error_text}"] if result.is_error else []
+    if result.output is not None:
+        output = values.get_output_text(replace(result, content=None))
+        parts += [output] if output != result.error_text else []
+    shown = [block for block in result.content or () if result.output is None or not isinstance(block, Image)]
+    if shown and not (result.is_error and render_content(shown) == result.error_text):
+        parts.append(render_content(shown))
+    return "\n".join(parts) or "Success"

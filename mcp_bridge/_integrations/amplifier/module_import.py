@@ -1,0 +1,150 @@
+"""The import of a module from its location: a package, a folder that has one, or a single file."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
+from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP
+from mcp_bridge._runtime.python_import import run_spec
+from mcp_bridge._runtime.requirements import suggest_package
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
+from mcp_bridge._version import DISTRIBUTION
+
+CORE_PACKAGE = "amplifier_core"
+CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
+_PREFIX = "amplifier_module_"
+_MANIFEST = "amplifier.toml"  # declares the language of a module (amplifier-core, `resolve_module`)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTarget:
+    """What to import: a dotted name in a folder, and the function in it that mounts the module."""
+
+    folder: Path
+    name: str
+    mount: str = "mount"
+
+
+def import_module_at(path: Path, module_id: str, *, aside: bool = True) -> tuple[ModuleType, str]:
+    """Import the module at a path; return it with the name of its mount function.
+
+    Its folder is appended to `sys.path` for the imports of the module. With `aside`, its prints go to stderr.
+    Raises ModuleLoadError.
+    """
+    place = find_import_target(path, module_id)
+    top = place.name.partition(".")[0]
+    importlib.invalidate_caches()
+    spec = PathFinder.find_spec(top, [str(place.folder)])
+    if spec is None or spec.origin is None:
+        raise ModuleLoadError(f"module '{module_id}': {place.folder} has nothing that can be imported as '{top}'")
+    if str(place.folder) not in sys.path:
+        sys.path.append(str(place.folder))
+    with wrap_load_errors(module_id, aside=aside):
+        _import_spec(spec, module_id)
+        return importlib.import_module(place.name), place.mount
+
+
+def find_import_target(path: Path, module_id: str) -> ImportTarget:
+    """Find what to import at a path. Raises ModuleLoadError where there is nothing to import."""
+    if path.is_file():
+        return ImportTarget(path.parent, path.stem)
+    if (path / "__init__.py").is_file():
+        return _find_package_root(path)
+    name, mount = _read_entry_point(path, module_id)
+    roots = [root for root in (path, path / "src") if root.is_dir()]
+    python_name = module_id.replace("-", "_")
+    candidates = [name] if name else [_PREFIX + python_name, python_name]
+    for root in roots:
+        for candidate in candidates:
+            if _has_module(root, candidate):
+                return ImportTarget(root, candidate, mount)
+    packages = [(root, one.parent.name) for root in roots for one in sorted(root.glob("*/__init__.py"))]
+    chosen = [(root, package) for root, package in packages if package.startswith(_PREFIX)] or packages
+    if len(chosen) == 1 and not name:
+        return ImportTarget(*chosen[0])
+    raise ModuleLoadError(
+        f"module '{module_id}': {path} has no package {' or '.join(candidates)}. "
+        f'Declare it in pyproject.toml under [project.entry-points."{ENTRY_POINT_GROUP}"]'
+    )
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a module is written in another language than Python, which only amplifier-core can run."""
+    try:
+        declared = tomllib.loads((path / _MANIFEST).read_text("utf-8"))["module"]
+        return str(declared.get("transport", "python")) != "python"
+    except OSError:
+        return path.is_dir() and any(path.glob("*.wasm"))
+    except (KeyError, AttributeError, ValueError):
+        return False
+
+
+@contextlib.contextmanager
+def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside: bool = True) -> Iterator[None]:
+    """Run third-party code: its errors become a ModuleLoadError, with `aside` its prints go to stderr."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
+            yield
+    except ModuleLoadError:
+        raise
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == CORE_PACKAGE:
+            raise ModuleLoadError(
+                f"module '{module_id}' needs {CORE_PACKAGE}, which is not installed. Run: pip install '{CORE_EXTRA}'"
+            ) from error
+        raise ModuleLoadError(f"module '{module_id}' {doing}: {describe_load_error(error)}") from error
+
+
+def describe_load_error(error: BaseException) -> str:
+    """Return type and text of an error, and what to install if an import has failed."""
+    return f"{describe_error(error)}{suggest_package(error)}"
+
+
+def _import_spec(spec: ModuleSpec, module_id: str) -> None:
+    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a used name."""
+    known = sys.modules.get(spec.name)
+    if known is not None:
+        where = getattr(known, "__file__", None) or "Python itself"
+        if Path(where).resolve() != Path(str(spec.origin)).resolve():
+            raise ModuleLoadError(
+                f"module '{module_id}': the name '{spec.name}' is taken by {where}. Rename its package"
+            )
+        return
+    run_spec(spec)
+
+
+def _find_package_root(path: Path) -> ImportTarget:
+    """A package inside another one is imported by its full dotted name."""
+    names = [path.name]
+    while (path.parent / "__init__.py").is_file():
+        path = path.parent
+        names.insert(0, path.name)
+    return ImportTarget(path.parent, ".".join(names))
+
+
+def _read_entry_point(path: Path, module_id: str) -> tuple[str, str]:
+    """Return the module and mount function of the entry point in pyproject.toml for an id, or of the only one."""
+    try:
+        declared = tomllib.loads((path / "pyproject.toml").read_text("utf-8"))
+        points = declared["project"]["entry-points"][ENTRY_POINT_GROUP]
+        target = points.get(module_id) or (next(iter(points.values())) if len(points) == 1 else "")
+    except (OSError, KeyError, TypeError, ValueError, AttributeError):
+        return "", "mount"
+    name, _, mount = str(target).partition(":")
+    return name.strip(), mount.strip() or "mount"
+
+
+def _has_module(root: Path, name: str) -> bool:
+    place = root.joinpath(*name.split("."))
+    return (place / "__init__.py").is_file() or place.with_suffix(".py").is_file()

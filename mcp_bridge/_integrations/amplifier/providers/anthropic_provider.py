@@ -1,0 +1,194 @@
+"""`provider-anthropic`: models of Anthropic, and endpoints that speak its Messages API (extra `anthropic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anthropic
+
+from mcp_bridge._integrations.amplifier.endings import TRUNCATED
+from mcp_bridge._integrations.amplifier.llm_errors import ContentFilterError, LLMError
+from mcp_bridge._integrations.amplifier.message_models import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    ImageBlock,
+    Message,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Usage,
+)
+from mcp_bridge._integrations.amplifier.providers.common import (
+    ProviderConfig,
+    SdkProvider,
+    TextListener,
+    build_response,
+    find_key,
+    mount_sdk_provider,
+    to_llm_error,
+)
+from mcp_bridge._integrations.amplifier.providers.history import (
+    is_failed,
+    list_calls,
+    list_results,
+    pair_results,
+    render_text,
+    split_output,
+)
+
+__amplifier_module_type__ = "provider"
+
+
+class AnthropicConfig(ProviderConfig):
+    """The configuration of `provider-anthropic`."""
+
+    default_model: str = "claude-sonnet-5-5"
+
+
+class AnthropicProvider(SdkProvider):
+    """Models over the Messages API."""
+
+    name = "anthropic"
+    display_name = "Anthropic"
+    key_variable = "ANTHROPIC_API_KEY"
+
+    def __init__(self, config: AnthropicConfig, api_key: str) -> None:
+        client = anthropic.AsyncAnthropic(
+            api_key=api_key, base_url=config.base_url, timeout=config.timeout, max_retries=config.max_retries
+        )
+        super().__init__(config, client)
+
+    async def _complete(
+        self, request: ChatRequest, model: str, on_text: TextListener | None, options: Mapping[str, Any]
+    ) -> ChatResponse:
+        """Return the response of a model.
+
+        With `extended_thinking`, which loops pass if they are configured so, the model decides how much it thinks.
+        """
+        params = self._build_params(request, model)
+        if options.get("extended_thinking"):
+            params["thinking"] = {"type": "adaptive"}
+        try:
+            async with self._client.messages.stream(**params) as stream:
+                if on_text is not None:
+                    async for text in stream.text_stream:
+                        await on_text(text)
+                return _read_response(await stream.get_final_message(), model)
+        except LLMError:
+            raise
+        except Exception as error:  # the SDK raises what its parsing raises
+            raise to_llm_error(error, self.name, model) from error
+
+    def _build_params(self, request: ChatRequest, model: str) -> dict[str, Any]:
+        params: dict[str, Any] = {
+            "model": model,
+            "max_tokens": self.limit_tokens(request),
+            "messages": build_messages(request.messages),
+        }
+        system = [render_text(each.content) for each in request.messages if each.role in ("system", "developer")]
+        if system:
+            params["system"] = "\n\n".join(system)
+        if request.tools:
+            params["tools"] = [
+                {"name": tool.name, "description": tool.description or "", "input_schema": tool.parameters}
+                for tool in request.tools
+            ]
+        sampling = {"temperature": request.temperature, "top_p": request.top_p}  # of older models and other endpoints
+        extra = {key: value for key, value in sampling.items() if value is not None}
+        optional = {"stop_sequences": request.stop, "timeout": request.timeout, "extra_body": extra or None}
+        return params | {key: value for key, value in optional.items() if value is not None}
+
+
+def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in the form of the API: turns alternate, and results are in a turn of the user."""
+    turns: list[dict[str, Any]] = []
+    for message in pair_results([each for each in messages if each.role not in ("system", "developer")]):
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _build_blocks(message)
+        if blocks and turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _build_blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role in ("tool", "function"):
+        return [_build_tool_result(result) for result in list_results(message)]
+    content = message.content
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content.strip() else []
+    for block in content if isinstance(content, list) else ():
+        blocks += _build_block(block)
+    calls = [
+        {"type": "tool_use", "id": each.id, "name": each.name, "input": each.input} for each in list_calls(message)
+    ]
+    return blocks + calls
+
+
+def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
+    text, images = split_output(result.output)
+    content: Any = text
+    if images:
+        content = [{"type": "text", "text": text}] if text.strip() else []
+        content += [{"type": "image", "source": image.source} for image in images]
+    failed = {"is_error": True} if is_failed(result) else {}
+    return {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": content, **failed}
+
+
+def _build_block(block: Block) -> list[dict[str, Any]]:
+    """Return a block in the form of the API; none for empty text, and for reasoning of other providers."""
+    match block:
+        case TextBlock() if block.text.strip():
+            return [{"type": "text", "text": block.text}]
+        case ThinkingBlock() if block.signature:
+            return [{"type": "thinking", "thinking": block.thinking, "signature": block.signature}]
+        case RedactedThinkingBlock():
+            return [{"type": "redacted_thinking", "data": block.data}]
+        case ImageBlock():
+            return [{"type": "image", "source": block.source}]
+    return []
+
+
+def _read_response(message: Any, model: str) -> ChatResponse:
+    """Return a response without a truncated tool call. Raises ContentFilterError if the model refused."""
+    if message.stop_reason == "refusal":
+        text = "".join(block.text for block in message.content if block.type == "text")
+        raise ContentFilterError(
+            f"anthropic: the model refused to respond. {text}".rstrip(), model=model, provider="anthropic"
+        )
+    blocks = list(message.content)
+    if message.stop_reason in TRUNCATED and blocks and blocks[-1].type == "tool_use":
+        del blocks[-1]  # the SDK completes its arguments, so that the call would run with a part of them
+    content: list[Block] = []
+    for block in blocks:
+        match block.type:
+            case "text":
+                content.append(TextBlock(text=block.text))
+            case "thinking":
+                content.append(ThinkingBlock(thinking=block.thinking, signature=block.signature))
+            case "redacted_thinking":
+                content.append(RedactedThinkingBlock(data=block.data))
+            case "tool_use":
+                content.append(ToolCallBlock(id=block.id, name=block.name, input=dict(block.input)))
+    usage = message.usage
+    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    sent = usage.input_tokens + read + written
+    tokens = Usage(
+        input_tokens=sent,
+        output_tokens=usage.output_tokens,
+        total_tokens=sent + usage.output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return build_response(content, usage=tokens, finish_reason=message.stop_reason)
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider, and return its cleanup; None without an API key."""
+    options = AnthropicConfig(**(config or {}))
+    key = find_key(options, AnthropicProvider.key_variable)
+    return None if key is None else await mount_sdk_provider(coordinator, AnthropicProvider(options, key))

@@ -1,0 +1,155 @@
+"""The calls and results of a history in the order and form that the APIs of models require."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+from mcp_bridge._integrations.amplifier.message_models import (
+    Block,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from mcp_bridge._runtime.exact_json import dump_json, load_json
+
+INCOMPLETE = "The call did not complete."
+"""What a model reads as the result of a call that has none."""
+
+
+@dataclass(slots=True)
+class _PairedCall:
+    """A tool call with its result, if there is one, and the id under which both are sent."""
+
+    call: ToolCallBlock
+    id: str
+    result: ToolResultBlock | None = None
+
+    def build_reply(self) -> Message:
+        result = self.result or ToolResultBlock(tool_call_id=self.id, output=INCOMPLETE)
+        content: list[Block] = [result.model_copy(update={"tool_call_id": self.id})]
+        return Message(role="tool", tool_call_id=self.id, content=content)
+
+
+def pair_results(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with one result directly after each tool call, as the APIs require it.
+
+    A result without its call is left out, and a call without its result gets one that says so. Messages between a call
+    and its result follow after the result. Calls with the same id get ids of their own.
+    """
+    by_message = _match_results(messages)
+    paired: list[Message] = []
+    for place, message in enumerate(messages):
+        if message.role in ("tool", "function"):
+            continue
+        calls = by_message.get(place, [])
+        if list_results(message) and isinstance(message.content, list):
+            rest = [block for block in message.content if not isinstance(block, ToolResultBlock)]
+            if not rest:
+                continue
+            message = message.model_copy(update={"content": rest})  # noqa: PLW2901 - a message without its results
+        if any(entry.id != entry.call.id for entry in calls):
+            message = _rename_calls(message, calls)  # noqa: PLW2901 - a message with distinct ids
+        paired.append(message)
+        paired += [entry.build_reply() for entry in calls]
+    return paired
+
+
+def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
+    """Return the calls of messages, by their places. A result is that of the latest call with its id."""
+    by_message: dict[int, list[_PairedCall]] = {}
+    waiting: dict[str, list[_PairedCall]] = {}
+    taken: set[str] = set()
+    for place, message in enumerate(messages):
+        for result in list_results(message):
+            if entries := waiting.get(result.tool_call_id):
+                entries.pop(0).result = result
+        calls = list_calls(message)
+        waiting.update({call.id: [] for call in calls})
+        for call in calls:
+            names = (f"{call.id}_{number}" for number in itertools.count(2))
+            entry = _PairedCall(call, call.id if call.id not in taken else next(n for n in names if n not in taken))
+            taken.add(entry.id)
+            waiting[call.id].append(entry)
+            by_message.setdefault(place, []).append(entry)
+    return by_message
+
+
+def _rename_calls(message: Message, calls: Sequence[_PairedCall]) -> Message:
+    """Return a message whose calls, in the order of `list_calls`, are blocks with their new ids."""
+    renamed = iter([entry.call.model_copy(update={"id": entry.id}) for entry in calls])
+    content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
+    blocks = [next(renamed) if isinstance(block, ToolCallBlock) else block for block in content]
+    return message.model_copy(update={"content": [*blocks, *renamed], "tool_calls": None})
+
+
+def list_repairs(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return the calls without a result, as provider:tool_sequence_repaired reports them."""
+    entries = [entry for calls in _match_results(messages).values() for entry in calls if entry.result is None]
+    return [{"tool_call_id": entry.call.id, "tool_name": entry.call.name} for entry in entries]
+
+
+def list_calls(message: Message) -> list[ToolCallBlock]:
+    """Return the tool calls of a message: content blocks, or the `tool_calls` that loops store beside the text."""
+    blocks = message.content if isinstance(message.content, list) else []
+    calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
+    known = {call.id for call in calls}
+    for given in (message.model_extra or {}).get("tool_calls") or ():
+        function = given.get("function") or {}
+        arguments = given.get("arguments", function.get("arguments"))
+        name = str(given.get("name") or given.get("tool") or function.get("name") or "")
+        if given.get("id") not in known:
+            calls.append(ToolCallBlock(id=given["id"], name=name, input=_read_arguments(arguments)))
+    return calls
+
+
+def _read_arguments(given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        try:
+            given = load_json(given)
+        except ValueError:
+            return {}
+    return given if isinstance(given, dict) else {}
+
+
+def list_results(message: Message) -> list[ToolResultBlock]:
+    """Return the tool results of a message: content blocks, or the content of a message with the role `tool`."""
+    blocks = message.content if isinstance(message.content, list) else []
+    found = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    if not found and message.role in ("tool", "function") and message.tool_call_id is not None:
+        failed: dict[str, Any] = {"is_error": True} if (message.model_extra or {}).get("is_error") else {}
+        return [ToolResultBlock(tool_call_id=message.tool_call_id, output=message.content, **failed)]
+    return found
+
+
+def is_failed(result: ToolResultBlock) -> bool:
+    """Whether a loop has marked a result as that of a failed call."""
+    return bool((result.model_extra or {}).get("is_error"))
+
+
+def split_output(output: Any) -> tuple[str, list[ImageBlock]]:
+    """Return the text of a tool's output, and its images."""
+    if not isinstance(output, list) or not all(isinstance(block, TextBlock | ImageBlock) for block in output):
+        return render_text(output), []
+    texts = [block for block in output if isinstance(block, TextBlock)]
+    return render_text(texts), [block for block in output if isinstance(block, ImageBlock)]
+
+
+def render_text(content: Any) -> str:
+    """Return content as text: blocks of text joined, anything else as JSON."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(block, TextBlock) for block in content):
+        return "\n".join(block.text for block in content)
+    return dump_json(content, default=_to_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _to_plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

@@ -1,0 +1,205 @@
+"""`provider-sampling`: the model of the connected client, through MCP's sampling (client/sampling).
+
+Clients declare whether they support it, and tools in it. MCP deprecates sampling in 2026-07-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_bridge._contracts.content import Text
+from mcp_bridge._contracts.errors import MissingCapability
+from mcp_bridge._contracts.question import Sampled
+from mcp_bridge._integrations.amplifier.llm_errors import ConfigurationError
+from mcp_bridge._integrations.amplifier.message_models import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolCallBlock,
+    ToolResultBlock,
+    Usage,
+)
+from mcp_bridge._integrations.amplifier.models import ModelInfo, ProviderInfo
+from mcp_bridge._integrations.amplifier.providers.common import (
+    ProviderEvents,
+    TextListener,
+    build_response,
+    mount_provider,
+    parse_tool_calls,
+    read_request,
+)
+from mcp_bridge._integrations.amplifier.providers.history import (
+    is_failed,
+    list_calls,
+    list_results,
+    pair_results,
+    render_text,
+    split_output,
+)
+from mcp_bridge._integrations.amplifier.results import encode_json
+from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL
+
+__amplifier_module_type__ = "provider"
+
+CHARACTERS_PER_TOKEN = 4
+_SYSTEM_ROLES = ("system", "developer")
+
+
+class SamplingConfig(BaseModel):
+    """The configuration of `provider-sampling`.
+
+    Attributes:
+        max_tokens: The most tokens of a response.
+        context_window: The window in tokens that is assumed for the model, because MCP has no field for it.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    max_tokens: int = Field(default=4096, gt=0)
+    context_window: int = Field(default=100_000, gt=0)
+
+
+class SamplingProvider:
+    """The model of the client whose call runs the agent."""
+
+    name = "sampling"
+
+    def __init__(self, config: SamplingConfig) -> None:
+        self._config = config
+        self.info_model = ProviderInfo
+        self.events = ProviderEvents()
+
+    def get_info(self) -> ProviderInfo:
+        sizes = {"context_window": self._config.context_window, "max_output_tokens": self._config.max_tokens}
+        return self.info_model(id=self.name, display_name="The client's model", capabilities=["tools"], defaults=sizes)
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return no models: the client chooses."""
+        return []
+
+    def has_price(self) -> bool:
+        """Return False: the client pays, and MCP has no field for the cost."""
+        return False
+
+    async def complete(
+        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    ) -> ChatResponse:
+        """Return the response of the client's model. Raises LLMError: outside a call, or if the client has none."""
+        given = read_request(request)
+        async with self.events.report_completion(self.name, None, given) as report:
+            response = await self._complete(given)
+            report.usage = response.usage
+        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
+        if on_text is not None and text:
+            await on_text(text)
+        return response
+
+    async def _complete(self, given: ChatRequest) -> ChatResponse:
+        ctx = AGENT_CALL.get()
+        if ctx is None:
+            message = "The client's model is only available to an agent that runs in a call of the client."
+            raise ConfigurationError(message, provider=self.name)
+        tools = [
+            {"name": tool.name, "description": tool.description or "", "inputSchema": tool.parameters}
+            for tool in given.tools or ()
+        ]
+        system = [render_text(message.content) for message in given.messages if message.role in _SYSTEM_ROLES]
+        try:
+            sampled = await ctx.sample(
+                messages := build_messages(given.messages),
+                max_tokens=min(given.max_output_tokens or self._config.max_tokens, self._config.max_tokens),
+                system_prompt="\n\n".join(system) or None,
+                temperature=given.temperature,
+                stop_sequences=given.stop,
+                tools=tools or None,
+            )
+        except MissingCapability as error:
+            message = (
+                "The client does not support sampling in the way that this agent needs to use the client's model. "
+                f"{error} Use a client that declares it, or another provider."
+            )
+            raise ConfigurationError(message, provider=self.name) from error
+        response = _read_response(sampled)
+        response.usage = _estimate_usage([messages, system, tools], response)
+        return response
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        return parse_tool_calls(response)
+
+
+def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in the form of sampling/createMessage: turns alternate, and results are in one of the user."""
+    turns: list[dict[str, Any]] = []
+    for message in pair_results([each for each in messages if each.role not in _SYSTEM_ROLES]):
+        role, blocks = "assistant" if message.role == "assistant" else "user", _build_blocks(message)
+        last: dict[str, Any] = turns[-1] if turns else {"role": "", "content": []}
+        if blocks and last["role"] == role and _has_results(last["content"]) == _has_results(blocks):
+            last["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _has_results(blocks: Sequence[dict[str, Any]]) -> bool:
+    """Whether there are results of tools. A turn that has them may have nothing else (2025-11-25, client/sampling)."""
+    return any(block["type"] == "tool_result" for block in blocks)
+
+
+def _build_blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role in ("tool", "function"):
+        return [_build_tool_result(result) for result in list_results(message)]
+    content = message.content
+    blocks: list[dict[str, Any]] = []
+    for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+        if isinstance(block, TextBlock) and block.text:
+            blocks.append({"type": "text", "text": block.text})
+        elif isinstance(block, ImageBlock):
+            blocks += _build_image(block)
+    calls = list_calls(message)
+    return blocks + [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
+
+
+def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
+    text, images = split_output(result.output)
+    content = [{"type": "text", "text": text}] if text or not images else []
+    content += [block for image in images for block in _build_image(image)]
+    failed = {"isError": True} if is_failed(result) else {}
+    return {"type": "tool_result", "toolUseId": result.tool_call_id, "content": content, **failed}
+
+
+def _build_image(image: ImageBlock) -> list[dict[str, Any]]:
+    if "data" not in image.source:
+        return []
+    kind = image.source.get("media_type", "image/png")
+    return [{"type": "image", "data": image.source["data"], "mimeType": kind}]
+
+
+def _read_response(sampled: Sampled) -> ChatResponse:
+    content: list[Block] = []
+    for block in sampled.content:
+        if isinstance(block, Text):
+            content.append(TextBlock(text=block.text))
+        elif isinstance(block, Mapping) and block.get("type") == "tool_use":
+            content.append(ToolCallBlock(id=block["id"], name=block["name"], input=dict(block["input"])))
+    return build_response(content, finish_reason=sampled.stop_reason, metadata={"model": sampled.model})
+
+
+def _estimate_usage(sent: Any, response: ChatResponse) -> Usage:
+    """Estimate the tokens of a request: the result of sampling has no usage, but budgets need it."""
+    written = [block.model_dump(mode="json") for block in response.content]
+    counts = [len(encode_json(each)) // CHARACTERS_PER_TOKEN for each in (sent, written)]
+    return Usage(input_tokens=counts[0], output_tokens=counts[1], total_tokens=sum(counts))
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider. Raises ValueError for an invalid configuration."""
+    provider = SamplingProvider(SamplingConfig(**(config or {})))
+    await mount_provider(coordinator, provider)
+    return provider

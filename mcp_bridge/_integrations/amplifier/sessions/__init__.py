@@ -1,0 +1,1 @@
+"""The sessions of Amplifier modules, and what each client keeps in them."""

@@ -1,0 +1,95 @@
+"""The session of one client: its modules, and the calls that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from mcp_bridge._integrations.amplifier.events import PROMPT_SUBMIT, TOOL_PRE
+from mcp_bridge._integrations.amplifier.governance.hook_middleware import SessionHooks
+from mcp_bridge._integrations.amplifier.models import HookResult
+from mcp_bridge._integrations.amplifier.mount_plan import MountPlan
+from mcp_bridge._integrations.amplifier.session import ModuleSession
+
+EVENTS_LOG = "events-log"  # name of the bridge's own handlers, which write the events log
+
+
+class ClientSession:
+    """A session with a count of its calls in flight; `last_used` is when the last one ended, on the event loop's clock.
+
+    `key` is that of a session for a single call, else empty. `owner` is whose share of conversations with an agent it
+    counts against. `ready` is set once all modules are mounted, or once mounting has failed and `has_started` stays
+    False.
+    """
+
+    __slots__ = (
+        "__weakref__", "_closed", "_is_closing", "calls", "has_started", "key", "last_used", "owner", "ready",
+        "session",
+    )  # fmt: skip
+
+    def __init__(self, session: ModuleSession, key: str = "") -> None:
+        self.session = session
+        self.key = key
+        self.owner: str | None = None
+        self.ready = anyio.Event()
+        self.has_started = False
+        self.calls = 0
+        self.last_used = anyio.current_time()
+        self._is_closing = False
+        self._closed = anyio.Event()
+
+    def close(self) -> None:
+        """End the session once no call is in flight."""
+        self._is_closing = True
+        if not self.calls:
+            self._closed.set()
+
+    def release(self) -> None:
+        self.calls -= 1
+        self.last_used = anyio.current_time()
+        if self._is_closing:
+            self.close()
+
+    async def run(self, plan: MountPlan) -> None:
+        """Run the whole session in one task, because modules must exit what they have entered in the same task."""
+        try:
+            await self.session.begin(plan)
+            self.has_started = True
+            self.ready.set()
+            await self._closed.wait()
+        finally:
+            self.ready.set()
+            with anyio.CancelScope(shield=True):
+                await self.session.end()
+
+    @property
+    def hooks(self) -> SessionHooks:
+        """The session's hooks, or hooks that deny everything while a hook module is missing."""
+        missing = self.session.missing_hooks
+        return DenyingHooks(missing) if missing else self.session.hooks
+
+    @property
+    def has_no_hooks(self) -> bool:
+        """Whether the session has started and no module has registered a handler."""
+        return self.has_started and not list_module_handlers(self.session.hooks.list_handlers())
+
+
+class DenyingHooks:
+    """Denies every call and every prompt, in place of the hooks of `modules`, which could have denied them."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = modules
+
+    def has_handlers(self, event: str) -> bool:
+        return event in {TOOL_PRE, PROMPT_SUBMIT}
+
+    async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
+        modules = ", ".join(f"'{module}'" for module in self._modules)
+        return HookResult(action="deny", reason=f"the hooks of {modules} are not in place, so every call is denied")
+
+
+def list_module_handlers(handlers: Mapping[str, Iterable[str]]) -> set[str]:
+    """The names of handlers, given by event, without those of the bridge."""
+    return {name for names in handlers.values() for name in names} - {EVENTS_LOG}

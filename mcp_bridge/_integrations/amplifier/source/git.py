@@ -1,0 +1,274 @@
+"""Git repositories: the addresses of modules in them, and how one commit is fetched.
+
+The git program runs without any settings, hooks or filters, so neither a repository nor a user's configuration can
+make it run something else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
+
+PREFIX = "git+"
+SCHEMES = ("https", "ssh", "file")  # schemes that are allowed. Git knows others, and some of them run commands
+COMMIT = re.compile(r"[0-9a-f]{40}")
+TIMEOUT = 300.0  # seconds that one git command may take
+MIN_VERSION = (2, 32)  # the first version of git that can ignore the user's settings
+_HINT = "Write it as git+https://HOST/PATH@REF, with #subdirectory=FOLDER where the module is not at the top"
+_REF = re.compile(r"(?!.*(?:\.\.|//|\.lock$|\.lock/|/$|\.$))[A-Za-z0-9_][A-Za-z0-9_./+-]*")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_USERINFO = re.compile(r"//[^/@]*@")
+_SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")
+_ENVIRONMENT = (
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "USERPROFILE", "APPDATA"),
+    *("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+)
+"""Environment variables that git inherits."""
+_SETTINGS = {
+    "advice.detachedHead": "false",
+    "core.attributesFile": os.devnull,
+    "core.autocrlf": "false",
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.longpaths": "true",
+    "core.symlinks": "true",
+    "credential.helper": "",
+    "gc.auto": "0",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "100",
+    "http.lowSpeedTime": "60",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "transfer.bundleURI": "false",
+}
+_BOILERPLATE = ("Please make sure you have the correct access rights", "and the repository exists.")
+_NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support shallow")  # errors of simple servers
+
+
+@dataclass(frozen=True, slots=True)
+class GitAddress:
+    """A module in a repository: `url` is the repository, an empty `ref` is its default branch."""
+
+    uri: str
+    url: str
+    ref: str = ""
+    subdirectory: str = ""
+
+    @property
+    def scheme(self) -> str:
+        return self.url.partition(":")[0]
+
+    def is_allowed(self, patterns: Sequence[str]) -> bool:
+        """Whether a pattern matches the repository. A pattern may begin with `git+` or not."""
+        return any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns)
+
+    def require_allowed(self, patterns: Sequence[str]) -> None:
+        """Raises ModuleNotFoundError, with the line to add, where the settings do not allow the repository."""
+        if not self.is_allowed(patterns):
+            raise ModuleNotFoundError(
+                f"{self.uri} is not allowed. If you trust it, write beside 'plan', or at the top of a file that is a "
+                f"plan itself: git: [{self.url!r}]"
+            )
+
+
+def is_git_source(source: object) -> bool:
+    return isinstance(source, str) and source.startswith(PREFIX)
+
+
+def parse_address(uri: str) -> GitAddress:
+    """Parse an address. Raises ModuleNotFoundError where it is invalid, or could mean more than one repository."""
+    if not uri.isprintable() or " " in uri or "\\" in uri:
+        raise ModuleNotFoundError(
+            f"{redact_userinfo(uri)!r} has spaces, backslashes or control characters in it. {_HINT}"
+        )
+    try:
+        parts = urlsplit(uri.removeprefix(PREFIX))
+        userinfo, _, host = parts.netloc.rpartition("@")
+    except ValueError as error:
+        raise _build_address_error(uri, f"cannot be read: {error}") from None
+    if parts.scheme not in SCHEMES:
+        raise _build_address_error(uri, f"has the scheme '{parts.scheme}', which is none of: {', '.join(SCHEMES)}")
+    _check_authority(uri, parts.scheme, userinfo, host)
+    if parts.query or uri.endswith("?"):
+        raise _build_address_error(uri, "has a query")
+    path, at, ref = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
+    if at and not _REF.fullmatch(ref):
+        raise _build_address_error(uri, f"has {ref!r} for a branch, tag or commit")
+    if not path.startswith("/") or any({"", ".", ".."} & set(_split_path(each)) for each in (path, unquote(path))):
+        raise _build_address_error(uri, "has no absolute path of a repository, or segments such as '..' in it")
+    return GitAddress(uri, f"{parts.scheme}://{parts.netloc}{path}", ref, _parse_subdirectory(uri, parts.fragment))
+
+
+def redact_userinfo(uri: str) -> str:
+    return _USERINFO.sub("//***@", uri)
+
+
+def _split_path(path: str) -> list[str]:
+    return path.removeprefix("/").removesuffix("/").split("/")
+
+
+def _check_authority(uri: str, scheme: str, userinfo: str, host: str) -> None:
+    if userinfo and (scheme != "ssh" or ":" in userinfo):
+        raise _build_address_error(uri, "has credentials in it. Move them to ~/.netrc, or use ssh with an agent")
+    if userinfo and not _USER.fullmatch(userinfo):
+        raise _build_address_error(uri, "has an invalid user")
+    if scheme == "file" and host:
+        raise _build_address_error(uri, "has a host, or its path is not absolute: git+file:///PATH@REF")
+    if scheme != "file" and not _HOST.fullmatch(host):
+        raise _build_address_error(uri, "has no valid host")
+
+
+def _parse_subdirectory(uri: str, fragment: str) -> str:
+    try:
+        given = dict(parse_qsl(fragment, keep_blank_values=True, strict_parsing=bool(fragment)))
+    except ValueError:
+        raise _build_address_error(uri, f"has '#{fragment}'") from None
+    subdirectory = given.pop("subdirectory", "").strip("/")
+    given.pop("egg", None)  # pip's name for the package
+    is_safe = not {"", ".", "..", ".git"} & set(subdirectory.split("/")) and ":" not in subdirectory
+    if given or (subdirectory and not (is_safe and subdirectory.isprintable())):
+        raise _build_address_error(uri, f"has '#{fragment}'")
+    return subdirectory
+
+
+def _build_address_error(uri: str, problem: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(f"{redact_userinfo(uri)} {problem}. {_HINT}")
+
+
+class Git:
+    """The git program. Raises ModuleLoadError where it is missing or too old."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None, *, timeout: float = TIMEOUT) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._timeout = timeout
+        found = shutil.which("git", path=self._environ.get("PATH", os.defpath))
+        if found is None:
+            raise ModuleLoadError("modules from git need the git program, which is not on the PATH. Install git")
+        self._program = os.path.abspath(found)  # it runs in another directory
+        output = self._run_git(["--version"], "", "git")
+        version = re.search(r"(\d+)\.(\d+)", output)
+        if version is None or tuple(map(int, version.groups())) < MIN_VERSION:
+            minimum = ".".join(map(str, MIN_VERSION))
+            raise ModuleLoadError(
+                f"{found} is '{output.strip()}', and modules from git need {minimum} or later. Update it"
+            )
+
+    def find_commit(self, address: GitAddress) -> str:
+        """The commit that an address means now. Raises ModuleLoadError where there is none, or more than one."""
+        if COMMIT.fullmatch(address.ref):
+            return address.ref
+        candidates = _list_full_refs(address.ref)
+        listed = self._run(address, "ls-remote", "--quiet", address.url, *candidates)
+        found = {name: commit for commit, _, name in (line.partition("\t") for line in listed.splitlines())}
+        # An annotated tag is an object of its own; the line with ^{} has the commit.
+        commits = {found.get(f"{name}^{{}}", found[name]) for name in candidates if name in found}
+        if len(commits) == 1:
+            return commits.pop()
+        if commits:
+            raise _build_git_error(address, f"'{address.ref}' is a branch and a tag. Write refs/heads/… or refs/tags/…")
+        if not address.ref:
+            raise _build_git_error(address, "the repository is empty")
+        hint = "Write the whole commit, of 40 digits" if _SHORT_COMMIT.fullmatch(address.ref) else "Check its name"
+        raise _build_git_error(address, f"the repository has no branch or tag '{address.ref}'. {hint}")
+
+    def fetch(self, address: GitAddress, commit: str, folder: Path) -> None:
+        """Write the files of a commit to a new folder; git's own files go beside it, to `folder.git`.
+
+        Raises ModuleLoadError where git fails or there is no such commit.
+        """
+        git_dir = folder.with_name(f"{folder.name}.git")
+        folder.mkdir()
+        self._run(address, "init", "--quiet", "--bare", "--template=", str(git_dir))
+        option = f"--git-dir={git_dir}"
+        quiet = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+        try:
+            self._run(address, option, "fetch", *quiet, "--depth=1", address.url, commit)
+        except ModuleLoadError as error:
+            if not any(reason in str(error) for reason in _NO_SINGLE_COMMIT):
+                raise
+            self._run(address, option, "fetch", *quiet, address.url, "+refs/heads/*:refs/h/*", "+refs/tags/*:refs/t/*")
+        try:
+            kind = self._run(address, option, "cat-file", "-t", commit).strip()
+        except ModuleLoadError as error:
+            raise _build_git_error(address, f"the repository has no commit {commit}, or no longer has it") from error
+        if kind != "commit":
+            raise _build_git_error(address, f"{commit} is not a commit but a {kind}")
+        self._run(address, option, f"--work-tree={folder}", "checkout", "--quiet", "--force", "--detach", commit)
+
+    def _run(self, address: GitAddress, *args: str) -> str:
+        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        return self._run_git([*settings, *args], address.scheme, address.uri)
+
+    def _run_git(self, args: Sequence[str], scheme: str, subject: str) -> str:
+        """Run git and return its output. Raises ModuleLoadError where it fails or takes too long."""
+        process = subprocess.Popen(  # noqa: S603  # no shell, and every part is checked
+            [self._program, *args],
+            cwd=Path(os.sep).absolute(),  # away from any repository whose settings git would read
+            env=self._build_environment(scheme),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=self._timeout)
+        except subprocess.TimeoutExpired:
+            raise ModuleLoadError(f"{subject}: git took longer than {self._timeout:g} seconds") from None
+        finally:
+            _end_process(process)
+        if process.returncode:
+            lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines()]
+            relevant = [line for line in lines if line and line not in _BOILERPLATE]
+            raise ModuleLoadError(f"{subject}: {'; '.join(relevant[-4:]) or f'git exited with {process.returncode}'}")
+        return out.decode("utf-8", "replace")
+
+    def _build_environment(self, scheme: str) -> dict[str, str]:
+        """No prompts, no settings of the user or the machine, and no other scheme than the one of the address."""
+        inherited = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
+        return inherited | {
+            "GIT_ALLOW_PROTOCOL": scheme,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+        }
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that still runs, with all that it has started, and close its pipes."""
+    if process.returncode is None:
+        process.kill()
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _list_full_refs(ref: str) -> list[str]:
+    if not ref:
+        return ["HEAD"]
+    full = [ref] if ref.startswith("refs/") or ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}"]
+    return [*full, *(f"{name}^{{}}" for name in full if name.startswith("refs/tags/"))]
+
+
+def _build_git_error(address: GitAddress, problem: str) -> ModuleLoadError:
+    return ModuleLoadError(f"{address.uri}: {problem}")

@@ -1,0 +1,274 @@
+"""The lock file: which commits the modules from git are at, the hashes of their files, and how they are locked."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._contracts.errors import BridgeError
+from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
+from mcp_bridge._integrations.amplifier.source.checkouts import (
+    Checkout,
+    Checkouts,
+    check_links,
+    check_python,
+    describe_clashes,
+    get_packages_folder,
+    has_same_versions,
+    hash_files,
+    install,
+    list_installed,
+    move_into_place,
+    read_requirements,
+    remove_compiled,
+)
+from mcp_bridge._integrations.amplifier.source.git import COMMIT, Git, GitAddress
+from mcp_bridge._runtime.file_replacement import replace_file
+from mcp_bridge._runtime.requirements import find_missing
+
+LOCK_FILE_NAME = "amplifier.lock.json"
+VERSION = 1
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEntry:
+    """One module: its commit, the hash of its files, the settings files that use it, and the packages installed."""
+
+    commit: str
+    hash: str
+    used_by: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, given: Any) -> LockEntry:
+        """Parse an entry. Raises ValueError, KeyError or TypeError where it is invalid."""
+        commit, content = given["commit"], given["hash"]
+        if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
+            raise ValueError("a commit has 40 digits, a hash 64")
+        lists = [given.get(name, []) for name in ("used_by", "installed")]
+        if not all(isinstance(one, list) and all(isinstance(part, str) for part in one) for one in lists):
+            raise TypeError("used_by and installed are lists of text")
+        return cls(commit=commit, hash=content, used_by=tuple(lists[0]), installed=tuple(lists[1]))
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
+        return data | ({"installed": list(self.installed)} if self.installed else {})
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile:
+    """The lock file of a folder. `modules` are its entries by the addresses that plans contain."""
+
+    path: Path
+    modules: Mapping[str, LockEntry] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, directory: Path) -> LockFile:
+        """Read the lock file of a folder; it has no entries where there is none. Raises ModuleLoadError."""
+        path = directory / LOCK_FILE_NAME
+        try:
+            given = json.loads(path.read_bytes())
+            if given["version"] != VERSION:
+                raise ModuleLoadError(f"{path} has version {given['version']}, but only {VERSION} is supported")
+            return cls(path, {uri: LockEntry.parse(entry) for uri, entry in given["modules"].items()})
+        except FileNotFoundError:
+            return cls(path)
+        except OSError as error:
+            raise ModuleLoadError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ModuleLoadError(
+                f"{path} is not a lock file ({error}). Restore a good version of it, or delete it and lock again"
+            ) from error
+
+    def write(self, modules: Mapping[str, LockEntry]) -> None:
+        """Replace the entries on the disk, all or none. Raises ModuleLoadError."""
+        if modules == self.modules:
+            return
+        data = {"version": VERSION, "modules": {uri: modules[uri].to_dict() for uri in sorted(modules)}}
+        text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        try:
+            replace_file(self.path, text.encode(), mode=0o666)
+        except OSError as error:
+            raise ModuleLoadError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedModule:
+    """A module that was locked; `previous_commit` is empty if it was not locked before."""
+
+    uri: str
+    entry: LockEntry
+    previous_commit: str = ""
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOutcome:
+    """What was locked, and which addresses were removed. Where there are `errors`, nothing was written."""
+
+    locked: Sequence[LockedModule] = ()
+    removed: Sequence[str] = ()
+    errors: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedModule:
+    """A module of a plan, and the folder of its checkout."""
+
+    address: GitAddress
+    checkouts_folder: Path | None = None
+
+
+class ModuleLocker:
+    """Locks the modules that the settings `file` uses. `report` receives a line before each slow step.
+
+    With `update`, modules that are locked move to the newest commit as well.
+    """
+
+    def __init__(self, lock: LockFile, file: str, *, update: bool = False, report: Callable[[str], None]) -> None:
+        self._lock = lock
+        self._file = file
+        self._update = update
+        self._report = report
+        self._commits: dict[tuple[str, str], str] = {}
+        self._hashes: dict[Path, str] = {}
+
+    def lock(self, wanted: Sequence[RequestedModule]) -> LockOutcome:
+        """Lock these modules, and write the lock file unless one of them fails."""
+        locked: dict[str, LockedModule] = {}
+        failed: list[str] = []
+        for module in dict.fromkeys(wanted):
+            try:
+                locked[module.address.uri] = self._lock_module(module)
+            except (BridgeError, OSError) as error:
+                failed.append(str(error))
+        if failed:
+            return LockOutcome(errors=list(dict.fromkeys(failed)))
+        entries = {uri: entry for uri, entry in self._list_others() if uri not in locked}
+        entries |= {uri: one.entry for uri, one in locked.items()}
+        removed = sorted(set(self._lock.modules) - set(entries))
+        self._lock.write(entries)
+        return LockOutcome(locked=list(locked.values()), removed=removed)
+
+    def _list_others(self) -> Iterator[tuple[str, LockEntry]]:
+        """The entries that other settings in the folder use."""
+        for uri, entry in self._lock.modules.items():
+            users = tuple(name for name in self._list_users(entry) if name != self._file)
+            if users:
+                yield uri, replace(entry, used_by=users)
+
+    def _list_users(self, entry: LockEntry) -> list[str]:
+        return [name for name in entry.used_by if (self._lock.path.parent / name).is_file()]
+
+    def _lock_module(self, module: RequestedModule) -> LockedModule:
+        address, checkouts = module.address, Checkouts(module.checkouts_folder)
+        before = self._lock.modules.get(address.uri)
+        pinned = before if before is not None and not self._update else None
+        commit = pinned.commit if pinned is not None else self._find_commit(address)
+        checkout = checkouts.locate(address, commit)
+        expected = before.hash if before is not None and before.commit == commit else ""
+        content = self._ensure_files(address, commit, checkouts, checkout, expected)
+        if not checkout.get_module_folder(address.subdirectory).is_dir():
+            raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
+        versions = pinned.installed if pinned is not None else ()
+        entry = LockEntry(
+            commit=commit,
+            hash=content,
+            used_by=tuple(sorted({*(self._list_users(before) if before is not None else ()), self._file})),
+            installed=self._ensure_packages(address, checkouts, checkout, versions),
+        )
+        was = before.commit if before is not None else ""
+        return LockedModule(
+            uri=address.uri, entry=entry, previous_commit=was, folder=checkout.get_module_folder(address.subdirectory)
+        )
+
+    def _find_commit(self, address: GitAddress) -> str:
+        key = (address.url, address.ref)
+        if key not in self._commits:
+            self._report(f"looking at {address.url}")
+            self._commits[key] = self._git.find_commit(address)
+        return self._commits[key]
+
+    @cached_property
+    def _git(self) -> Git:
+        return Git()
+
+    def _ensure_files(
+        self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
+    ) -> str:
+        """Fetch a commit where needed, and return the hash of its files.
+
+        Files on the disk are used only where a lock entry has their hash. Raises ModuleLoadError where the files
+        differ from those that were locked.
+        """
+        if checkout.files in self._hashes:
+            content = self._hashes[checkout.files]
+        elif expected and _has_content(checkout, expected):
+            content = expected
+        else:
+            self._report(f"fetching {address.url} {commit[:12]}")
+            content = self._fetch(address, commit, checkouts, checkout, expected)
+        if expected and content != expected:
+            raise _build_hash_error(address, commit)
+        self._hashes[checkout.files] = content
+        return content
+
+    def _fetch(self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
+        with checkouts.create_temporary_folder() as room:
+            files = room / "files"
+            self._git.fetch(address, commit, files)
+            remove_compiled(files)
+            check_links(files, address.uri)
+            content = hash_files(files)
+            if expected and content != expected:
+                raise _build_hash_error(address, commit)
+            if not _has_content(checkout, content):
+                try:
+                    move_into_place(files, checkout.files, room)
+                except OSError:  # another bridge may have been faster
+                    if not _has_content(checkout, content):
+                        raise
+        return content
+
+    def _ensure_packages(
+        self, address: GitAddress, checkouts: Checkouts, checkout: Checkout, versions: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Install the requirements that the bridge's environment lacks beside the module; return their versions."""
+        folder = checkout.get_module_folder(address.subdirectory)
+        check_python(folder, address.uri)
+        requirements = read_requirements(folder, address.uri)
+        if not requirements:
+            return ()
+        clashes = describe_clashes(requirements, sys.path)
+        if clashes:
+            raise ModuleLoadError(f"{address.uri} needs {', '.join(clashes)} with the bridge, which takes precedence")
+        absent = find_missing(requirements, sys.path)
+        if not absent:
+            return tuple(versions)
+        site = get_packages_folder(checkout.sites, address.subdirectory)
+        installed = list_installed(site)
+        if not self._update and not find_missing(absent, [str(site)]) and has_same_versions(installed, versions):
+            return tuple(versions or installed)
+        self._report(f"installing {', '.join(str(one) for one in absent)}")
+        with checkouts.create_temporary_folder() as room:
+            install(absent, room / "site", address.uri, versions)
+            move_into_place(room / "site", site, room)
+        return tuple(versions or list_installed(site))
+
+
+def _has_content(checkout: Checkout, content: str) -> bool:
+    return checkout.is_fetched and hash_files(checkout.files) == content
+
+
+def _build_hash_error(address: GitAddress, commit: str) -> ModuleLoadError:
+    return ModuleLoadError(
+        f"{address.uri}: the files of commit {commit[:12]} differ from those that were locked. Find out why; if the "
+        "lock file is wrong, remove its entry and lock again"
+    )

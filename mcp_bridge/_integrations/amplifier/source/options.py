@@ -1,0 +1,167 @@
+"""The options of an Amplifier source in the settings file. Imports pydantic, so it is imported late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from mcp_bridge._integrations.amplifier.agent.agent import AgentOptions
+from mcp_bridge._integrations.amplifier.mount_plan import PlanProblem, read_plan
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from mcp_bridge._integrations.amplifier.source.events_log import MAX_BYTES
+from mcp_bridge._integrations.amplifier.source.resolver import Resolver
+from mcp_bridge._integrations.amplifier.source.source import AmplifierSource
+from mcp_bridge._settings import Document, Duration, SessionIdle, SessionLimit, SettingsModel, Size, Whole
+
+
+class AgentSettings(SettingsModel):
+    """How the agent of the plan is published: the tool that runs its orchestrator."""
+
+    name: str = Field(
+        default="run_agent",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="The name of the tool. If a tool of the modules has it, `_agent` is appended.",
+    )
+    description: str = Field(
+        default="", description="What the agent does, for models that choose tools. By default, its tools are listed."
+    )
+    max_depth: Whole = Field(
+        default=3, ge=0, le=100, description="How many levels deep agents may start others. With 0, they start none."
+    )
+    max_agents: Whole = Field(
+        default=20,
+        ge=1,
+        le=100_000,
+        description="How many agents one run may start in total, including those that started agents start.",
+    )
+
+
+class AmplifierOptions(SettingsModel):
+    """Tools and hooks of Amplifier modules, described by a mount plan."""
+
+    plan: dict[str, Any] = Field(
+        description="The mount plan in Amplifier's format: session, providers, tools, hooks and agents."
+    )
+    hook_timeout: Duration = Field(
+        default=30.0, description="How long one hook may take to decide about a call. After that, the call is denied."
+    )
+    call_ids: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools that receive the call's id as `_tool_call_id`.",
+    )
+    sessions: Literal["client", "shared"] = Field(
+        default="client",
+        description="`client`: each client has its own session of the modules. `shared`: all clients share one. Over "
+        "HTTP in the stateless era, a client has its own session if it names one (`_meta` key "
+        "`mcp-bridge/session`) or is authenticated; otherwise each call has its own.",
+    )
+    session_idle: SessionIdle = 1800.0
+    session_limit: SessionLimit = 100
+    conversation_limit: Whole = Field(
+        default=100,
+        ge=1,
+        le=100_000,
+        description="How many conversations with agents may exist at once, including those of started agents. If there "
+        "are more, the client with the most loses the one that has been idle the longest; if none is idle, the call is "
+        "rejected. If there are several clients, none has more than three quarters of them. They also end after "
+        "`session_idle`.",
+    )
+
+    agent: AgentSettings = Field(
+        default_factory=AgentSettings,
+        description="How the agent of the plan is published, if the plan's session has an orchestrator.",
+    )
+    host: Literal["auto", "native", "core"] = Field(
+        default="auto",
+        description="The host that mounts the modules: the bridge (`native`), or amplifier-core (`core`, with the "
+        "extra `amplifier`). `auto` chooses amplifier-core if a module imports it.",
+    )
+    git: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the repositories that modules may come from, such as "
+        "`https://github.com/microsoft/*`. `mcp-bridge module lock` fetches them. Without patterns, no modules from "
+        "git are allowed.",
+    )
+    modules: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The folder in which modules from git are stored. Default: a folder in the user's data directory.",
+    )
+    mount_timeout: Duration = Field(
+        default=30.0,
+        description="How long a module may take to mount, and then again to become ready. If a hook module fails or "
+        "takes longer, every call is denied.",
+    )
+    events: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The file of the events log, with a line of JSON for each event. With `{session_id}` in its name, "
+        "there is one file per session. By default, no events are logged.",
+    )
+    events_size: Size = Field(
+        default=MAX_BYTES, description="The size at which the events log is rotated. Three older files are kept."
+    )
+    status: bool = Field(
+        default=True,
+        description="Publish resources that show what is mounted in a client's session, and what its modules "
+        "contribute (`amplifier://NAME/status`, `amplifier://NAME/contributions`).",
+    )
+
+    _settings_path: str = PrivateAttr(default="")
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Remember the settings file, for errors that name the command to run."""
+        if isinstance(context, Document):
+            self._settings_path = context.path
+
+    @field_validator("plan")
+    @classmethod
+    def _check_plan(cls, plan: dict[str, Any]) -> dict[str, Any]:
+        _, problems = read_plan(plan)
+        if problems:
+            raise ValidationError.from_exception_data("plan", [_to_error_detail(problem) for problem in problems])
+        return plan
+
+    def build(self, name: str, directory: Path, *, watch: bool) -> AmplifierSource:
+        """Create the source. Relative paths in the plan start at `directory`."""
+        plan, _ = read_plan(self.plan)
+        directory = directory.resolve()
+        return AmplifierSource(
+            name,
+            plan,
+            config=self.plan,
+            directory=directory,
+            hook_timeout=self.hook_timeout,
+            call_ids=self.call_ids,
+            limits=SessionLimits(
+                shared=self.sessions == "shared",
+                limit=self.session_limit,
+                idle_timeout=self.session_idle,
+                conversations=self.conversation_limit,
+            ),
+            host=self.host,
+            mount_timeout=self.mount_timeout,
+            events=directory / Path(self.events).expanduser() if self.events is not None else None,
+            events_size=self.events_size,
+            status=self.status,
+            agent=AgentOptions(**self.agent.model_dump()),
+            resolver=Resolver(
+                directory, git=self.git, modules=self.get_checkouts_folder(directory), file=self._settings_path
+            ),
+        )
+
+    def get_checkouts_folder(self, directory: Path) -> Path | None:
+        """The folder of modules from git, relative to `directory`, or None for the default."""
+        return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
+
+    def default_name(self) -> str:
+        return "amplifier"
+
+
+def _to_error_detail(problem: PlanProblem) -> InitErrorDetails:
+    """Keep the place of the problem, so that the error names its line."""
+    error_type = PydanticCustomError("plan", "{problem}", {"problem": problem.problem, "shows_value": problem.expects})
+    return InitErrorDetails(type=error_type, loc=problem.place, input=problem.found)

@@ -1,0 +1,107 @@
+"""The resolver: where the modules of a plan are, by their `source`: a path, a package, or a locked repository."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
+from mcp_bridge._integrations.amplifier.module_sources import FileSource, GitSource, PackageSource
+from mcp_bridge._integrations.amplifier.source.checkouts import (
+    Checkout,
+    Checkouts,
+    get_packages_folder,
+    hash_files,
+    read_requirements,
+    remove_compiled,
+)
+from mcp_bridge._integrations.amplifier.source.git import GitAddress, is_git_source, parse_address, redact_userinfo
+from mcp_bridge._integrations.amplifier.source.lock_file import LockFile
+from mcp_bridge._runtime.requirements import find_missing
+from mcp_bridge._settings.documents.value_text import describe_value
+
+
+class Resolver:
+    """A `ModuleSourceResolver` for relative paths and the lock file in `directory`.
+
+    A source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object that resolves itself. A repository
+    must match a pattern of `git`, and `mcp-bridge module lock` must have fetched it into the folder `modules` for the
+    settings `file`: the resolver fetches nothing. It checks each checkout once in its life.
+    """
+
+    def __init__(
+        self, directory: Path, *, git: Sequence[str] = (), modules: Path | None = None, file: str = ""
+    ) -> None:
+        self._directory = directory
+        self._git = tuple(git)
+        self._modules = modules
+        self._command = f"mcp-bridge module lock {shlex.quote(file) if file else 'FILE'}"
+        self._hashes: dict[Path, str] = {}
+        self._sources: dict[str, GitSource] = {}
+
+    def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
+        """Find a module. Raises ModuleNotFoundError where the plan names no source, or the source is not allowed."""
+        hint = source_hint if source_hint is not None else profile_hint
+        if hint is None:
+            raise ModuleNotFoundError(f"the plan gives no source for '{module_id}'")
+        if isinstance(hint, os.PathLike) or hasattr(hint, "resolve"):
+            return hint
+        if isinstance(hint, str):
+            if is_git_source(hint):
+                if hint not in self._sources:
+                    self._sources[hint] = self._resolve_git(parse_address(hint))
+                return self._sources[hint]
+            if hint.startswith("package:"):
+                return PackageSource(hint.removeprefix("package:"))
+            if hint.startswith("file://"):
+                return FileSource(hint)
+            if "://" not in hint:
+                return FileSource(self._directory / Path(hint).expanduser())
+        forms = "a path, file://PATH, package:NAME, or git+https://HOST/PATH@REF"
+        value = redact_userinfo(describe_value(hint))
+        raise ModuleNotFoundError(f"the source of '{module_id}' is {value}. Write {forms}")
+
+    def _resolve_git(self, address: GitAddress) -> GitSource:
+        address.require_allowed(self._git)
+        entry = LockFile.read(self._directory).modules.get(address.uri)
+        if entry is None:
+            raise ModuleNotFoundError(f"{address.uri} is not locked. Run: {self._command}")
+        checkout = Checkouts(self._modules).locate(address, entry.commit)
+        if not checkout.is_fetched:
+            raise ModuleNotFoundError(
+                f"{address.uri} is locked, but commit {entry.commit[:12]} is not on this machine. Run: {self._command}"
+            )
+        self._check_files(checkout, entry.hash, address)
+        self._add_packages(checkout, address)
+        return GitSource(address.uri, checkout.get_module_folder(address.subdirectory))
+
+    def _check_files(self, checkout: Checkout, expected: str, address: GitAddress) -> None:
+        """Raises ModuleLoadError where a file differs from the one that was locked."""
+        if checkout.files not in self._hashes:
+            try:
+                remove_compiled(checkout.files)
+                self._hashes[checkout.files] = hash_files(checkout.files)
+            except OSError as error:
+                raise ModuleLoadError(f"{address.uri}: {checkout.files} cannot be checked: {error}") from error
+        if self._hashes[checkout.files] != expected:
+            del self._hashes[checkout.files]
+            raise ModuleLoadError(
+                f"{address.uri}: the files in {checkout.files} have changed since they were locked, and are not run. "
+                f"To fetch them again, run: {self._command}"
+            )
+
+    def _add_packages(self, checkout: Checkout, address: GitAddress) -> None:
+        """Append the module's packages to the import path. Raises ModuleNotFoundError where one is missing."""
+        requirements = read_requirements(checkout.get_module_folder(address.subdirectory), address.uri)
+        absent = find_missing(requirements, sys.path) if requirements else []
+        if not absent:
+            return
+        site = str(get_packages_folder(checkout.sites, address.subdirectory))
+        if find_missing(absent, [site]):
+            names = ", ".join(str(one) for one in absent)
+            raise ModuleNotFoundError(f"{address.uri} needs {names}, which is missing. Run: {self._command}")
+        sys.path.append(site)

@@ -1,0 +1,341 @@
+"""The Amplifier source: mounts the modules of a plan, publishes their tools, and applies their hooks to every call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from fnmatch import fnmatchcase
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import SourceError, ToolError
+from mcp_bridge._contracts.extension import Middleware, Publish, ToolSelection
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
+from mcp_bridge._integrations.amplifier.agent.delegation import Delegation, SessionAgents
+from mcp_bridge._integrations.amplifier.agent.overlays import find_unknown_names
+from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS, PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
+from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge._integrations.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
+from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent
+from mcp_bridge._integrations.amplifier.session import ModuleSession
+from mcp_bridge._integrations.amplifier.sessions.client_session import list_module_handlers
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import (
+    WORKING_DIR,
+    ModuleSessions,
+    SessionLimits,
+)
+from mcp_bridge._integrations.amplifier.sessions.roots import NOT_ASKED, ask_for_root, log_fallback
+from mcp_bridge._integrations.amplifier.source.approval_provider import (
+    BridgeApprovalSystem,
+    BridgeDisplaySystem,
+    register_approval_provider,
+)
+from mcp_bridge._integrations.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
+from mcp_bridge._integrations.amplifier.source.resolver import Resolver
+from mcp_bridge._integrations.amplifier.source.status import StatusResources
+from mcp_bridge._integrations.amplifier.source.tool_handler import ToolHandler
+from mcp_bridge._policies.approvals.gate import ApprovalGate
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
+from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+_CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
+
+
+class AmplifierSource:
+    """The modules of a mount plan, mounted for each client, on `host` (see amplifier/hosts.py).
+
+    Args:
+        name: The name of the source.
+        plan: The modules.
+        config: The plan as written, which modules read through their coordinator.
+        directory: Where relative paths start. The current directory by default.
+        hook_timeout: Seconds that one hook may take. A hook that takes longer, or raises, denies the call; after the
+            tool has run, the client gets an error instead of its result.
+        call_ids: Patterns of the names of tools that receive the id of the call, whatever their schema is.
+        limits: Which clients share a session, and when sessions end.
+        resolver: Finds the modules by their `source`.
+        host: What mounts the modules.
+        mount_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
+        events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
+        events_size: Bytes at which that file is rotated.
+        status: Whether clients can read what is mounted.
+        agent: How the agent is published, if the plan's session has an orchestrator.
+
+    The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
+    plan is not mounted, every call is denied.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plan: MountPlan,
+        *,
+        config: Mapping[str, Any] | None = None,
+        directory: Path | None = None,
+        hook_timeout: float | None = 30.0,
+        call_ids: Sequence[str] = (),
+        limits: SessionLimits | None = None,
+        resolver: Resolver | None = None,
+        host: Literal["auto"] | Host = "auto",
+        mount_timeout: float | None = 30.0,
+        events: Path | None = None,
+        events_size: int = MAX_BYTES,
+        status: bool = True,
+        agent: AgentOptions | None = None,
+    ) -> None:
+        self.name = name
+        self._call_ids = tuple(call_ids)
+        self._config = dict(config or {})
+        self._directory = directory or Path.cwd()
+        self._working_dir = self._directory
+        self._resolver = resolver or Resolver(self._directory)
+        self._hook_timeout = hook_timeout
+        self._plan = plan
+        self._host_setting = host
+        self.host: Host = "native"
+        self._missing: list[str] = []
+        self._changed = anyio.Event()
+        self._call_soon: CallSoon | None = None
+        self._handlers: dict[str, ToolHandler] = {}
+        self._selection: ToolSelection = Selection()
+        self._tools: Sequence[ToolEntry] = ()
+        self.sessions = ModuleSessions(plan, self._create_session, limits or SessionLimits())
+        self.asking = ApprovalGate()
+        self.middleware: tuple[Middleware, ...] = (
+            HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
+        )
+        self._mount_timeout = mount_timeout
+        self._installed: dict[str, Path | EntryPoint] = {}
+        self._reported: set[str] = set()
+        self._redactor = Redactor()
+        self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
+        self._status = StatusResources(name, self.sessions) if status else None
+        self._agent_options = agent or AgentOptions()
+        has_agent = plan.orchestrator is not None
+        self.agent = Agent(self.sessions, self._agent_options, self.asking) if has_agent else None
+        self._notify_update: Callable[[str], None] | None = None
+
+    def work_in(self, folder: Path, *, roots: bool = False) -> None:
+        """Set the working directory of modules, their capability `session.working_dir`.
+
+        With `roots`, it is the fallback for clients that list no roots, and for clients that share a session.
+        """
+        self._working_dir = folder
+        if roots and self.sessions.limits.shared:
+            log_fallback(NOT_ASKED)
+        elif roots:
+            self.sessions.ask_root = ask_for_root
+
+    def disable_middleware(self) -> bool:
+        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
+        if self._plan.get_section("hooks"):
+            return False
+        self.middleware = ()
+        return True
+
+    def set_selection(self, selection: ToolSelection) -> None:
+        """Give agents only the tools that this selects, with their overrides, and call these as published."""
+        self._selection = selection
+
+    def use_tools(self, tools: Sequence[ToolEntry]) -> None:
+        """Give the agent these tools of the source, some of which may run in workers."""
+        if self.agent is not None:
+            self._tools = [entry for entry in tools if entry.handler != self.agent.run]
+            self.agent.tools = self._select_entries(self._tools)
+            self.agent.published_name = self._selection.choose_name(self.agent.name)
+
+    def _select_entries(self, tools: Iterable[ToolEntry]) -> list[ToolEntry]:
+        return list(self._selection.select_tools(tools, self.name))
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Redact these texts in the events log, and in the plan that session:start contains."""
+        self._redactor.add_secrets(secrets)
+
+    def set_update_listener(self, updated: Callable[[str], None]) -> None:
+        """Call `updated` with the URI of each resource that changes. Only a bridge sets it."""
+        self._notify_update = updated
+
+    async def run(self, publish: Publish) -> None:
+        """Run the sessions until cancelled. Raises SourceError where a plan mounts nothing, or has no host."""
+        self._call_soon = make_call_soon()
+        try:
+            await self._run(publish)
+        finally:
+            self.sessions.stop()
+            if self._events_log is not None:
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(self._events_log.close)
+
+    async def _run(self, publish: Publish) -> None:
+        self.host = await choose_host(self._host_setting, self._plan, self._resolver, [self._directory])
+        self._missing = await find_missing_modules(self._plan, self._resolver, [self._directory])
+        async with anyio.create_task_group() as tasks:
+            try:
+                first = await self.sessions.start(tasks)
+                problems = self._find_fatal_problems(first)
+                published: Offer | None = None
+                while not problems:
+                    self._changed = anyio.Event()
+                    offer = self._build_offer(first)
+                    if offer != published:  # each publishing logs the problems again
+                        self.use_tools(offer.tools)
+                        publish(offer)
+                        published = offer
+                    if self._status is not None and self._notify_update is not None:
+                        self._notify_update(self._status.uri)
+                    await self._changed.wait()
+                tasks.cancel_scope.cancel()
+            finally:
+                self.sessions.stop()
+        raise SourceError("\n".join(problems))
+
+    def _find_fatal_problems(self, first: ModuleSession) -> list[str]:
+        handlers = first.hooks.list_handlers()
+        if not self.middleware and (governing := _list_governing_handlers(first)):
+            names = ", ".join(f"'{name}'" for name in sorted(governing))
+            problem = f"isolation: the modules register hooks for calls ({names}), which workers cannot run"
+            return [f"{problem}. List the tools to isolate under isolation.tools, or remove isolation"]
+        has_agent = self.agent is not None and not self.agent.find_problem(first)
+        return first.problems if not (first.get_tools() or list_module_handlers(handlers) or has_agent) else []
+
+    def _create_session(self, folder: Path | None, session_id: str | None = None) -> ModuleSession:
+        """A session that is not started; `folder` is the client's working directory, if it has one."""
+        working_dir = str(folder or self._working_dir)
+        session = self._build_session(deepcopy(self._config), working_dir, (session_id, None))
+        if self.agent is not None:
+            delegation = Delegation(
+                agent=self.agent,
+                sessions=self.sessions,
+                limits=self._agent_options,
+                create_session=self._create_child_session,
+                build_entries=self._build_child_entries,
+            )
+            SessionAgents(delegation, session, self._plan, self._config).register_capabilities()
+        return session
+
+    def _create_child_session(self, config: dict[str, Any], session_id: str, parent: ModuleSession) -> ModuleSession:
+        """A session of an agent that another one starts, in the same working directory."""
+        folder = parent.coordinator.get_capability(WORKING_DIR)
+        return self._build_session(config, folder, (session_id, parent.coordinator.session_id))
+
+    def _build_session(
+        self, config: dict[str, Any], folder: str, ids: tuple[str | None, str | None] = (None, None)
+    ) -> ModuleSession:
+        hooks: Any = {"fail_closed": {TOOL_PRE, TOOL_POST, *DECISIVE_EVENTS}, "timeout": self._hook_timeout}
+        folders = [self._directory]
+        session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, ids, **hooks)
+        session.coordinator.register_capability(WORKING_DIR, folder)
+        register_approval_provider(session.coordinator, self.asking)
+        session.coordinator.approval_system = BridgeApprovalSystem(self.asking)
+        session.coordinator.display_system = BridgeDisplaySystem()
+        session.loader.step_timeout, session.loader.installed = self._mount_timeout, self._installed
+        session.loader.reported = self._reported
+        session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
+        if self._events_log is not None and self._notify_update is not None:
+            self._events_log.record_standard_events(session.coordinator)
+            session.on_ready = self._events_log.record_module_events
+        return session
+
+    def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The plan without secrets; empty where `hide` has not received them, as in a worker."""
+        return self._redactor.redact_value(redact_config(config)) if self._notify_update is not None else {}
+
+    def _count_call(self, ctx: CallContext, result: ToolResult) -> None:
+        session = self.sessions.find(ctx)
+        if session is not None:
+            session.stats.count(failed=bool(result.is_error))
+
+    def _build_offer(self, session: ModuleSession) -> Offer:
+        """What is mounted now. Where two tools have the same name, the first is published."""
+        problems = list(session.problems)
+        tools = self._build_entries(session, problems, self._handlers)
+        if self.agent is not None:
+            if problem := self.agent.find_problem(session):
+                problems.append(f"the agent of the plan is not published: {problem}")
+            else:
+                problems += [*self._missing, *find_unknown_names(self._plan, session.get_tools())]
+                tools = [*tools, self.agent.build_entry(tools, self._select_entries(tools))]
+        elif self._plan.agents:
+            problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
+        resources = self._status.entries if self._status is not None else ()
+        return Offer(tools=tools, resources=resources, problems=problems, partial=True)
+
+    def _build_child_entries(self, session: ModuleSession, agent: PlannedAgent) -> list[ToolEntry]:
+        """Return the tools of an agent that another one has started. Isolated ones run in workers, also for it.
+
+        Raises ToolError for one with tool modules of its own, which the workers do not have, and in a worker for one
+        with hooks, which it does not run.
+        """
+        if self._loses_hooks(session, agent):
+            problem = "has hooks for calls, which a worker process cannot run (isolation)"
+            raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
+        isolated = {entry.name: entry for entry in self._tools if not _runs_here(entry)}
+        if isolated and agent.plan.get_section("tools"):
+            problem = "has tools of its own, which cannot run in worker processes (isolation.tools)"
+            raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
+        problems: list[str] = []
+        entries = self._build_entries(session, problems, {})
+        for problem in problems:
+            logger.warning("the agent '%s': %s", agent.name, problem)
+        return self._select_entries(isolated.get(entry.name, entry) for entry in entries)
+
+    def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
+        """Whether this is a worker, where the hooks of an agent would not apply to its calls."""
+        if self._notify_update is not None:
+            return False
+        return bool(agent.plan.get_section("hooks") or (not self.middleware and _list_governing_handlers(session)))
+
+    def _build_entries(
+        self, session: ModuleSession, problems: list[str], handlers: dict[str, ToolHandler]
+    ) -> list[ToolEntry]:
+        """Return the mounted tools, and add what is wrong with others to `problems`."""
+        found: dict[str, tuple[str, ToolEntry]] = {}
+        tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
+        for key, tool in tools.items():
+            try:
+                handler = handlers.get(key)
+                if handler is None or handler.tool is not tool:
+                    # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
+                    handler = handlers[key] = ToolHandler(key, tool, self.sessions)
+                entry = handler.build_entry()
+                handler.wants_id = handler.wants_id or any(fnmatchcase(entry.name, one) for one in self._call_ids)
+            except BaseException as error:  # a property of third-party code may raise anything
+                if is_own_cancellation(error):
+                    raise
+                problems.append(f"tool '{key}' cannot be read: {describe_error(error)}")
+                continue
+            first, _ = found.setdefault(entry.name, (key, entry))
+            if first != key:
+                problems.append(
+                    f"the tools mounted as '{first}' and '{key}' are both named '{entry.name}'. Rename one, or leave "
+                    "one out; the first is published"
+                )
+        return [entry for _, entry in found.values()]
+
+    def _schedule_publish(self) -> None:
+        """Publish again soon. A module may mount something from a thread of its own."""
+        if self._call_soon is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._call_soon(self._changed.set)
+
+
+def _list_governing_handlers(session: ModuleSession) -> set[str]:
+    handlers = session.hooks.list_handlers()
+    return list_module_handlers({event: handlers.get(event, []) for event in _CALL_EVENTS})
+
+
+def _runs_here(entry: ToolEntry) -> bool:
+    return isinstance(getattr(entry.handler, "__self__", None), ToolHandler)

@@ -1,0 +1,141 @@
+"""The status of a source as resources: what the caller's session has mounted, and what its modules contribute."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError
+from mcp_bridge._contracts.resource import ResourceEntry
+from mcp_bridge._integrations.amplifier.coordinator import NAMED_POINTS, ModuleCoordinator
+from mcp_bridge._integrations.amplifier.session import ModuleSession, ModuleState
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
+from mcp_bridge._integrations.amplifier.source.git import redact_userinfo
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+JSON = "application/json"
+CONTRIBUTOR_TIMEOUT = 5.0  # seconds that one contributor may take
+
+
+class StatusResources:
+    """The resources of a source. A client reads about its own session only, and how many sessions there are."""
+
+    def __init__(self, name: str, sessions: ModuleSessions) -> None:
+        base = f"amplifier://{quote(name, safe='')}"
+        self._name = name
+        self._sessions = sessions
+        self.uri = f"{base}/status"
+        status = "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event."
+        channels = "What the Amplifier modules of this session contribute to their channels, collected on each read."
+        parts = (("status", self._read_status, status), ("contributions", self._read_contributions, channels))
+        self.entries = tuple(
+            ResourceEntry(f"{base}/{part}", read, f"{name} {part}", description, mime_type=JSON)
+            for part, read, description in parts
+        )
+
+    async def _read_status(self, _: Any, ctx: CallContext) -> dict[str, Any]:
+        try:
+            async with self._sessions.lease(ctx) as leased:
+                session: dict[str, Any] | None = _describe_session(leased)
+        except CallError:  # no session is available, which the counts explain
+            session = None
+        limits = self._sessions.limits
+        counts = {"in_use": self._sessions.in_use, "most": limits.limit, "shared": limits.shared}
+        status = {"source": self._name, "sessions": counts, "session": session}
+        conversations = self._sessions.conversations_in_use
+        if conversations is not None:
+            status["conversations"] = {"in_use": conversations, "most": limits.conversations}
+        return status
+
+    async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
+        async with self._sessions.lease(ctx) as session:
+            coordinator = session.coordinator
+            channels = {
+                channel: await collect_contributions(coordinator, channel)
+                for channel in _list_contributors(coordinator)
+            }
+        return {"source": self._name, "session": str(coordinator.session_id), "channels": channels}
+
+
+async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str, Any]]:
+    """The contributions to a channel, in order: `name` and `value`, or the type of the `error`. None is left out.
+
+    Values are JSON. The text of an error goes to the log only.
+    """
+    found = []
+    for name, callback in _list_contributors(coordinator).get(channel, ()):
+        given: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
+        with anyio.move_on_after(CONTRIBUTOR_TIMEOUT) as scope:
+            given = {"name": str(name), **await _call_contributor(callback, channel, name)}
+        if scope.cancelled_caught:
+            logger.error("the contribution of %r to %r is left out: it takes too long", name, channel)
+        if given.get("value", given) is not None:
+            found.append(given)
+    return found
+
+
+def _list_contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[], Any]]]]:
+    return {channel: list(coordinator.contributors(channel)) for channel in list(coordinator.channels)}
+
+
+async def _call_contributor(callback: Callable[[], Any], channel: str, name: str) -> dict[str, Any]:
+    try:
+        return {"value": to_plain(await resolve_awaitable(callback()))}
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        logger.exception("the contribution of %r to %r is left out", name, channel)
+        return {"error": type(error).__name__}
+
+
+def _describe_session(session: ModuleSession) -> dict[str, Any]:
+    coordinator = session.coordinator
+    capabilities = coordinator.to_dict().get("capabilities", ())
+    return {
+        "id": str(coordinator.session_id),
+        "parent_id": coordinator.parent_id,
+        "host": "native" if isinstance(coordinator, ModuleCoordinator) else "core",
+        "modules": [_describe_module(state) for state in session.states],
+        "problems": list(session.problems),
+        "orchestrator": _get_type_name(coordinator.get("orchestrator")),
+        "context": _get_type_name(coordinator.get("context")),
+        **{point: dict(_list_mounts(coordinator.get(point))) for point in NAMED_POINTS},
+        "hooks": {
+            event: [{"name": one.name, "priority": one.priority} for one in registered]
+            for event, registered in sorted(session.hooks.list_registrations().items())
+        },
+        "capabilities": sorted(map(str, capabilities)),
+        "channels": {
+            channel: [name for name, _ in given] for channel, given in _list_contributors(coordinator).items()
+        },
+        "stats": {"calls": session.stats.calls, "errors": session.stats.errors},
+    }
+
+
+def _describe_module(state: ModuleState) -> dict[str, Any]:
+    spec = state.spec
+    source = redact_userinfo(spec.source) if isinstance(spec.source, str) else _get_type_name(spec.source)
+    description = {"module": spec.module, "kind": spec.kind, "source": source}
+    return {**description, "mounted": not state.problem, "problem": state.problem or state.warning or None}
+
+
+def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
+    for key, one in dict(mounted or {}).items():
+        try:
+            yield str(key), str(getattr(one, "name", None) or key)
+        except BaseException as error:  # a property of third-party code may raise anything
+            if is_own_cancellation(error):
+                raise
+            yield str(key), describe_error(error)
+
+
+def _get_type_name(thing: Any) -> str | None:
+    return None if thing is None else type(thing).__name__

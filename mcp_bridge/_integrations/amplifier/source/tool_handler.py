@@ -1,0 +1,102 @@
+"""The tools of a session's modules as entries of the bridge."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from anyio import from_thread
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ToolUnavailable
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._integrations.amplifier.inspection import CALL_ID, reads_call_id
+from mcp_bridge._integrations.amplifier.results import is_second_form, to_result
+from mcp_bridge._integrations.amplifier.running_call import TOOL_CALL, bind_value
+from mcp_bridge._integrations.amplifier.session import ModuleSession
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions, require_session
+from mcp_bridge._runtime.third_party import resolve_awaitable
+
+
+class ToolHandler:
+    """Calls the tool that is mounted under `key` in the caller's session. `tool` is that of the first session.
+
+    The id of the call is added, after validation, only for a tool that `wants_id`: its schema, its code or the settings
+    ask for it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
+    """
+
+    def __init__(self, key: str, tool: Any, sessions: ModuleSessions) -> None:
+        self.key = key
+        self.tool = tool
+        self._sessions = sessions
+        self.wants_id = reads_call_id(tool)
+
+    def build_entry(self) -> ToolEntry:
+        """Return the entry of the tool. Raises TypeError for a name that is not text, and what its properties raise."""
+        tool = self.tool
+        name, schema = getattr(tool, "name", "") or self.key, _read_schema(tool)
+        if not isinstance(name, str):
+            raise TypeError(f"its name is not text, but {type(name).__name__}")
+        properties = schema.get("properties")
+        self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
+        # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.
+        on_loop = is_async(tool.execute) or inspect.isbuiltin(tool.execute)
+        run: Callable[[Any, CallContext], Any] = self._run_async if on_loop else self._run_in_thread
+        return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, schema)
+
+    async def _run_async(self, data: Any, ctx: CallContext) -> Any:
+        async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker
+            token = TOOL_CALL.set(ctx)  # a context manager would cost more than the rest
+            try:
+                result = await resolve_awaitable(self._get_tool(session).execute(self._build_arguments(data, ctx)))
+            finally:
+                TOOL_CALL.reset(token)
+            return self._convert_result(result, ctx)
+
+    def _run_in_thread(self, data: Any, ctx: CallContext) -> Any:
+        if session := self._sessions.find(ctx):
+            return self._execute_tool(session, data, ctx)
+        acquired = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
+        try:
+            result = self._execute_tool(require_session(acquired), data, ctx)
+            return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
+        finally:
+            if acquired is not None:
+                from_thread.run_sync(self._sessions.release_session, acquired)
+
+    def _execute_tool(self, session: ModuleSession, data: Any, ctx: CallContext) -> Any:
+        with bind_value(TOOL_CALL, ctx):
+            result = self._get_tool(session).execute(self._build_arguments(data, ctx))
+        return self._wait_for_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
+
+    async def _wait_for_result(self, result: Awaitable[Any], ctx: CallContext) -> Any:
+        with bind_value(TOOL_CALL, ctx):
+            return self._convert_result(await result, ctx)
+
+    def _get_tool(self, session: ModuleSession) -> Any:
+        tool = session.get_tool(self.key)
+        if tool is None:
+            raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
+        return tool
+
+    def _build_arguments(self, data: Any, ctx: CallContext) -> Any:
+        if not isinstance(data, Mapping | None):
+            return data  # the schema of the tool is not that of an object
+        arguments = dict(data or {})
+        if self.wants_id:
+            arguments.setdefault(CALL_ID, ctx.request_id)
+        return arguments
+
+    def _convert_result(self, result: Any, ctx: CallContext) -> Any:
+        self.wants_id = self.wants_id or is_second_form(result)
+        return to_result(result, ctx.request_id)
+
+
+def _read_schema(tool: Any) -> dict[str, Any]:
+    """The `input_schema` of a tool, else its `get_schema()`, else the schema of any object."""
+    schema = getattr(tool, "input_schema", None)
+    if schema is None and callable(getattr(tool, "get_schema", None)):
+        schema = tool.get_schema()
+    return dict(schema) if isinstance(schema, Mapping) and schema else {"type": "object"}

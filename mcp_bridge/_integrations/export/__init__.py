@@ -1,0 +1,1 @@
+"""Tools in the formats of language models, and the calls of these models."""

@@ -1,0 +1,154 @@
+"""Exports a registry's tools in a vendor's format, and runs the calls of the vendor's models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from uuid import uuid4
+
+import anyio
+
+from mcp_bridge._contracts.context import CallContext, Caller
+from mcp_bridge._contracts.errors import CallError, ConfigError
+from mcp_bridge._contracts.registry_owner import RegistryOwner, get_caller
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
+from mcp_bridge._integrations.export.calls import ModelCall, RawCall, parse_arguments
+from mcp_bridge._integrations.export.formats import FORMATS, Format
+from mcp_bridge._integrations.export.results import to_model_result
+from mcp_bridge._integrations.export.tools import ExportedTool, Problem, choose_names, export_tool
+from mcp_bridge._protocol.wire.outcomes import to_error_result
+
+Contexts = CallContext | Callable[[ModelCall], CallContext]
+"""The context of the call in which a model's calls run, or a function that returns one for each of them."""
+
+
+class Export:
+    """A snapshot of tools in one vendor's format.
+
+    Args:
+        tools: A registry, a running bridge, or entries.
+        format: A key of FORMATS.
+        strict: Whether schemas are converted for OpenAI's strict mode.
+        only: The names of the tools to export; by default all.
+
+    Attributes:
+        tools: The tools for the request, as JSON.
+        names: Exported names to registered ones.
+        problems: What was changed and, with `strict`, why a tool is not strict.
+
+    Raises ConfigError for an unknown format or one without strict mode, and ToolNotFound for a name in `only`.
+    """
+
+    def __init__(
+        self,
+        tools: Caller | RegistryOwner | Iterable[ToolEntry],
+        format: str,
+        *,
+        strict: bool = False,
+        only: Sequence[str] = (),
+    ) -> None:
+        self._format = _get_format(format, strict)
+        self._caller = _to_caller(tools)
+        entries = _select_entries(self._caller.list(), only)
+        names = choose_names((entry.name for entry in entries), needs_initial_letter=self._format.needs_initial_letter)
+        self._tools: dict[str, ExportedTool] = {}
+        problems: list[Problem] = []
+        for entry in entries:
+            tool, changes = export_tool(entry, names[entry.name], strict=strict)
+            self._tools[tool.name] = tool
+            problems += changes
+        self.problems: Sequence[Problem] = tuple(problems)
+        self.names: Mapping[str, str] = MappingProxyType({names[entry.name]: entry.name for entry in entries})
+        self.tools: list[dict[str, Any]] = self._format.format_tools(list(self._tools.values()))
+
+    def calls(self, response: Any) -> list[ModelCall]:
+        """The calls in a model's response: an object of the vendor's SDK or plain data, whole or a part of it.
+
+        Never raises: a call that is impossible has a `refusal`.
+        """
+        return [self._build_call(call) for call in self._format.find_calls(response)]
+
+    async def answer(self, call: ModelCall, ctx: Contexts | None = None) -> ToolResult:
+        """Run one call through the registry's pipeline. Errors are in the result."""
+        try:
+            if call.refusal is not None:
+                raise call.refusal
+            return await self._caller.dispatch(call, _get_context(call, ctx))
+        except CallError as error:  # the call was impossible, or the tool is no longer registered
+            return to_error_result(error)
+
+    def result(self, call: ModelCall, result: ToolResult) -> dict[str, Any]:
+        """A result in the format: a message, or a block or item of a message. Text is verbatim."""
+        return self._format.format_result(call, to_model_result(result))
+
+    async def run(self, response: Any, ctx: Contexts | None = None) -> list[dict[str, Any]]:
+        """Run all calls of a model's response concurrently. Returns the messages to append after the response.
+
+        Args:
+            response: The response; without calls there are no messages.
+            ctx: The context of the call whose tool talks to the model, or a function that returns one for each call.
+        """
+        calls = self.calls(response)
+        results: dict[int, ToolResult] = {}
+
+        async def run_call(index: int, call: ModelCall) -> None:
+            results[index] = await self.answer(call, ctx)
+
+        async with anyio.create_task_group() as tasks:
+            for index, call in enumerate(calls):
+                tasks.start_soon(run_call, index, call)
+        return self._format.build_messages([self.result(call, results[index]) for index, call in enumerate(calls)])
+
+    def _build_call(self, raw: RawCall) -> ModelCall:
+        tool = self._tools.get(raw.name)
+        arguments: Any = None
+        refusal: CallError | None = None
+        try:
+            if tool is None:
+                raise make_not_found_error(raw.name, self._tools)
+            arguments = tool.read_arguments(parse_arguments(raw.arguments, raw.name))
+        except CallError as error:
+            refusal = error
+        return ModelCall(
+            id=raw.id or f"call_{uuid4().hex}",
+            name=self.names.get(raw.name, raw.name),
+            arguments=arguments,
+            exported=raw.name,
+            model_id=raw.id,
+            root=tool.wire.root if tool is not None else "$",
+            refusal=refusal,
+        )
+
+
+def _get_format(name: str, strict: bool) -> Format:
+    if name not in FORMATS:
+        raise ConfigError(f"unknown format '{name}'", hint=f"Name one of: {', '.join(FORMATS)}")
+    if strict and not FORMATS[name].strict:
+        names = ", ".join(known for known, item in FORMATS.items() if item.strict)
+        raise ConfigError(f"format '{name}' has no strict mode", hint=f"These have: {names}")
+    return FORMATS[name]
+
+
+def _to_caller(tools: Caller | RegistryOwner | Iterable[ToolEntry]) -> Caller:
+    if not isinstance(tools, Iterable):
+        return get_caller(tools)
+    registry = ToolRegistry()
+    for entry in tools:
+        registry.register(entry)
+    return registry
+
+
+def _select_entries(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[ToolEntry]:
+    names = [entry.name for entry in entries]
+    for name in only:
+        if name not in names:
+            raise make_not_found_error(name, names)
+    return [entry for entry in entries if not only or entry.name in only]
+
+
+def _get_context(call: ModelCall, ctx: Contexts | None) -> CallContext:
+    if ctx is None:
+        return CallContext(request_id=call.id)
+    return ctx if isinstance(ctx, CallContext) else ctx(call)

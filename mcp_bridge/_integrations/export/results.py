@@ -1,0 +1,79 @@
+"""A tool's result as a model sees it: MCP content blocks, and text for what a format does not support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_bridge._contracts.tool import ToolDefinition, ToolResult
+from mcp_bridge._protocol.wire.results import to_mcp
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._protocol.wire.values import to_result
+
+NOTHING = "The tool returned nothing."
+"""For formats that require text."""
+IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""What Anthropic, OpenAI and Bedrock accept."""
+PDF = "application/pdf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResult:
+    """`blocks` are MCP content blocks as JSON. `value` is the tool's output if it is an object."""
+
+    failed: bool
+    blocks: tuple[dict[str, Any], ...]
+    value: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """All blocks as text, each on a line or more; a single text verbatim."""
+        return "\n".join(map(format_block, self.blocks))
+
+
+def to_model_result(result: ToolResult) -> ModelResult:
+    """Text stays verbatim; the error comes first in a failed result.
+
+    Raises ValueError for an output that contains itself, which no registry returns.
+    """
+    result = to_result(result)
+    wire = to_wire(ToolDefinition(name="", description="", module=""))
+    blocks = to_mcp(result, wire, "")["content"]
+    plain = result.success and result.content is None and isinstance(result.output, dict)
+    return ModelResult(failed=bool(result.is_error), blocks=tuple(blocks), value=result.output if plain else None)
+
+
+def format_block(block: Mapping[str, Any]) -> str:
+    """The text of a block, or a line that says what cannot be shown."""
+    match block["type"]:
+        case "text":
+            return str(block["text"])
+        case "resource_link":
+            description = f" ({block['description']})" if block.get("description") else ""
+            return f"{block['name']}: {block['uri']}{description}"
+        case "resource" if "text" in block["resource"]:
+            return str(block["resource"]["text"])
+        case "resource":
+            resource = block["resource"]
+            return _format_omission(f"resource {resource['uri']}", resource.get("mimeType"), resource["blob"])
+        case kind:
+            return _format_omission(kind, block.get("mimeType"), str(block.get("data", "")))
+
+
+def get_image(block: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The media type and the base64 of an image that models accept, or None for any other block."""
+    if block["type"] == "image" and block["mimeType"] in IMAGES:
+        return block["mimeType"], block["data"]
+    return None
+
+
+def get_pdf(block: Mapping[str, Any]) -> str | None:
+    """The base64 of a PDF, or None for any other block."""
+    resource = block.get("resource", {})
+    return resource.get("blob") if resource.get("mimeType") == PDF else None
+
+
+def _format_omission(what: str, mime_type: str | None, data: str) -> str:
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    return f"[{what}, {f'{mime_type}, ' if mime_type else ''}{size} bytes, which cannot be shown here]"

@@ -1,0 +1,293 @@
+"""OpenAI's strict mode: a schema in its subset of JSON Schema, or what the subset cannot express.
+
+Every property is required, optional ones accept null, and objects accept only the properties they name. Nothing else
+changes: what the subset does not support is reported with its JSON path, and never dropped silently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from mcp_bridge._integrations.export.null_arguments import NullCheck, list_types
+from mcp_bridge._json_schema.keywords import list_values
+from mcp_bridge._json_schema.references import extend_path, resolve_pointer
+
+_SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
+_TYPES = _SCALARS | {"object", "array"}
+_LABELS = ("title", "description")
+_NOTES = frozenset({"default", "examples", "example"})
+"""Keywords for the model, which are moved into the description."""
+_IGNORED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
+_KEPT = frozenset(
+    {
+        "type", "enum", "const", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
+        "exclusiveMinimum", "minItems", "maxItems", *_LABELS,
+    }
+)  # fmt: skip
+_CONVERTED = frozenset({"properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "allOf", "$ref"})
+_KNOWN = _KEPT | _CONVERTED | _NOTES | _IGNORED
+_DEFINITIONS = ("$defs", "definitions")
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_COMPOSED = ("$ref", "anyOf", "oneOf", "allOf")
+_NULL = {"type": "null"}
+_MAX_REFERENCES = 8
+_MAX_COMPARED = 200
+"""The maximum number of alternatives that are compared in pairs; of more, two may be alike."""
+
+# Limits of strict schemas (OpenAI, Structured Outputs, "Supported schemas")
+MAX_PROPERTIES = 5_000
+MAX_LEVELS = 10
+MAX_CHARACTERS = 120_000
+"""Of all names of properties and definitions, and of the texts among enums and constants."""
+MAX_VALUES = 1_000
+"""Of all enums together."""
+LONG_ENUM, MAX_ENUM_CHARACTERS = 250, 15_000
+"""An enum with more values than LONG_ENUM has a limit for its characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrictSchema:
+    """A schema in strict form. If it has problems, each a JSON path and a text, strict mode cannot be used."""
+
+    schema: dict[str, Any]
+    problems: tuple[tuple[str, str], ...]
+
+
+def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
+    """The strict form of a tool's input schema, whose root is an object."""
+    converter = _Converter(root=schema, nulls=NullCheck(schema))
+    root = {keyword: value for keyword, value in schema.items() if keyword not in (*_DEFINITIONS, "$id")}
+    strict = converter.convert(root, "$")
+    for keyword in _DEFINITIONS:
+        if isinstance(parts := schema.get(keyword), Mapping) and parts:
+            strict[keyword] = {
+                name: converter.convert(part, extend_path("$", keyword, name)) for name, part in parts.items()
+            }
+    if not converter.problems:
+        converter.problems += [("$", text) for text in _check_limits(strict)]
+    return StrictSchema(schema=strict, problems=tuple(converter.problems))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Converter:
+    """Converts one schema; `problems` is what strict mode cannot express."""
+
+    root: Mapping[str, Any]
+    nulls: NullCheck
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    def convert(self, schema: Any, path: str) -> dict[str, Any]:
+        if not isinstance(schema, Mapping):
+            self._report(path, f"strict mode does not allow `{json.dumps(schema)}` as a schema")
+            return {}
+        for keyword in schema:
+            if keyword not in _KNOWN:
+                self._report(extend_path(path, keyword), "strict mode does not have this keyword")
+        strict = {keyword: value for keyword, value in schema.items() if keyword in _KEPT}
+        if (text := schema.get("format")) is not None and text not in _FORMATS:
+            self._report(extend_path(path, "format"), f"strict mode does not have the format {text!r}")
+        if any(keyword in schema for keyword in _COMPOSED):
+            return _add_notes(self._convert_composed(schema, strict, path), schema)
+        self._add_type(schema, strict, path)
+        if "object" in list_types(strict):
+            strict |= self._convert_object(schema, path)
+        if "array" in list_types(strict):
+            strict["items"] = self._convert_items(schema, path)
+        return _add_notes(strict, schema)
+
+    def _report(self, path: str, text: str) -> None:
+        self.problems.append((path, text))
+
+    def _add_type(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> None:
+        """Strict mode requires a type everywhere; one that follows from the values is added."""
+        if types := list_types(schema):
+            for name in types:
+                if name not in _TYPES:
+                    self._report(extend_path(path, "type"), f"there is no type {name!r}")
+            return
+        types = sorted({_get_type(value) for value in list_values(schema) or ()})
+        if not types or not _SCALARS.issuperset(types):
+            self._report(path, "it accepts any type, and strict mode requires a named type")
+            return
+        strict["type"] = types[0] if len(types) == 1 else types
+
+    def _convert_object(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+        more = schema.get("additionalProperties")
+        properties = schema.get("properties")
+        if more is not None and more is not False:
+            self._report(
+                extend_path(path, "additionalProperties"), "strict mode only allows objects of named properties"
+            )
+        elif more is None and properties is None:
+            self._report(path, "it accepts any properties, and strict mode requires named properties")
+        parts = properties if isinstance(properties, Mapping) else {}
+        required = [name for name in schema.get("required") or () if isinstance(name, str)]
+        for name in required:
+            if name not in parts:
+                text = f"'{name}' is required, but no property of that name is described"
+                self._report(extend_path(path, "required"), text)
+        place = extend_path(path, "properties")
+        strict = {
+            name: self._convert_property(part, extend_path(place, name), name in required)
+            for name, part in parts.items()
+        }
+        return {"properties": strict, "required": list(parts), "additionalProperties": False}
+
+    def _convert_property(self, part: Any, path: str, required: bool) -> dict[str, Any]:
+        strict = self.convert(part, path)
+        if required or not isinstance(part, Mapping) or self.nulls.accepts(part):
+            return strict
+        note = "null: as if it were left out" if "default" not in part else "null: the default"
+        return _extend_description(_allow_null(strict), note)
+
+    def _convert_items(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+        if "items" not in schema:
+            self._report(path, "its items may be anything, and strict mode requires their schema")
+            return {}
+        return self.convert(schema["items"], extend_path(path, "items"))
+
+    def _convert_composed(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> dict[str, Any]:
+        """A reference or alternatives, which strict mode only allows beside labels."""
+        labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
+        keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
+        keyword, *others = dict.fromkeys(keywords)
+        for other in others:
+            self._report(extend_path(path, other), f"strict mode allows nothing beside `{keyword}`")
+        if keyword == "$ref":
+            reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
+            return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
+        parts = schema[keyword] if isinstance(schema[keyword], list) else []
+        if keyword == "allOf" and len(parts) > 1:
+            self._report(extend_path(path, "allOf"), "strict mode cannot combine schemas")
+        if keyword == "oneOf" and not _are_exclusive(parts, self.root):
+            self._report(extend_path(path, "oneOf"), "strict mode only has `anyOf`, and more than one of these may fit")
+        return {
+            "anyOf": [self.convert(part, extend_path(path, keyword, index)) for index, part in enumerate(parts)],
+            **labels,
+        }
+
+    def _convert_reference(self, reference: Any, path: str) -> dict[str, Any]:
+        is_supported = reference == "#" or (
+            isinstance(reference, str)
+            and reference.startswith(("#/$defs/", "#/definitions/"))
+            and reference.count("/") == 2
+            and isinstance(resolve_pointer(reference, self.root), Mapping)
+        )
+        if not is_supported:
+            self._report(path, "strict mode only allows references to definitions at the root")
+        return {"$ref": reference}
+
+
+def _get_type(value: Any) -> str:
+    names: dict[type, str] = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
+    return names.get(type(value), "other")
+
+
+def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in strict:
+        return strict | {"anyOf": [*strict["anyOf"], _NULL]}
+    types = list_types(strict)
+    if "const" not in strict and types and _SCALARS.issuperset(types):
+        values = {"enum": [*strict["enum"], None]} if "enum" in strict and None not in strict["enum"] else {}
+        return strict | {"type": list(dict.fromkeys([*types, "null"]))} | values
+    labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
+    return {"anyOf": [{keyword: part for keyword, part in strict.items() if keyword not in labels}, _NULL], **labels}
+
+
+def _add_notes(strict: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Moves the keywords for the model, which strict mode does not have, into the description."""
+    notes = [
+        f"{keyword.capitalize()}: {json.dumps(schema[keyword], ensure_ascii=False)}"
+        for keyword in sorted(_NOTES & schema.keys())
+    ]
+    return _extend_description(strict, *notes)
+
+
+def _extend_description(strict: dict[str, Any], *notes: str) -> dict[str, Any]:
+    if not notes:
+        return strict
+    given = strict.get("description")
+    return strict | {"description": "\n".join([*([given] if isinstance(given, str) and given else []), *notes])}
+
+
+# -- exclusive alternatives ----------------------------------------------------------------------------------
+
+
+def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
+    """Whether no value can fit two of these schemas, so that `oneOf` means the same as `anyOf`.
+
+    Different types exclude each other, and so does a required property with other values in each.
+    """
+    schemas = [_resolve_references(part, root) for part in parts]
+    return len(schemas) <= _MAX_COMPARED and all(
+        _exclude_each_other(one, other, root) for one, other in combinations(schemas, 2)
+    )
+
+
+def _resolve_references(part: Any, root: Any) -> Mapping[str, Any]:
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
+            break
+        part = resolve_pointer(part["$ref"], root)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
+    types, others = set(list_types(one)), set(list_types(other))
+    if not types or not others:
+        return False
+    if "number" in types | others:
+        types, others = ({"number", *names} if "integer" in names else names for names in (types, others))
+    shared = types & others
+    if not shared:
+        return True
+    required = [name for name in one.get("required") or () if name in (other.get("required") or ())]
+    return shared == {"object"} and any(_has_distinct_values(name, one, other, root) for name in required)
+
+
+def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
+    values, others = (
+        list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) or ()
+        for schema in (one, other)
+    )
+    return bool(values) and bool(others) and not any(value in others for value in values)
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+
+def _check_limits(strict: Mapping[str, Any]) -> list[str]:
+    """A line for each limit that a strict schema exceeds."""
+    schemas = list(_walk(strict, 0))
+    objects = [(schema, level) for schema, level in schemas if isinstance(schema.get("properties"), Mapping)]
+    enums = [schema["enum"] for schema, _ in schemas if isinstance(schema.get("enum"), list)]
+    texts = [name for schema, _ in objects for name in schema["properties"]]
+    texts += [name for keyword in _DEFINITIONS for name in strict.get(keyword) or ()]
+    texts += [value for enum in enums for value in enum if isinstance(value, str)]
+    texts += [str(schema["const"]) for schema, _ in schemas if "const" in schema]
+    longest = max((sum(map(len, map(str, enum))) for enum in enums if len(enum) > LONG_ENUM), default=0)
+    counts = (
+        (sum(len(schema["properties"]) for schema, _ in objects), MAX_PROPERTIES, "properties"),
+        (max((level for _, level in objects), default=0), MAX_LEVELS, "levels of objects"),
+        (sum(map(len, texts)), MAX_CHARACTERS, "characters of names and values"),
+        (sum(map(len, enums)), MAX_VALUES, "values of enums"),
+        (longest, MAX_ENUM_CHARACTERS, f"characters in an enum of more than {LONG_ENUM} values"),
+    )
+    return [f"it has {count} {what}, and strict mode accepts {most}" for count, most, what in counts if count > most]
+
+
+def _walk(schema: Any, level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Every schema in a strict schema, with the number of objects that contain it, itself included."""
+    if not isinstance(schema, Mapping):
+        return
+    level += "properties" in schema
+    yield schema, level
+    for part in (*(schema.get("properties") or {}).values(), schema.get("items"), *(schema.get("anyOf") or ())):
+        yield from _walk(part, level)
+    for keyword in _DEFINITIONS:
+        for part in (schema.get(keyword) or {}).values():
+            yield from _walk(part, 0)

@@ -1,0 +1,97 @@
+"""What the adapters share: class checks, names and schemas of tools, failures, and the question before a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ApprovalDeclined, Denied, MissingCapability, SourceError
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._json_schema.inlining import inline_definitions
+from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN, show_arguments
+
+Json = dict[str, Any]
+
+
+def is_a(thing: object, package: str, *names: str) -> bool:
+    """Return whether the object's class, or a base class, is one of `names` of a package.
+
+    It looks only at classes: no code of the object runs, and an object that has every attribute does not match.
+    """
+    try:
+        return any(kind.__name__ in names and get_package(kind) == package for kind in type(thing).__mro__)
+    except Exception:  # a third-party metaclass
+        return False
+
+
+def get_package(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
+def get_tool_name(thing: Any, framework: str) -> str:
+    """Return the name of a tool. Raises SourceError if it has none."""
+    name = getattr(thing, "name", None)
+    if not isinstance(name, str) or not name:
+        raise SourceError(f"a tool of {framework} ({type(thing).__name__}) has no name. Give it one")
+    return name
+
+
+def get_description(thing: Any) -> str:
+    return str(getattr(thing, "description", None) or "")
+
+
+def to_json_schema(model: Any) -> Json:
+    """Return the JSON Schema of a pydantic model (version 1 or 2), or a schema, with inlined definitions.
+
+    Title and description of the model are left out, because the tool has its own. Raises SourceError for anything else.
+    """
+    if isinstance(model, dict):
+        schema = dict(model)
+    elif hasattr(model, "model_json_schema"):
+        schema = dict(model.model_json_schema())
+    elif hasattr(model, "schema"):
+        schema = dict(model.schema())
+    else:
+        raise SourceError(f"its arguments are described by {model!r}, which is neither a model nor a JSON Schema")
+    return inline_definitions({key: value for key, value in schema.items() if key not in ("title", "description")})
+
+
+def make_failure(text: str, code: str | None = None) -> ToolResult:
+    return ToolResult(success=False, error=text, code=code or "tool_error")
+
+
+def list_validation_errors(error: Any) -> list[str]:
+    """Return a line for each error in a pydantic ValidationError, without the values."""
+    return [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
+
+
+def find_published_name(ctx: CallContext, handler: Any, name: str) -> str:
+    """Return the name under which the tool with this handler is published, or `name`.
+
+    If the settings change arguments, another handler is around it, and only a tool that is alone with `name` is found.
+    """
+    tools = ctx.tools()
+    named = [entry.name for entry in tools if entry.name_in_source == name]
+    return next((entry.name for entry in tools if entry.handler == handler), named[0] if len(named) == 1 else name)
+
+
+async def require_approval(ctx: CallContext, name: str, arguments: Any) -> None:
+    """Ask the user whether this call may run, for tools whose framework would stop for an approval.
+
+    Raises ApprovalDeclined if the user does not agree, Denied if the client cannot ask.
+    """
+    shown = show_arguments(dict(arguments or {}))
+    if not shown.is_whole:
+        raise Denied(
+            f"The tool '{name}' runs only if the user agrees, and a question shows at most {MAX_SHOWN:,} characters of "
+            "its arguments. It was not run. Send less in one call."
+        )
+    try:
+        answer = await ctx.ask(f"The tool '{name}' runs only if you agree. Run it with these arguments?\n{shown.text}")
+    except MissingCapability as error:
+        raise Denied(
+            f"The tool '{name}' runs only if the user agrees, and this client cannot ask the user. It was not run. "
+            "Use a client that declares elicitation."
+        ) from error
+    if not answer.accepted:
+        raise ApprovalDeclined(f"The user did not agree to run '{name}'. It was not run.")

@@ -1,0 +1,66 @@
+"""Images, audio and files of other frameworks, as content blocks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge._protocol.wire.values import as_text, from_bytes
+
+
+def from_data(data: bytes, mime_type: str | None = None) -> Content:
+    """Return bytes as content of their media type; without one, the first bytes decide."""
+    kind = (mime_type or "").lower()
+    if kind.startswith("image/"):
+        return Image(data, kind)
+    if kind.startswith("audio/"):
+        return Audio(data, kind)
+    return EmbeddedResource(f"data:{kind}", data, kind) if kind else from_bytes(data)
+
+
+def from_base64(text: str | bytes, mime_type: str | None = None) -> Content:
+    """Return base64 data as content; text that is not base64 stays text."""
+    try:
+        return from_data(base64.b64decode(text, validate=True), mime_type)
+    except (binascii.Error, ValueError):
+        return Text(text if isinstance(text, str) else text.decode(errors="replace"))
+
+
+def from_url(url: str, mime_type: str | None = None) -> Content:
+    """Return the data of a `data:` URL; any other URL becomes a link for the client. Nothing is fetched here."""
+    if not url.startswith("data:"):
+        return ResourceLink(url, url.rstrip("/").rpartition("/")[2] or url, mime_type=mime_type)
+    head, _, body = url[len("data:") :].partition(",")
+    kind, *options = head.split(";")
+    if "base64" in options:
+        return from_base64(body, kind or mime_type)
+    return from_data(unquote_to_bytes(body), kind or mime_type or "text/plain")
+
+
+def from_file(path: str | Path, mime_type: str | None = None) -> Content:
+    """Return the content of a file that a tool has written. Raises OSError."""
+    return from_data(Path(path).read_bytes(), mime_type)
+
+
+def from_mapping(block: Mapping[str, Any]) -> Content:
+    """Return a block of a chat message in the form of LangChain, OpenAI or Anthropic; an unknown block as its JSON."""
+    kind, text = block.get("type"), block.get("text")
+    if kind == "text" and isinstance(text, str):
+        return Text(text)
+    source = block.get("source")
+    fields = source if isinstance(source, Mapping) else block
+    url = fields.get("image_url", fields.get("url"))
+    url = url.get("url") if isinstance(url, Mapping) else url
+    mime_type = fields.get("mime_type", fields.get("media_type"))
+    mime_type = mime_type if isinstance(mime_type, str) else {"image": "image/png", "audio": "audio/wav"}.get(str(kind))
+    data = fields.get("base64", fields.get("data"))
+    if isinstance(data, bytes):
+        return from_data(data, mime_type)
+    if isinstance(data, str):
+        return from_base64(data, mime_type)
+    return from_url(url, mime_type) if isinstance(url, str) else Text(as_text(dict(block)))

@@ -1,0 +1,65 @@
+"""CrewAI tools: `BaseTool` and its subclasses, and `CrewStructuredTool`."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._integrations.frameworks.common import (
+    Json,
+    get_description,
+    get_tool_name,
+    is_a,
+    make_failure,
+    to_json_schema,
+)
+
+PACKAGE = "crewai"
+_PROMPT = re.compile(r"\ATool Name:.*\nTool Arguments:.*\nTool Description:\s*", re.DOTALL)
+"""What CrewAI puts before a description that it has made for a prompt."""
+_PLACEHOLDER = "_ArgsSchemaPlaceholder"
+
+
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it has no usable schema."""
+    name = get_tool_name(tool, "CrewAI")
+    return ToolEntry(name, _PROMPT.sub("", get_description(tool)), partial(_call, tool), _build_schema(tool))
+
+
+def _build_schema(tool: Any) -> Json:
+    schema = getattr(tool, "args_schema", None)
+    if schema is None or getattr(schema, "__name__", "") == _PLACEHOLDER:
+        return {"type": "object"}
+    return to_json_schema(schema)
+
+
+def _call(tool: Any, data: Json) -> Any:
+    arguments = dict(data or {})
+    try:
+        structured = is_a(tool, PACKAGE, "CrewStructuredTool")
+        returned = tool.invoke(arguments) if structured else tool.run(**arguments)
+    except Exception as error:
+        return _convert_error(tool, error)
+    return _convert_returned(tool, returned)
+
+
+def _convert_error(tool: Any, error: Exception) -> ToolResult:
+    """Return a failure for errors that the model may read. Raises all others again."""
+    if is_a(error, PACKAGE, "ToolUsageLimitExceededError"):
+        return make_failure(str(error))
+    beginnings = ("Arguments validation failed", f"Tool '{tool.name}' arguments validation failed")
+    if isinstance(error, ValueError) and str(error).startswith(beginnings):
+        return make_failure(str(error), "invalid_arguments")
+    raise error
+
+
+def _convert_returned(tool: Any, returned: Any) -> Any:
+    if is_a(returned, PACKAGE, "ToolFailure"):
+        return make_failure(str(returned.message), getattr(returned, "code", None))
+    limited = isinstance(returned, str) and getattr(tool, "max_usage_count", None) is not None
+    # Versions without ToolUsageLimitExceededError return this text instead.
+    if limited and returned.startswith(f"Tool '{tool.name}' has reached its usage limit of "):
+        return make_failure(returned)
+    return returned

@@ -1,0 +1,270 @@
+"""FastMCP servers in this process.
+
+A local tool's function is called directly. A tool that takes a `Context` or a dependency runs through FastMCP's own
+`Tool.run`; tools of other providers, and servers with middleware, through `FastMCP.call_tool`. All of them find the
+`Context` of the call, which reaches the client of the bridge.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any, Self
+
+import anyio
+
+from mcp_bridge._contracts.content import Text
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._integrations.frameworks.common import Json, is_a
+from mcp_bridge._integrations.frameworks.sdk_calls import read_needs
+from mcp_bridge._integrations.frameworks.sdk_server import (
+    Handler,
+    SdkServer,
+    convert_error,
+    convert_result,
+    return_failure,
+)
+from mcp_bridge._integrations.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
+from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._runtime.event_loop import is_on_asyncio
+
+PACKAGE = "fastmcp"
+_DEPENDENCIES = ("fastmcp.server.dependencies", "fastmcp.dependencies")
+_FINDERS = {*_DEPENDENCIES, "get_context", "get_access_token", "get_http_headers", "get_http_request"}
+"""Names in the code of functions that import these modules themselves, or call their functions."""
+_PLAIN = (str, int, bool)
+_WRAPPED = {PACKAGE: {"wrap_result": True}}
+_UI = "io.modelcontextprotocol/ui"
+"""An extension that every server declares, and that changes no call."""
+
+
+def build_toolbox(server: Any) -> Toolbox:
+    """Build a toolbox over a server. Opening it raises SourceError on event loops other than asyncio's."""
+    return _FastMcpServer(server)
+
+
+class _FastMcpServer(SdkServer):
+    """The client uses the handshake era, in which a server announces changes without a subscription.
+
+    FastMCP announces them when a tool changes what its session sees, or sends the notification, but not for `add_tool`.
+    """
+
+    package = PACKAGE
+    _bind: Any
+    _has_extensions = False
+    _context: Any
+    _lifespan: Any
+
+    async def __aenter__(self) -> Self:
+        if not is_on_asyncio():
+            raise SourceError(f"the FastMCP server '{self.server.name}' runs only on asyncio. Use that event loop")
+        self.open_requests(self.server.auth)
+        self._bind = import_module("fastmcp.server.dependencies").bind_request_context
+        self._context = import_module(PACKAGE).Context
+        package = import_module(PACKAGE)
+        client = package.Client(self.server, mode="legacy", message_handler=self._handle_message)
+        self.client = await client.__aenter__()
+        try:
+            async with self._context(fastmcp=self.server) as context:
+                self._lifespan = context.lifespan_context
+            async with package.Client(self.server) as newest:  # only the newest version lists extensions
+                self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        client, self.client = self.client, None
+        with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):  # also ends the lifespan of the server
+            await client.__aexit__(*exc_info)
+
+    async def list_page_items(self, kind: str) -> Sequence[Any]:
+        items: Sequence[Any] = await getattr(self.client, f"list_{kind}")()
+        return items
+
+    def read_presentation(self) -> tuple[Any, str | None]:
+        result = self.client.initialize_result
+        return result.server_info, result.instructions
+
+    async def build_handler(self, name: str) -> Handler:
+        tool = await self.server.get_tool(name)
+        has_middleware = any(not is_a(each, PACKAGE, "DereferenceRefsMiddleware") for each in self.server.middleware)
+        is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not _has_app(tool)
+        if has_middleware or self._has_extensions or not is_plain:
+            tool = None
+        elif (direct := _build_direct_handler(tool)) is not None:
+            return direct
+
+        async def run_on_server(arguments: Json, ctx: CallContext) -> Any:
+            with self._bind(self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})):
+                if tool is None:
+                    return _convert_result(await self.server.call_tool(name, arguments))
+                async with self._context(fastmcp=self.server):
+                    return _convert_result(await tool.run(arguments))
+
+        async def run_with_context(data: Json, ctx: CallContext) -> Any:
+            return await return_failure(run_on_server(dict(data or {}), ctx), PACKAGE)
+
+        return run_with_context
+
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+        with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
+            result = await self.server.read_resource(uri)
+        return result.input_required if hasattr(result, "input_required") else (result.contents, result.meta)
+
+    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+        with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
+            result = await self.server.render_prompt(name, arguments)
+        return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
+
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+        kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
+        ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
+        return await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)
+
+    def is_opaque(self, template: str) -> bool:
+        """Variables of a query may be lists, whose commas and encoded commas differ."""
+        return "{?" in template or super().is_opaque(template)
+
+    def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
+        return self.requests.build_request(ctx, method, params, self._lifespan)
+
+    async def _handle_message(self, message: Any) -> None:
+        if str(getattr(message, "method", None)).endswith("/list_changed"):
+            self.report_change()
+
+
+def _has_app(tool: Any) -> bool:
+    """Whether a tool is part of an app, whose results the server changes."""
+    meta = tool.meta or {}
+    return "ui" in meta or "app" in (meta.get(PACKAGE) or {})
+
+
+def _build_direct_handler(tool: Any) -> Handler | None:
+    """Return a handler that calls the function of a tool, or None if FastMCP has to do it.
+
+    FastMCP has to call functions with a Context, a dependency or a timeout, generators, and functions that may look
+    for the current Context.
+    """
+    function = tool.fn
+    is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    if is_generator or tool.timeout or not (tool.run_in_thread or is_async(function)) or _may_find_context(function):
+        return None
+    from mcp_bridge._engine.authoring import tool as decorate
+
+    try:
+        entry = decorate(function).tool_entry
+    except Exception:  # a signature that only FastMCP can read
+        return None
+    if tool.parameters.get("properties", {}).keys() != entry.input_schema.get("properties", {}).keys():
+        return None
+    return _build_converting_handler(tool, entry.handler)
+
+
+def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
+    async def convert_later(value: Any) -> Any:
+        try:
+            if inspect.isawaitable(value):
+                value = await value
+            if inspect.isasyncgen(value):
+                value = [item async for item in value]
+            return _convert_value(tool, value)
+        except Exception as error:
+            return convert_error(error, PACKAGE)
+
+    async def run_async(data: Json) -> Any:
+        return await convert_later(handler(data))
+
+    def run_in_thread(data: Json) -> Any:
+        try:
+            value = handler(data)
+            if type(value) not in _PLAIN and (inspect.isawaitable(value) or inspect.isasyncgen(value)):
+                return convert_later(value)  # which the bridge awaits in the event loop
+            return _convert_value(tool, value)
+        except Exception as error:
+            return convert_error(error, PACKAGE)
+
+    return run_async if is_async(handler) else run_in_thread
+
+
+def _convert_value(tool: Any, value: Any) -> Any:
+    """Convert the return value of a function as FastMCP does, with shortcuts for the plainest types."""
+    kind, schema = type(value), tool.output_schema
+    if kind not in _PLAIN or kind is not tool.return_type:
+        return _convert_result(tool.convert_result(list(value) if inspect.isgenerator(value) else value))
+    content = [Text(value if kind is str else as_text(value))]
+    if schema is None:
+        return ToolResult(success=True, content=content)
+    if schema.get("x-fastmcp-wrap-result"):
+        return ToolResult(success=True, output={"result": value}, content=content, meta=_WRAPPED)
+    return _convert_result(tool.convert_result(value))
+
+
+def _convert_result(result: Any) -> Any:
+    return read_needs(result.input_required) if hasattr(result, "input_required") else convert_result(result)
+
+
+def _may_find_context(function: Any) -> bool:
+    """Whether a function can reach FastMCP's `get_context` and the like, as far as the names in modules show.
+
+    These are its own module, those that are used there, and theirs, but not those that installed packages use.
+    """
+    unwrapped = inspect.unwrap(getattr(function, "__func__", function))
+    names = getattr(unwrapped, "__globals__", None)
+    if names is None:
+        return True
+    # A function that another one defines is in no module, nor is what it takes from there.
+    try:
+        outer_names = inspect.getclosurevars(unwrapped).nonlocals
+    except ValueError:  # a variable has no value yet
+        return True
+    pending: list[Mapping[str, Any]] = [{"": unwrapped}, outer_names, names]
+    seen = {id(names)}
+    while pending:
+        scope = pending.pop()
+        is_installed = "site-packages" in str(scope.get("__file__"))
+        for value in list(scope.values()):
+            if _uses_context(value):
+                return True
+            module = _get_module(value)
+            used = getattr(sys.modules.get(module), "__dict__", {})
+            if not is_installed and id(used) not in seen and _is_of_user(module):
+                seen.add(id(used))
+                pending.append(used)
+    return False
+
+
+def _get_module(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return value.__name__
+    named = value if inspect.isfunction(value) or isinstance(value, type) else type(value)
+    return str(named.__module__)
+
+
+def _is_of_user(module: str) -> bool:
+    package = module.partition(".")[0]
+    return package not in sys.stdlib_module_names and package not in (
+        "fastmcp",
+        "mcp",
+        "mcp_bridge",
+        "mcp_types",
+        "pydantic",
+    )
+
+
+def _uses_context(value: Any) -> bool:
+    """Whether it is one of FastMCP's functions, or the code of a user's function or class has their names."""
+    if isinstance(value, ModuleType | FunctionType) and _get_module(value) in _DEPENDENCIES:
+        return True
+    if not _is_of_user(_get_module(value)):
+        return False
+    members = vars(value).values() if isinstance(value, type) else [value]
+    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in members if inspect.isfunction(each)]
+    return any(not _FINDERS.isdisjoint(code.co_names) for code in codes if code is not None)

@@ -1,0 +1,149 @@
+"""LangChain tools: `BaseTool` of langchain-core and its subclasses, and toolkits."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from mcp_bridge._contracts.content import Text
+from mcp_bridge._contracts.errors import InvalidArguments, SourceError
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._integrations.frameworks.common import (
+    Json,
+    get_description,
+    get_tool_name,
+    is_a,
+    list_validation_errors,
+    make_failure,
+    to_json_schema,
+)
+from mcp_bridge._integrations.frameworks.content_blocks import from_mapping
+from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
+from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+
+PACKAGE = "langchain_core"
+ARTIFACT = "langchain/artifact"
+"""The key in `_meta` for the artifact of a tool, which the model does not read."""
+_JSON = (str, int, float, bool, list, dict)
+_OWN_PARAMETERS = ("callbacks", "run_manager")
+_OWN_TYPES = ("InjectedToolCallId", "RunnableConfig")
+"""Parameters and types of parameters for which LangChain itself provides a value in every call."""
+
+
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if only an agent could call it, or if it has no usable schema."""
+    name = get_tool_name(tool, "LangChain")
+    missing = _list_injected_parameters(tool)
+    if missing:
+        raise SourceError(
+            f"the LangChain tool '{name}' needs {', '.join(missing)}, which only an agent injects. "
+            "Give the parameter a default, or publish a tool without it"
+        )
+    tags = [str(tag) for tag in tool.tags or ()]
+    return ToolEntry(name, get_description(tool), _build_handler(tool), _build_schema(tool), {}, tags)
+
+
+def build_toolbox(kit: Any) -> Toolbox:
+    return Toolkit(kit.get_tools, build_entry)
+
+
+def _build_schema(tool: Any) -> Json:
+    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):  # takes one text, as `tool_input`
+        return {"type": "object", "properties": dict(tool.args), "required": list(tool.args)}
+    return to_json_schema(tool.tool_call_schema)
+
+
+def _build_handler(tool: Any) -> Any:
+    """Return a handler for the event loop only if the tool is asynchronous.
+
+    LangChain would run a synchronous one in threads of its own, which the server's limit does not cover.
+    """
+
+    def run_in_thread(data: Json) -> Any:
+        try:
+            return _convert_returned(tool.invoke(_build_call(tool, data)))
+        except Exception as error:
+            return _convert_error(tool, error)
+
+    async def run_on_loop(data: Json) -> Any:
+        try:
+            return _convert_returned(await run_on_asyncio(partial(tool.ainvoke, _build_call(tool, data))))
+        except Exception as error:
+            return _convert_error(tool, error)
+
+    return run_on_loop if _is_async(tool) else run_in_thread
+
+
+def _is_async(tool: Any) -> bool:
+    # `_run` and `_arun` are the documented methods for subclasses of BaseTool.
+    inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
+    return getattr(tool, "coroutine", None) is not None if inherited else True
+
+
+def _build_call(tool: Any, data: Json) -> Json:
+    return {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(data or {})}
+
+
+def _convert_error(tool: Any, error: Exception) -> ToolResult:
+    """Return a failure for errors that the model may read. Raises all others again."""
+    if is_a(error, PACKAGE, "ToolException"):
+        return make_failure(str(error) or "Tool execution error")
+    own = getattr(tool.args_schema, "__name__", None)
+    if is_a(error, "pydantic_core", "ValidationError") and own is not None and getattr(error, "title", None) == own:
+        raise InvalidArguments(list_validation_errors(error)) from error
+    raise error
+
+
+def _convert_returned(returned: Any) -> Any:
+    message = _find_message(returned)
+    if message is None:
+        return returned
+    failed = message.status == "error"
+    if isinstance(message.content, str):
+        fields: Json = {"error" if failed else "output": message.content}
+    else:
+        blocks = [from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content]
+        fields = {"content": blocks}
+    meta = {ARTIFACT: message.artifact} if isinstance(message.artifact, _JSON) else None
+    return ToolResult(success=not failed, code="tool_error" if failed else None, meta=meta, **fields)
+
+
+def _find_message(returned: Any) -> Any:
+    """Return the ToolMessage in a value: the value itself, the last one of a list, or that of a `Command`."""
+    if is_a(returned, PACKAGE, "ToolMessage"):
+        return returned
+    update = getattr(returned, "update", None)
+    if not isinstance(returned, list) and isinstance(update, Mapping):
+        returned = update.get("messages")
+    if isinstance(returned, list):
+        return next((item for item in reversed(returned) if is_a(item, PACKAGE, "ToolMessage")), None)
+    return None
+
+
+def _list_injected_parameters(tool: Any) -> list[str]:
+    """List the required parameters that the model cannot fill in and LangChain does not."""
+    if isinstance(tool.args_schema, dict) or (tool.args_schema is None and is_a(tool, PACKAGE, "Tool")):
+        return []
+    fields = dict(getattr(tool.get_input_schema(), "model_fields", {}))
+    hidden = fields.keys() - getattr(tool.tool_call_schema, "model_fields", {}).keys()
+    needed = {name for name in hidden if fields[name].is_required() and not _is_call_id(fields[name].metadata)}
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in fields and _is_missing(parameter):
+            needed.add(name)
+    return sorted(f"'{name}'" for name in needed)
+
+
+def _is_call_id(metadata: Any) -> bool:
+    return any(getattr(item, "__name__", type(item).__name__) == "InjectedToolCallId" for item in metadata)
+
+
+def _is_missing(parameter: inspect.Parameter) -> bool:
+    if parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        return False
+    annotation = str(parameter.annotation)
+    return parameter.name not in _OWN_PARAMETERS and not any(name in annotation for name in _OWN_TYPES)

@@ -1,0 +1,193 @@
+"""Servers of the official MCP SDK (`MCPServer`), in this process.
+
+Calls run through the server's public methods, with a request context of the bridge, inside the server's own middleware.
+If an extension intercepts tool calls, which no public method includes, calls run through the SDK's client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any, Self
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._integrations.frameworks.common import Json, get_package, is_a
+from mcp_bridge._integrations.frameworks.sdk_calls import is_protocol_error
+from mcp_bridge._integrations.frameworks.sdk_server import (
+    Handler,
+    SdkServer,
+    convert_result,
+    is_for_model,
+    return_failure,
+)
+from mcp_bridge._integrations.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
+
+_CALL, _READ, _GET = "tools/call", "resources/read", "prompts/get"
+
+
+def build_toolbox(server: Any) -> Toolbox:
+    """Build a toolbox over a server."""
+    return _McpServer(server)
+
+
+class _McpServer(SdkServer):
+    package = "mcp"
+
+    def __init__(self, server: Any) -> None:
+        super().__init__(server)
+        self._lifespan: Any = {}
+        self._bus = _ChangeBus(self.report_change)
+        self._context: Any = None
+        self._continuation: Any = None
+        self._opened: Any = None
+
+    async def __aenter__(self) -> Self:
+        self.open_requests(self.server.settings.auth)
+        self._context = import_module("mcp.server.mcpserver").Context
+        self._continuation = import_module("mcp_types").InputResponseRequestParams
+        self._opened = self._open_client()
+        await self._opened.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._opened.__aexit__(*exc_info)
+
+    @asynccontextmanager
+    async def _open_client(self) -> AsyncIterator[None]:
+        closing = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._run_client, closing)
+            try:
+                yield
+            finally:
+                closing.set()
+
+    async def _run_client(self, closing: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+        """Keep the client open, in a task of its own, in which the server's lifespan starts and ends."""
+        with anyio.CancelScope() as scope:
+            self.server.middleware.append(self._keep_lifespan)
+            try:
+                client = await import_module("mcp.client").Client(self.server).__aenter__()
+            finally:
+                self.server.middleware.remove(self._keep_lifespan)
+            scope.shield, self.client = True, client
+            task_status.started()
+            await closing.wait()
+            scope.deadline = anyio.current_time() + CLOSE_TIMEOUT
+            await client.__aexit__(None, None, None)
+
+    async def list_page_items(self, kind: str) -> Sequence[Any]:
+        items: list[Any] = []
+        cursor = None
+        while True:
+            page = await getattr(self.client, f"list_{kind}")(cursor=cursor, cache_mode="bypass")
+            items += getattr(page, kind)
+            if (cursor := page.next_cursor) is None:
+                return items
+
+    def read_presentation(self) -> tuple[Any, str | None]:
+        return self.client.server_info, self.client.instructions
+
+    async def build_handler(self, name: str) -> Handler:
+        if self.client.server_capabilities.extensions:
+            return self._build_intercepted_handler(name)
+
+        async def run_on_server(data: Json, ctx: CallContext) -> Any:
+            return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
+
+        async def run_in_server(data: Json, ctx: CallContext) -> Any:
+            return await return_failure(run_on_server(data, ctx), self.package)
+
+        return run_in_server
+
+    def _build_intercepted_handler(self, name: str) -> Handler:
+        async def run_through_client(data: Json, ctx: CallContext) -> Any:
+            call = self.client.call_tool(name, dict(data or {}), progress_callback=ctx.progress)
+            return convert_result(await return_failure(call, self.package))
+
+        return run_through_client
+
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+        result = await self._run(_READ, {"uri": uri}, ctx)
+        return result if is_a(result, "mcp_types", "InputRequiredResult") else (result, None)
+
+    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+        return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)
+
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+        kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
+        ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
+        return (await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)).completion
+
+    async def _keep_lifespan(self, request: Any, call_next: Any) -> Any:
+        """Middleware of the first request of the client: its context has the value of the server's lifespan."""
+        self._lifespan = request.lifespan_context
+        return await call_next(request)
+
+    async def _run(self, method: str, params: Json, ctx: CallContext) -> Any:
+        request = self.requests.build_request(ctx, method, params, self._lifespan)
+        own = [each for each in self.server.middleware if _get_home(each) != "mcp"]
+        if not own:
+            return await self._call_method(request)
+        call_next = self._call_as_handler
+        for middleware in reversed(own):
+            call_next = partial(_call_middleware, middleware, call_next)
+        return await call_next(request)
+
+    async def _call_method(self, request: Any) -> Any:
+        """Call the server's method for a request, which its middleware may have changed."""
+        params = request.params
+        context = self._context(
+            request_context=request,
+            mcp_server=self.server,
+            input_params=self._continuation.model_validate(params) if _is_continued(params) else None,
+            subscriptions=self._bus,
+        )
+        if request.method == _CALL:
+            return await self.server.call_tool(params["name"], params.get("arguments") or {}, context)
+        if request.method == _GET:
+            return await self.server.get_prompt(params["name"], params.get("arguments"), context)
+        return await self.server.read_resource(params["uri"], context)
+
+    async def _call_as_handler(self, request: Any) -> Any:
+        """Do the same for middleware, which sees the errors of tools as results."""
+        try:
+            return await self._call_method(request)
+        except Exception as error:
+            if request.method != _CALL or is_protocol_error(error) or not is_for_model(error, self.package):
+                raise
+            text = {"type": "text", "text": str(error)}
+            return import_module("mcp_types").CallToolResult.model_validate({"content": [text], "isError": True})
+
+
+async def _call_middleware(middleware: Any, call_next: Any, request: Any) -> Any:
+    return await middleware(request, call_next)
+
+
+def _get_home(middleware: Any) -> str:
+    """Return the package that a middleware is from: a function's or a class's."""
+    return str(getattr(middleware, "__module__", "")).partition(".")[0] or get_package(type(middleware))
+
+
+def _is_continued(params: Mapping[str, Any]) -> bool:
+    return "inputResponses" in params or "requestState" in params
+
+
+class _ChangeBus:
+    """The server's `SubscriptionBus`, which reports changes of lists and resources to the bridge."""
+
+    def __init__(self, report_change: Callable[[], None]) -> None:
+        self._report_change = report_change
+
+    async def publish(self, event: Any) -> None:
+        """Report a change."""
+        self._report_change()
+
+    def subscribe(self, listener: Any) -> Callable[[], None]:
+        """Do nothing: the bridge has subscriptions of its own."""
+        return lambda: None

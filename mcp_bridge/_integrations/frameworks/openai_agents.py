@@ -1,0 +1,177 @@
+"""Tools of the OpenAI Agents SDK: `FunctionTool`, which `function_tool`, `Agent.as_tool` and MCP servers make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from mcp_bridge._contracts.content import Content, Text
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import Denied, InvalidArguments, SourceError, ToolTimeout, ToolUnavailable
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._integrations.frameworks.common import (
+    Json,
+    find_published_name,
+    get_description,
+    get_tool_name,
+    is_a,
+    list_validation_errors,
+    make_failure,
+    require_approval,
+    to_json_schema,
+)
+from mcp_bridge._integrations.frameworks.content_blocks import from_base64, from_url
+from mcp_bridge._protocol.wire.values import as_text, to_result
+from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.third_party import resolve_awaitable
+
+PACKAGE = "agents"
+_OUTPUTS = ("ToolOutputText", "ToolOutputImage", "ToolOutputFileContent")
+_KINDS = ("text", "image", "file")
+
+
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it is disabled."""
+    name = get_tool_name(tool, "the OpenAI Agents SDK")
+    if tool.is_enabled is False:
+        raise SourceError(f"the OpenAI Agents tool '{name}' is disabled (is_enabled=False). Enable it, or leave it out")
+    output = dict(getattr(tool, "output_json_schema", None) or {})
+    schema = to_json_schema(tool.params_json_schema)
+    return ToolEntry(name, get_description(tool), _ToolCaller(tool).call, schema, output)
+
+
+class _ToolCaller:
+    """Calls one tool outside of a run of an agent, as the SDK's runner does: approval, guardrails, timeout."""
+
+    def __init__(self, tool: Any) -> None:
+        self._tool = tool
+
+    async def call(self, data: Json, ctx: CallContext) -> ToolResult:
+        """Handle one call. The user is asked on the server's own event loop; the SDK runs on asyncio."""
+        arguments = dict(data or {})
+        if await run_on_asyncio(partial(self._needs_approval, arguments)):
+            await require_approval(ctx, find_published_name(ctx, self.call, self._tool.name), arguments)
+        return await run_on_asyncio(partial(self._run, arguments))
+
+    async def _needs_approval(self, arguments: Json) -> bool:
+        """Raises ToolUnavailable if the tool is not enabled for this call."""
+        tool, context = self._tool, self._build_context(arguments)
+        if callable(tool.is_enabled) and not await resolve_awaitable(tool.is_enabled(context, context.agent)):
+            raise ToolUnavailable("This tool is not enabled now.")
+        policy = getattr(tool, "needs_approval", False)
+        if not callable(policy):
+            return bool(policy)
+        if set(tool.params_json_schema.get("properties", ())) - set(arguments):
+            return True  # as in the SDK: the policy would not see the default values
+        return bool(await resolve_awaitable(policy(context, arguments, context.tool_call_id)))
+
+    def _build_context(self, arguments: Json) -> Any:
+        agent = import_module(PACKAGE).Agent(name="mcp-bridge")
+        text = dump_json(arguments).decode()
+        call = {"tool_name": self._tool.name, "tool_call_id": "call", "tool_arguments": text}
+        return import_module(f"{PACKAGE}.tool_context").ToolContext(None, agent=agent, **call)
+
+    async def _run(self, arguments: Json) -> ToolResult:
+        context = self._build_context(arguments)
+        failures: list[Exception] = []
+        rejection = await self._run_guardrails("tool_input_guardrails", "ToolInputGuardrailData", context)
+        if rejection is not None:
+            return make_failure(rejection, "denied")
+        try:
+            invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # applies the timeout of the tool
+            tool = _copy_with_failures(self._tool, failures)
+            returned = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
+        except Exception as error:
+            return await self._convert_error(error, context)
+        if failures:
+            return make_failure(as_text(returned))
+        rejection = await self._run_guardrails(
+            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=returned
+        )
+        return _convert_returned(self._tool, returned) if rejection is None else make_failure(rejection, "denied")
+
+    async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
+        """Return a failure for errors that the model may read. Raises all others."""
+        tool = self._tool
+        if is_a(error, PACKAGE, "ToolTimeoutError"):
+            format_timeout = getattr(tool, "timeout_error_function", None)
+            if format_timeout is None or tool.timeout_behavior != "error_as_result":
+                text = f"The tool did not finish within {float(tool.timeout_seconds):g} seconds and was stopped."
+                return make_failure(text, ToolTimeout.code)
+            return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
+        if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that match the schema, but not the function
+            cause = error.__cause__
+            invalid = is_a(cause, "pydantic_core", "ValidationError")
+            lines = list_validation_errors(cause) if invalid else [str(error)]
+            raise InvalidArguments(lines) from error
+        raise error
+
+    async def _run_guardrails(self, attribute: str, data_class: str, context: Any, **fields: Any) -> str | None:
+        """Return the text of a guardrail that rejects the call. Raises Denied if one would end the run."""
+        for guardrail in getattr(self._tool, attribute, None) or ():
+            data = getattr(import_module(f"{PACKAGE}.tool_guardrails"), data_class)
+            behavior = (await guardrail.run(data(context=context, agent=context.agent, **fields))).behavior
+            if behavior["type"] == "reject_content":
+                return str(behavior["message"])
+            if behavior["type"] != "allow":
+                raise Denied(f"A guardrail of the tool '{self._tool.name}' stopped this call.")
+        return None
+
+
+def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
+    """Copy a tool so that errors which its error function turns into text are added to `failures`.
+
+    Nothing else distinguishes a failure from a result. The SDK's default function hides the error; without it, the
+    error is raised, and logged.
+    """
+    copied: Any = copy(tool)
+    copied.timeout_behavior = "raise_exception"
+    module = import_module(f"{PACKAGE}.tool")
+    format_error = module.resolve_function_tool_failure_error_function(tool)
+    if format_error is module.default_tool_error_function:
+        format_error = None
+
+    async def record_failure(context: Any, error: Exception) -> Any:
+        failures.append(error)
+        return await resolve_awaitable(format_error(context, error))
+
+    return module.set_function_tool_failure_error_function(copied, record_failure if format_error else None)
+
+
+def _convert_returned(tool: Any, returned: Any) -> ToolResult:
+    """Return a value as the SDK would send it: its output classes as content, structured output as JSON."""
+    if getattr(tool, "output_json_schema", None):
+        output = load_json(returned) if isinstance(returned, str) else to_jsonable_python(returned, by_alias=True)
+        return ToolResult(success=True, output=output)
+    items = returned if isinstance(returned, list | tuple) else [returned]
+    blocks = [_convert_block(item) for item in items]
+    if any(block is not None for block in blocks):
+        pairs = zip(blocks, items, strict=True)
+        return ToolResult(success=True, content=[block or Text(as_text(item)) for block, item in pairs])
+    return to_result(returned)
+
+
+def _convert_block(item: Any) -> Content | None:
+    """Return an output class of the SDK, or a mapping of that form, as content; None for anything else."""
+    if is_a(item, PACKAGE, *_OUTPUTS):
+        item = item.model_dump()
+    if not isinstance(item, Mapping) or item.get("type") not in _KINDS:
+        return None
+    match item:
+        case {"type": "text", "text": str() as text}:
+            return Text(text)
+        case {"type": "image", "image_url": str() as url}:
+            return from_url(url)
+        case {"type": "file", "file_data": str() as data}:
+            return from_base64(data)
+        case {"type": "file", "file_url": str() as url}:
+            return from_url(url)
+        case {"file_id": str() as name}:
+            return Text(f"[a file stored at OpenAI as {name}]")
+    return None

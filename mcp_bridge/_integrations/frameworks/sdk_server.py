@@ -1,0 +1,324 @@
+"""What servers of the MCP SDK and FastMCP have in common: everything that they list becomes an offer of the bridge."""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import anyio
+
+from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import MissingCapability, PromptNotFound, ResourceNotFound
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
+from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._integrations.frameworks.common import Json, is_a, make_failure
+from mcp_bridge._integrations.frameworks.sdk_calls import (
+    RequestFactory,
+    dump_json,
+    find_call_error,
+    is_protocol_error,
+    read_needs,
+    read_protocol_error,
+)
+from mcp_bridge._integrations.frameworks.toolboxes import Toolbox
+from mcp_bridge._json_schema.uri_templates import check_template, parse_template_variables
+from mcp_bridge._protocol.wire.content_reader import from_block
+from mcp_bridge._protocol.wire.outcomes import REQUIRED
+from mcp_bridge._protocol.wire.values import as_text
+
+Handler = Callable[..., Any]
+_MADE_UP = re.compile(r"FastMCP-\w+|mcp-server")
+_FOR_MODEL = ("FastMCPError", "NotFoundError", "DisabledError", "ToolError", "ResourceError", "PromptError")
+_CRASHES = ("UnexpectedToolError", "UnexpectedResourceError")
+_NOT_FOUND = ("NotFoundError", "DisabledError", "ResourceNotFoundError")
+_MISSING_CODES = (INVALID_PARAMS, -32002)
+"""The codes of errors for resources and prompts that do not exist (2025-11-25 and later versions)."""
+_WRAPPER_TEXT = re.compile(r"Error (calling tool|reading resource|rendering prompt) ['\"]")
+"""How FastMCP's errors begin that contain the text of an unexpected exception."""
+_BUSY = -32000
+"""The code of the errors of FastMCP's rate limiters."""
+_FIRST_DELAY, _LAST_DELAY = 0.05, 1.0
+"""Seconds before lists are requested again from a busy server."""
+logger = logging.getLogger("mcp_bridge._integrations.frameworks")
+
+
+class SdkServer(Toolbox):
+    """A server that the SDK could serve. A subclass opens it and calls it.
+
+    `client` is a client of the server in this process, open while the server is. It starts the server's lifespan, lists
+    everything and completes arguments. Calls do not go through it.
+    """
+
+    package = ""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.client: Any = None
+        self.requests: Any = None
+        self._change = anyio.Event()
+
+    @abstractmethod
+    async def list_page_items(self, kind: str) -> Sequence[Any]:
+        """List the server's `tools`, `resources`, `resource_templates` or `prompts`, as models of the SDK."""
+
+    @abstractmethod
+    async def build_handler(self, name: str) -> Handler:
+        """Return the handler of a tool."""
+
+    @abstractmethod
+    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+        """Return the contents of a resource and the `_meta` of the result, or an `InputRequiredResult`.
+
+        Each of the contents has `content`, `mime_type` and `meta`.
+        """
+
+    @abstractmethod
+    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+        """Return the messages of a prompt (a model)."""
+
+    @abstractmethod
+    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
+        """Return a completion (a model)."""
+
+    @abstractmethod
+    def read_presentation(self) -> tuple[Any, str | None]:
+        """Return how the server presents itself to its client (an `Implementation`), and its instructions."""
+
+    def open_requests(self, auth: Any) -> None:
+        """Prepare for calls. The SDK is imported here. `auth` is the server's own authentication, which is not used."""
+        self.requests = RequestFactory(self.report_change)
+        if auth is not None:
+            logger.warning(
+                "the authentication of the server %r is not used. Instead, set http.token_env, http.tokens or http.jwt",
+                self.server.name,
+            )
+
+    async def list_entries(self) -> Sequence[ToolEntry]:
+        return [await self._build_tool(dump_json(tool)) for tool in await self._list_items("tools")]
+
+    async def _list_items(self, kind: str) -> Sequence[Any]:
+        """List the items of a kind; again while the server is busy, until the time to open it is over."""
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                return await self.list_page_items(kind)
+            except Exception as error:
+                if not is_protocol_error(error) or read_protocol_error(error)[0] != _BUSY:
+                    raise
+                logger.info("the server %r is busy, so its %s are listed again: %s", self.server.name, kind, error)
+            await anyio.sleep(delay)
+            delay = min(2 * delay, _LAST_DELAY)
+
+    async def list_offer(self) -> Offer:
+        """List tools, resources, templates and prompts."""
+        completes = self.client.server_capabilities.completions is not None
+        templates = await self._list_items("resource_templates")
+        return Offer(
+            tools=await self.list_entries(),
+            resources=[self._build_resource(dump_json(one)) for one in await self._list_items("resources")],
+            templates=[self._build_template(dump_json(one), completes) for one in templates],
+            prompts=[self._build_prompt(dump_json(one), completes) for one in await self._list_items("prompts")],
+            server=self._find_server_info(),
+        )
+
+    async def wait_for_change(self) -> None:
+        await self._change.wait()
+        self._change = anyio.Event()
+
+    def report_change(self) -> None:
+        """List everything again."""
+        self._change.set()
+
+    def _find_server_info(self) -> ServerInfo:
+        """Return the author's description of the server, without generated names."""
+        info, instructions = self.read_presentation()
+        return ServerInfo(
+            name=None if _MADE_UP.fullmatch(info.name) else info.name,
+            version=info.version or None,
+            title=info.title,
+            instructions=instructions or None,
+            description=info.description,
+            website_url=info.website_url,
+            icons=[dump_json(icon) for icon in info.icons or ()] or None,
+        )
+
+    async def _build_tool(self, tool: Json) -> ToolEntry:
+        meta = tool.get("_meta") or {}
+        own = meta.get(self.package)
+        tags = own.get("tags") if isinstance(own, dict) else None
+        return ToolEntry(
+            tool["name"],
+            tool.get("description") or "",
+            await self.build_handler(tool["name"]),
+            tool.get("inputSchema") or {},
+            tool.get("outputSchema") or {},
+            [str(tag) for tag in tags or ()],
+            annotations=tool.get("annotations") or {},
+            **_read_presentation(tool),
+        )
+
+    def _build_resource(self, resource: Json) -> ResourceEntry:
+        async def read_contents(data: Json, ctx: CallContext) -> Any:
+            return await self._read_contents(resource["uri"], ctx)
+
+        return ResourceEntry(resource["uri"], read_contents, **_read_resource_fields(resource))
+
+    def _build_template(self, template: Json, completes: bool) -> ResourceTemplate:
+        text = template["uriTemplate"]
+        names = [variable.name for variable in parse_template_variables(text)]
+        is_opaque = self.is_opaque(text)
+        parsed = None if is_opaque else import_module("mcp.shared.uri_template").UriTemplate.parse(text)
+
+        async def read_contents(data: Json, ctx: CallContext) -> Any:
+            return await self._read_contents(data["uri"] if parsed is None else parsed.expand(data), ctx)
+
+        return ResourceTemplate(
+            text,
+            read_contents,
+            completions=self._build_completions({"type": "ref/resource", "uri": text}, names) if completes else {},
+            is_opaque=is_opaque,
+            **_read_resource_fields(template),
+        )
+
+    def is_opaque(self, template: str) -> bool:
+        """Return whether only the server itself can read the variables of a URI with this template."""
+        return bool(check_template(template))
+
+    async def _read_contents(self, uri: str, ctx: CallContext) -> Any:
+        async def read_result() -> ToolResult | NeedsInput:
+            result = await self.fetch_contents(uri, ctx)
+            if is_a(result, "mcp_types", "InputRequiredResult"):
+                return read_needs(result)
+            contents, meta = result
+            return ToolResult(success=True, content=[_to_embedded(uri, item) for item in contents], meta=meta)
+
+        return await return_failure(read_result(), self.package, missing=ResourceNotFound.code)
+
+    def _build_prompt(self, prompt: Json, completes: bool) -> PromptEntry:
+        arguments = [
+            PromptArgument(one["name"], one.get("description") or "", bool(one.get("required")), one.get("title"))
+            for one in prompt.get("arguments") or ()
+        ]
+
+        async def build_messages(data: Json, ctx: CallContext) -> ToolResult | NeedsInput:
+            result = await self.get_prompt(prompt["name"], dict(data or {}), ctx)
+            if is_a(result, "mcp_types", "InputRequiredResult"):
+                return read_needs(result)
+            messages = [Message(convert_block(message.content), message.role) for message in result.messages]
+            return ToolResult(success=True, content=messages, meta=result.meta)
+
+        async def get_messages(data: Json, ctx: CallContext) -> Any:
+            return await return_failure(build_messages(data, ctx), self.package, missing=PromptNotFound.code)
+
+        reference = {"type": "ref/prompt", "name": prompt["name"]}
+        names = [argument.name for argument in arguments]
+        return PromptEntry(
+            prompt["name"],
+            get_messages,
+            prompt.get("description") or "",
+            arguments,
+            completions=self._build_completions(reference, names) if completes else {},
+            **_read_presentation(prompt),
+        )
+
+    def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Handler]:
+        def build_function(argument: str) -> Handler:
+            async def list_values(value: str, known: Mapping[str, str]) -> Json:
+                return dump_json(await self.list_completions(reference, argument, value, known))
+
+            return list_values
+
+        return {name: build_function(name) for name in names}
+
+
+def convert_result(result: Any) -> ToolResult | NeedsInput:
+    """Convert a result of the SDK (a model)."""
+    if is_a(result, "mcp_types", "InputRequiredResult"):
+        return read_needs(result)
+    blocks = [convert_block(block) for block in result.content]
+    output = result.structured_content
+    if not result.is_error:
+        return ToolResult(success=True, output=output, content=blocks, meta=result.meta)
+    error = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    return ToolResult(success=False, output=output, error=error, content=blocks, code="tool_error", meta=result.meta)
+
+
+def convert_block(block: Any) -> Content:
+    """Convert a content block of the SDK (a model)."""
+    if block.type == "text" and block.annotations is None and block.meta is None:
+        return Text(block.text)
+    read = from_block(dump_json(block))
+    return read if isinstance(read, Content) else Text(as_text(read))
+
+
+async def return_failure(call: Awaitable[Any], package: str, *, missing: str | None = None) -> Any:
+    """Return what a call of a server returns, or its error as `convert_error` does."""
+    try:
+        return await call
+    except Exception as error:
+        failure = _unwrap_crash(error)
+    # Outside of the block, because in it the wrapper would become the context of its own cause.
+    return convert_error(failure, package, missing=missing)
+
+
+def convert_error(error: Exception, package: str, *, missing: str | None = None) -> ToolResult:
+    """Return an error for the model as a failure, with the code `missing` if the server does not find something.
+
+    Raises the bridge's own error that caused it, else any other error, whose text stays on the server.
+    """
+    if (cause := find_call_error(error)) is not None:
+        raise cause from None  # without a context, which would be an effect of this error
+    if not is_for_model(error, package):
+        raise error
+    is_missing = is_a(error, package, *_NOT_FOUND)
+    if is_protocol_error(error):
+        code, data = read_protocol_error(error)
+        is_missing = code in _MISSING_CODES
+        if code == MISSING_CAPABILITY and isinstance(data, Mapping) and isinstance(data.get(REQUIRED), Mapping):
+            raise MissingCapability(data[REQUIRED]) from None
+    return make_failure(str(error), missing if is_missing else None)
+
+
+def is_for_model(error: Exception, package: str) -> bool:
+    """Return whether the text of an error is for the model. That of a crash stays on the server."""
+    return is_protocol_error(error) or (is_a(error, package, *_FOR_MODEL) and not is_a(error, package, *_CRASHES))
+
+
+def _unwrap_crash(error: Exception) -> Exception:
+    """Return the exception of the author's function that the package has wrapped in its own error, or the error."""
+    cause = error.__cause__
+    is_wrapper = is_a(error, "mcp", *_CRASHES) or (
+        is_a(error, "fastmcp", "FastMCPError") and _WRAPPER_TEXT.match(str(error))
+    )
+    return cause if is_wrapper and isinstance(cause, Exception) else error
+
+
+def _to_embedded(uri: str, item: Any) -> EmbeddedResource:
+    kind = item.mime_type or ("application/octet-stream" if isinstance(item.content, bytes) else "text/plain")
+    return EmbeddedResource(uri, item.content, kind, meta=item.meta)
+
+
+def _read_presentation(item: Json) -> dict[str, Any]:
+    return {"title": item.get("title"), "icons": item.get("icons") or [], "meta": item.get("_meta") or {}}
+
+
+def _read_resource_fields(item: Json) -> dict[str, Any]:
+    return {
+        "name": item.get("name") or "",
+        "description": item.get("description") or "",
+        "mime_type": item.get("mimeType"),
+        "annotations": item.get("annotations") or {},
+        **({"size": item["size"]} if item.get("size") is not None else {}),
+        **_read_presentation(item),
+    }

@@ -1,0 +1,107 @@
+"""Tools of smolagents, which run in a thread, and its tool collections."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._integrations.frameworks.common import Json, get_description, get_tool_name, is_a
+from mcp_bridge._integrations.frameworks.content_blocks import from_data, from_file, from_url
+from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
+
+PACKAGE = "smolagents"
+_OBJECTS = frozenset(("image", "audio"))
+"""Types whose values JSON cannot carry."""
+
+
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it requires an image or audio, which JSON cannot carry."""
+    name = get_tool_name(tool, "smolagents")
+    return ToolEntry(name, get_description(tool), partial(_call, tool), _build_schema(name, tool.inputs))
+
+
+def build_toolbox(collection: Any) -> Toolbox:
+    return Toolkit(lambda: collection.tools, build_entry)
+
+
+def _build_schema(name: str, inputs: Mapping[str, Any]) -> Json:
+    properties: Json = {}
+    required: list[str] = []
+    for key, item in inputs.items():
+        optional = bool(item.get("nullable"))
+        kinds = item.get("type")
+        kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
+        known = [kind for kind in kinds if kind not in _OBJECTS]
+        if kinds and not known:
+            if optional:
+                continue
+            raise SourceError(
+                f"the smolagents tool '{name}' needs {kinds[0]} as '{key}', which no client can send. "
+                "Change it to take a URL or a path"
+            )
+        properties[key] = _convert_input({**item, "type": known if len(known) != 1 else known[0]})
+        if not optional:
+            required.append(key)
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def _convert_input(item: Mapping[str, Any]) -> Json:
+    """Return one input as JSON Schema: `any` means no type, `nullable` adds null; other keys are copied."""
+    schema = {key: _convert_nested(value) for key, value in item.items() if key not in ("type", "nullable")}
+    kinds = item.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    if not kinds or "any" in kinds:
+        return schema
+    if item.get("nullable"):
+        kinds = [*kinds, *(() if "null" in kinds else ("null",))]
+        if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+            schema["enum"] = [*schema["enum"], None]
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, **schema}
+
+
+def _convert_nested(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        is_input = "type" in value or "nullable" in value
+        return _convert_input(value) if is_input else {k: _convert_nested(v) for k, v in value.items()}
+    return [_convert_nested(item) for item in value] if isinstance(value, list) else value
+
+
+def _call(tool: Any, data: Json) -> Any:
+    return _convert_returned(tool(**(data or {})), str(tool.output_type))
+
+
+def _convert_returned(returned: Any, kind: str) -> Any:
+    if is_a(returned, PACKAGE, "AgentImage"):
+        return _encode_image(returned.to_raw())
+    if is_a(returned, PACKAGE, "AgentAudio"):
+        return _convert_file(returned.to_string())
+    if is_a(returned, PACKAGE, "AgentType"):
+        return returned.to_raw()
+    if is_a(returned, "PIL", "Image"):
+        return _encode_image(returned)
+    if kind in _OBJECTS and isinstance(returned, bytes):
+        return from_data(returned)
+    if kind in _OBJECTS and isinstance(returned, str | Path):
+        return _convert_file(returned)
+    if kind in _OBJECTS and returned is not None:  # arrays, which smolagents can encode
+        wrapped = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(returned, kind)
+        return wrapped if wrapped is returned else _convert_returned(wrapped, kind)
+    return returned
+
+
+def _encode_image(image: Any) -> Content:
+    written = io.BytesIO()
+    image.save(written, format="png")
+    return from_data(written.getvalue(), "image/png")
+
+
+def _convert_file(place: str | Path) -> Content:
+    return from_url(str(place)) if "://" in str(place) or str(place).startswith("data:") else from_file(place)

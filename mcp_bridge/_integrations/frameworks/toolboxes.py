@@ -1,0 +1,215 @@
+"""Toolboxes: objects with many tools, open for as long as their source runs and listed again after every change."""
+
+from __future__ import annotations
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
+
+OPEN_TIMEOUT = 30.0
+"""Seconds that opening and listing a toolbox may take."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that closing a toolbox may take."""
+PlacedTool = tuple[str, ToolEntry]
+"""A tool, and the reference in the settings that names it or its toolbox."""
+logger = logging.getLogger("mcp_bridge._integrations.frameworks")
+
+
+class Toolbox(ABC):
+    """An object of a framework that has many tools, such as a server or a toolset; entered and left once, in one task.
+
+    `problems` has a line for each tool that `list_entries` could not list.
+    """
+
+    problems: Sequence[str] = ()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        return
+
+    @abstractmethod
+    async def list_entries(self) -> Sequence[ToolEntry]:
+        """List the tools. Raises SourceError if that is not possible."""
+
+    async def list_offer(self) -> Offer:
+        """List everything; by default, the tools. Raises SourceError if that is not possible."""
+        return Offer(tools=await self.list_entries())
+
+    async def wait_for_change(self) -> None:
+        """Return when the tools may have changed. By default they never do."""
+        await anyio.sleep_forever()
+
+
+class Toolkit(Toolbox):
+    """A set of tools that holds nothing open; `list_tools` and `build_entry` run in a thread."""
+
+    def __init__(self, list_tools: Callable[[], Iterable[Any]], build_entry: Callable[[Any], ToolEntry]) -> None:
+        self._list_tools = list_tools
+        self._build_entry = build_entry
+
+    async def list_entries(self) -> Sequence[ToolEntry]:
+        """List the tools. One that cannot be published is a problem."""
+        return await to_thread.run_sync(self._build_entries, abandon_on_cancel=True)
+
+    def _build_entries(self) -> list[ToolEntry]:
+        entries, problems = [], []
+        for tool in self._list_tools():
+            try:
+                entries.append(self._build_entry(tool))
+            except SourceError as error:
+                problems.append(str(error))
+        self.problems = problems
+        return entries
+
+
+@asynccontextmanager
+async def open_toolboxes(
+    toolboxes: Mapping[str, Toolbox], timeout: float | None = OPEN_TIMEOUT
+) -> AsyncIterator[OpenToolboxes]:
+    """Keep toolboxes, by their references, open during the block, which begins once each of them is listed.
+
+    A toolbox that takes longer than `timeout` seconds to open or list is closed; the others are not affected.
+    """
+    opened = OpenToolboxes(toolboxes, timeout)
+    async with anyio.create_task_group() as tasks:
+        for where, toolbox in toolboxes.items():
+            tasks.start_soon(opened.keep_open, where, toolbox)
+        await opened.wait_until_listed()
+        yield opened
+        tasks.cancel_scope.cancel()
+
+
+async def publish_toolboxes(
+    toolboxes: Mapping[str, Toolbox],
+    timeout: float | None,
+    make_offer: Callable[[OpenToolboxes], Offer],
+    publish: Publish,
+) -> None:
+    """Publish an offer now and after every change, until the last toolbox closes.
+
+    Raises SourceError with all problems if nothing is left to publish.
+    """
+    async with open_toolboxes(toolboxes, timeout) as opened:
+        offer = make_offer(opened)
+        while opened.is_open:
+            publish(offer)
+            await opened.wait_for_change()
+            offer = make_offer(opened)
+    if offer.problems and not offer.entries:
+        raise SourceError("\n".join(offer.problems))
+    publish(offer)
+
+
+class OpenToolboxes:
+    """The current tools and problems of several toolboxes, each of which runs in a task of its own."""
+
+    def __init__(self, toolboxes: Mapping[str, Toolbox], timeout: float | None) -> None:
+        self._timeout = timeout if timeout is not None else math.inf
+        self._offers: dict[str, Offer] = {where: Offer() for where in toolboxes}
+        self._problems: dict[str, list[str]] = {where: [] for where in toolboxes}
+        self._open = set(toolboxes)
+        self._unlisted = set(toolboxes)
+        self._all_listed = anyio.Event()
+        self._change = anyio.Event()
+        if not toolboxes:
+            self._all_listed.set()
+
+    @property
+    def tools(self) -> list[PlacedTool]:
+        return [(where, entry) for where, offer in self._offers.items() for entry in offer.tools]
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each toolbox that failed, and for each tool that cannot be published."""
+        return [line for lines in self._problems.values() for line in lines]
+
+    def add_to(self, offer: Offer) -> Offer:
+        """Return the offer with everything of the toolboxes but their tools."""
+        offers = self._offers.values()
+        servers = (each.server for each in (offer, *offers) if each.server is not None)
+        return replace(
+            offer,
+            resources=[*offer.resources, *(entry for each in offers for entry in each.resources)],
+            templates=[*offer.templates, *(entry for each in offers for entry in each.templates)],
+            prompts=[*offer.prompts, *(entry for each in offers for entry in each.prompts)],
+            server=next(servers, None),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._open)
+
+    async def wait_until_listed(self) -> None:
+        await self._all_listed.wait()
+
+    async def wait_for_change(self) -> None:
+        """Wait until tools or problems have changed since the last return, or since all toolboxes were listed."""
+        await self._change.wait()
+        self._change = anyio.Event()
+
+    async def keep_open(self, where: str, toolbox: Toolbox) -> None:
+        """Keep one toolbox open until this is cancelled. Never raises."""
+        with anyio.CancelScope(deadline=anyio.current_time() + self._timeout) as scope:
+            try:
+                async with toolbox:
+                    await self._list_tools(where, toolbox)
+                    scope.deadline = math.inf
+                    self._set_listed(where)
+                    await self._watch_changes(where, toolbox)
+            except BaseException as error:  # third-party code may raise any error
+                if is_own_cancellation(error):
+                    raise
+                self._close_failed(where, f"'{where}': {_format_error(error)}")
+        if scope.cancelled_caught:
+            late = f"'{where}' was not opened and listed within {self._timeout:g} seconds"
+            self._close_failed(where, f"{late}. Check what it waits for, or raise open_timeout")
+
+    async def _watch_changes(self, where: str, toolbox: Toolbox) -> None:
+        while True:
+            await toolbox.wait_for_change()
+            try:
+                with anyio.fail_after(self._timeout):
+                    await self._list_tools(where, toolbox)
+            except Exception as error:
+                self._problems[where] = [f"'{where}': {_format_error(error)}: its tools stay as they were"]
+            self._change.set()
+
+    async def _list_tools(self, where: str, toolbox: Toolbox) -> None:
+        self._offers[where] = await toolbox.list_offer()
+        self._problems[where] = [f"'{where}': {line}" for line in toolbox.problems]
+
+    def _close_failed(self, where: str, problem: str) -> None:
+        self._open.discard(where)
+        self._offers[where], self._problems[where] = Offer(), [problem]
+        if where in self._unlisted:
+            self._set_listed(where)
+        else:
+            self._change.set()
+
+    def _set_listed(self, where: str) -> None:
+        self._unlisted.discard(where)
+        if not self._unlisted:
+            self._all_listed.set()
+
+
+def _format_error(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_format_error(one) for one in error.exceptions)
+    return str(error) if isinstance(error, SourceError) else describe_error(error)

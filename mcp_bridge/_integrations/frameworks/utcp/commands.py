@@ -1,0 +1,214 @@
+"""Call templates for commands: run without a shell where possible, each argument as one word of the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import anyio
+
+from mcp_bridge._contracts.errors import InvalidArguments, SourceError, ToolUnavailable
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._integrations.frameworks.common import Json, make_failure
+from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
+from mcp_bridge._protocol.wire.values import as_text
+
+EXIT_CODE = "utcp/exit_code"
+"""The key in `_meta` for the exit code of a program."""
+_PLACEHOLDER = re.compile(r"UTCP_ARG_(.+?)_UTCP_END")
+_DASH = "the value begins with '-', so the program would read it as an option. Give another value"
+_MAX_NAME, _MAX_NAMES = 80, 20
+"""The maximum numbers of characters of an unknown argument's name in an error, and of names."""
+_OPERATORS = "|&;()<>`\n"
+_ARITHMETIC = "(("
+_SUBSTITUTION = re.compile(r"\$\(|`")
+_PLAIN = re.compile(r"[\w./:@%+,=-]*")
+_SHELL = re.compile(r"[|&;<>()$`\\\n*?\[\]{}~!#]|^\s*\w+=")
+"""Syntax that needs a shell."""
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER", "LOGNAME", "SHELL", "TZ", "TERM")
+"""The variables that programs inherit unless their template names others; the same as in UTCP's own client."""
+
+
+def split_command(template: Json) -> list[str] | None:
+    """Split the only command of a template into words. Return None if it needs a shell.
+
+    Raises SourceError if there is no command, or no such program: a shell would report that as a success.
+    """
+    if isinstance(template.get("command_name"), str):  # before version 1
+        return shlex.split(template["command_name"])
+    commands = template.get("commands")
+    if not commands:
+        raise SourceError("its call template has no commands. Add one")
+    if os.name == "nt" or not isinstance(commands, list) or len(commands) != 1 or not isinstance(commands[0], dict):
+        return None
+    command = str(commands[0].get("command") or "")
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    if not words or _SHELL.search(_PLACEHOLDER.sub("", command)):
+        return None
+    if os.sep not in words[0] and shutil.which(words[0]) is None:
+        raise SourceError(f"there is no program '{words[0]}' on PATH. Install it, or give its full path")
+    return words
+
+
+class ProgramCall:
+    """Runs one program. Only `declared` arguments reach it, and no value can become an option."""
+
+    def __init__(self, words: list[str], template: Json, declared: Collection[str]) -> None:
+        self._words = words
+        self._declared = declared
+        self._options = "command_name" in template
+        self._template = template
+        self._folder = template.get("working_dir")
+
+    async def run(self, data: Json) -> ToolResult:
+        """Run the program and return its output, or its stderr as an error if the exit code is not 0."""
+        arguments = dict(data or {})
+        check_declared(arguments, self._declared)
+        words = (
+            [*self._words, *_build_options(arguments)]
+            if self._options
+            else replace_placeholders(self._words, arguments)
+        )
+        if any("\0" in word for word in words):
+            raise InvalidArguments(["$: arguments of a program cannot contain null characters"])
+        try:
+            done = await anyio.run_process(
+                words, stdin=DEVNULL, check=False, cwd=self._folder, env=_build_environment(self._template)
+            )
+        except OSError as error:
+            raise ToolUnavailable(f"The program '{words[0]}' cannot be started: {error.strerror}.") from error
+        output, stderr = (
+            text.decode(errors="replace").strip().removeprefix("\ufeff") for text in (done.stdout, done.stderr)
+        )
+        if done.returncode:
+            failure = make_failure(stderr or output or f"The program ended with exit code {done.returncode}.")
+            return replace(failure, meta={EXIT_CODE: done.returncode})
+        if output.startswith(("{", "[")) and has_too_many_values(done.stdout):
+            text = f"The program '{words[0]}' has succeeded, but its output has more than {MAX_VALUES} values."
+            return ToolResult(success=False, error=text, code="result_too_large", meta={EXIT_CODE: 0})
+        return ToolResult(success=True, output=_parse_output(output))
+
+
+def _parse_output(text: str) -> Any:
+    if text.startswith(("{", "[")):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return text
+
+
+def add_working_dir(template: Json, folder: Path | None) -> Json:
+    """Return the template with the absolute folder that its program runs in: `working_dir`, relative to the manual.
+
+    A manual that is not a file has no folder; then a program without `working_dir` runs in the folder of the process.
+    """
+    value = template.get("working_dir")
+    own = value if isinstance(value, str) else ""
+    return {**template, "working_dir": (str(folder / own) if folder is not None else own) or None}
+
+
+def _build_environment(template: Json) -> dict[str, str]:
+    names = template.get("inherit_env_vars")
+    names = _INHERITED if names is None else names
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
+    return {**inherited, **{name: str(value) for name, value in (template.get("env_vars") or {}).items()}}
+
+
+def check_declared(arguments: Json, declared: Collection[str]) -> None:
+    """Raise InvalidArguments for arguments that the tool does not declare: each could become an option."""
+    unknown = [name for name in arguments if name not in declared]
+    if unknown:
+        known = ", ".join(declared) or "no arguments"
+        lines = [
+            f"$.{name[:_MAX_NAME]}: is not declared by the tool. It takes {known}" for name in unknown[:_MAX_NAMES]
+        ]
+        raise InvalidArguments(lines)
+
+
+def replace_placeholders(words: Sequence[str], arguments: Json) -> list[str]:
+    """Fill in the arguments. A word that is only a placeholder is omitted if its argument is missing.
+
+    Raises InvalidArguments for a value that would turn its word into an option: it begins with a dash, and the word in
+    the template does not. After the word `--` programs expect no options, so any value is allowed.
+    """
+    filled: list[str] = []
+    for word in words:
+        names = _PLACEHOLDER.findall(word)
+        if names and _PLACEHOLDER.fullmatch(word) and names[0] not in arguments:
+            continue
+        text = _PLACEHOLDER.sub(lambda match: as_text(arguments.get(match[1], "")), word)
+        if names and text.startswith("-") and not word.startswith("-") and "--" not in filled:
+            raise InvalidArguments([f"$.{names[0]}: {_DASH}"])
+        filled.append(text)
+    return filled
+
+
+def split_shell_commands(template: Json) -> list[list[str]]:
+    """Return the words of each simple command for a shell, or only the placeholders if its quotes do not match.
+
+    The words of an arithmetic expression begin with `((`.
+    """
+    steps = template.get("commands") or []
+    return [part for step in steps for part in _split_simple_commands(str(step.get("command") or ""))]
+
+
+def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json) -> None:
+    """Raise InvalidArguments for values that a program would read as options, or that the shell would interpret.
+
+    utcp-cli gives values to the shell as quoted variables. They stay single words, except in a substitution inside
+    double quotes, which splits them, and in an arithmetic expression, which evaluates them.
+    """
+    for part in parts:
+        replace_placeholders(part, arguments)
+        interpreted = part if part[:1] == [_ARITHMETIC] else [word for word in part if _SUBSTITUTION.search(word)]
+        for name in _PLACEHOLDER.findall(" ".join(interpreted)):
+            if name in arguments and not _PLAIN.fullmatch(as_text(arguments[name])):
+                line = f"$.{name}: the shell would interpret this value. Use only letters, digits and ./:@%+,=_-"
+                raise InvalidArguments([line])
+
+
+def _split_simple_commands(command: str) -> Iterator[list[str]]:
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " 	", True, ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        yield from ([match[0]] for match in _PLACEHOLDER.finditer(command))
+        return
+    part: list[str] = []
+    arithmetic = False
+    for word in words:
+        if word.strip(_OPERATORS):
+            part.append(word)
+            continue
+        yield part
+        arithmetic = _ARITHMETIC in word or (arithmetic and "))" not in word)
+        part = [_ARITHMETIC] if arithmetic else []
+    yield part
+
+
+def _build_options(arguments: Json) -> Iterator[str]:
+    """Return arguments as options, as manuals before version 1 define them: `--name value`, and `--name` for true.
+
+    A value that begins with a dash is joined, `--name=-1`, because the program could take a separate word for another
+    option. All others stay separate, because not every program takes the joined form.
+    """
+    for name, value in arguments.items():
+        for item in value if isinstance(value, list) else [value]:
+            if item is True:
+                yield f"--{name}"
+            elif item is not False and item is not None:
+                text = as_text(item)
+                yield from (f"--{name}={text}",) if text.startswith("-") else (f"--{name}", text)

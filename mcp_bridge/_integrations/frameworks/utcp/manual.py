@@ -1,0 +1,117 @@
+"""A UTCP manual as data: version 1, and earlier versions, which have other names for its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._integrations.frameworks.common import Json
+from mcp_bridge._settings.documents.document import Document, read_document
+
+_TEMPLATES = ("tool_call_template", "tool_transport", "tool_provider")
+_TYPES = ("call_template_type", "transport_type", "provider_type", "type")
+_RENAMED = {"http_stream": "streamable_http"}
+"""Types of calls that had another name before version 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManualTool:
+    """One tool of a manual. `kind` is the type of its call template, `template` the rest of it."""
+
+    name: str
+    description: str = ""
+    inputs: Json = field(default_factory=dict)
+    outputs: Json = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    kind: str
+    template: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """The tools of a manual. `problems` has a line for each tool that is not valid, `folder` is that of the file."""
+
+    name: str
+    folder: Path | None = None
+    tools: tuple[ManualTool, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def read_manual(path: str | Path) -> Manual:
+    """Read a manual from a JSON or YAML file. Raises SourceError with file, line and key path."""
+    file = Path(path)
+    try:
+        return _parse_manual(read_document(file), re.sub(r"\W", "_", file.stem), file.resolve().parent)
+    except ConfigError as error:
+        raise SourceError(str(error)) from error
+
+
+def convert_manual(thing: Any) -> Manual:
+    """Convert a manual of the package utcp, or a mapping. Raises SourceError."""
+    data = thing if isinstance(thing, Mapping) else _remove_nulls(thing.model_dump(mode="json", by_alias=True))
+    try:
+        return _parse_manual(Document(path="", data=dict(data)), "manual", None)
+    except ConfigError as error:
+        raise SourceError(f"a UTCP manual: {error}") from error
+
+
+def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
+    data = document.data
+    if "tools" not in data:
+        keys = f"Its keys: {', '.join(data) or 'none'}."
+        raise document.make_error((), "a UTCP manual has a list 'tools', found none", keys)
+    if not isinstance(data["tools"], list):
+        raise document.make_error(("tools",), "expected a list of tools")
+    tools, problems = [], []
+    for place, tool in enumerate(data["tools"]):
+        try:
+            tools.append(_parse_tool(document, ("tools", place), tool))
+        except ConfigError as error:
+            problems.append(str(error))
+    return Manual(name=name, folder=folder, tools=tuple(tools), problems=tuple(problems))
+
+
+def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> ManualTool:
+    if not isinstance(tool, dict):
+        raise document.make_error(where, "expected a tool, as a mapping")
+    if not isinstance(tool.get("name"), str) or not tool["name"]:
+        raise document.make_error((*where, "name"), "a tool needs a name")
+    for key in ("inputs", "outputs"):
+        if not isinstance(tool.get(key), dict | None):
+            raise document.make_error((*where, key), "expected a JSON Schema, as a mapping")
+    template_key = next((key for key in _TEMPLATES if key in tool), None)
+    if template_key is None:
+        problem = f"the tool '{tool['name']}' has no tool_call_template, which defines how to call it"
+        raise document.make_error(where, problem)
+    kind, template = _parse_template(document, (*where, template_key), tool[template_key])
+    tags = tool.get("tags")
+    return ManualTool(
+        name=tool["name"],
+        description=str(tool.get("description") or ""),
+        inputs=dict(tool.get("inputs") or {}),
+        outputs=dict(tool.get("outputs") or {}),
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        kind=kind,
+        template=template,
+    )
+
+
+def _parse_template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
+    if not isinstance(template, dict):
+        raise document.make_error(where, "expected a call template, as a mapping")
+    kind = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
+    if kind is None:
+        raise document.make_error((*where, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
+    rest = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
+    return _RENAMED.get(kind, kind), rest
+
+
+def _remove_nulls(value: Any) -> Any:
+    """Remove the keys that are not set, for which the package utcp writes null."""
+    if isinstance(value, Mapping):
+        return {key: _remove_nulls(item) for key, item in value.items() if item is not None}
+    return [_remove_nulls(item) for item in value] if isinstance(value, list) else value

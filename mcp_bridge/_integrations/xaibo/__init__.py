@@ -1,0 +1,1 @@
+"""Providers and agents of Xaibo as tools, and the registry as a provider."""

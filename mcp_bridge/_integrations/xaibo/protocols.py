@@ -1,0 +1,80 @@
+"""Xaibo's protocols for tool providers and language models, the errors of providers, and a provider for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from mcp_bridge._integrations.xaibo.models import LLMMessage, LLMOptions, LLMResponse, Tool, ToolResult
+
+
+@runtime_checkable
+class ToolProviderProtocol(Protocol):
+    """Lists and executes tools. `isinstance` checks only for the methods, which may also be synchronous."""
+
+    async def list_tools(self) -> list[Tool]:
+        """Return all tools of this provider."""
+        ...
+
+    async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
+        """Run a tool. A failure is a result, or ToolNotFoundError, ToolParameterError or ToolExecutionError."""
+        ...
+
+
+@runtime_checkable
+class LLMProtocol(Protocol):
+    """A language model."""
+
+    async def generate(self, messages: list[LLMMessage], options: LLMOptions | None = None) -> LLMResponse:
+        """Return the model's response to a conversation."""
+        ...
+
+    def generate_stream(self, messages: list[LLMMessage], options: LLMOptions | None = None) -> AsyncIterator[str]:
+        """Yield the response in pieces."""
+        ...
+
+
+class ToolError(Exception):
+    """The base of all errors of a provider. Their text is shown to the model unchanged."""
+
+
+class ToolNotFoundError(ToolError):
+    """The provider has no tool of this name."""
+
+
+class ToolExecutionError(ToolError):
+    """The tool failed."""
+
+
+class ToolParameterError(ToolError):
+    """The tool cannot run with these parameters."""
+
+
+class MockToolProvider:
+    """Lists `tools`, and returns `results` by the name of the tool; an exception there becomes a failure with its text.
+
+    `call_history` records the name and the parameters of each call, without defaults.
+    """
+
+    def __init__(self, tools: list[Tool], results: dict[str, Any]) -> None:
+        self.tools = tools
+        self.results = results
+        self.call_history: list[tuple[str, dict[str, Any]]] = []
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools that it was given."""
+        return self.tools
+
+    async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
+        """Return the result that it was given for this tool. A tool without one fails."""
+        from mcp_bridge._integrations.xaibo.models import ToolResult
+
+        self.call_history.append((tool_name, deepcopy(parameters)))
+        if tool_name not in self.results:
+            return ToolResult(success=False, error=f"Tool {tool_name} not mocked")
+        answer = self.results[tool_name]
+        if isinstance(answer, Exception):
+            return ToolResult(success=False, error=str(answer))
+        return ToolResult(success=True, result=answer)

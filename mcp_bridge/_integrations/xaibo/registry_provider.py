@@ -1,0 +1,65 @@
+"""Gives the tools of a registry to a Xaibo agent."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.context import CallContext, Caller
+from mcp_bridge._contracts.errors import CallError, ToolNotFound
+from mcp_bridge._contracts.registry_owner import RegistryOwner, get_caller
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry
+from mcp_bridge._integrations.xaibo.results import to_provider_fields
+from mcp_bridge._integrations.xaibo.source.running_call import RUNNING
+from mcp_bridge._integrations.xaibo.tool_models import build_xaibo_tool, get_models
+from mcp_bridge._protocol.wire.client_names import to_client_name
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.outcomes import to_error_result
+from mcp_bridge._protocol.wire.tools import WireTool, to_wire
+
+
+class RegistryToolProvider:
+    """The tools of a registry, or of a running bridge, as the ToolProvider of a Xaibo agent.
+
+    Every call goes through the pipeline of the registry, with its validation, limits, hooks and approvals. What a
+    ToolParameter cannot express is in its description, as JSON Schema.
+    """
+
+    def __init__(self, tools: Caller | RegistryOwner) -> None:
+        self._caller = get_caller(tools)
+
+    async def list_tools(self) -> list[Any]:
+        """Return the registered tools, as xaibo's own models if xaibo is imported."""
+        return [build_xaibo_tool(wire) for wire in map(_to_wire, self._caller.list())]
+
+    async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
+        """Run a tool. Errors are results."""
+        try:
+            wire = self._find_tool(tool_name)
+            running, identifier = RUNNING.get(), uuid4().hex
+            ctx = running.ctx if running is not None else CallContext(request_id=identifier)
+            arguments = wire.read_arguments(parameters)
+            call = ToolCall(id=identifier, name=wire.definition.name, arguments=arguments, root=wire.root)
+            result = await self._caller.dispatch(call, ctx)
+        except CallError as error:
+            result = to_error_result(error)
+        fields = to_provider_fields(result)
+        if isinstance(fields["result"], list) and any(isinstance(item, Content) for item in fields["result"]):
+            fields["result"] = "\n".join(map(_format_content, fields["result"]))
+        return get_models().ToolResult(**fields)
+
+    def _find_tool(self, name: str) -> WireTool:
+        entry = next((entry for entry in self._caller.list() if to_client_name(entry.name) == name), None)
+        if entry is None:
+            raise ToolNotFound(f"Unknown tool: {name}.")
+        return _to_wire(entry)
+
+
+def _to_wire(entry: ToolEntry) -> WireTool:
+    return to_wire(entry.to_tool_definition())
+
+
+def _format_content(item: Any) -> str:
+    block = render_block(item, "") if isinstance(item, Content) else {"type": "text", "text": str(item)}
+    return str(block["text"]) if block["type"] == "text" else f"[{block['type']} {block.get('mimeType', '')}]"

@@ -1,0 +1,105 @@
+"""Converts what a provider returns or raises to a result, and a result to what a provider returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp_bridge._contracts import errors
+from mcp_bridge._contracts.content import Content, InjectedText
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._protocol.wire.values import as_text
+
+FAILED = "Tool failed"
+"""The error of a failure without a text."""
+NOTHING = "The provider returned None instead of a ToolResult."
+REMARK = "mcp-bridge/error"
+"""The key in `_meta` for the error of a success."""
+_FIELDS = frozenset({"success", "result", "error"})
+_ERRORS = {
+    "ToolNotFoundError": (errors.ToolError.code, "The provider did not find this tool."),
+    "ToolParameterError": (errors.InvalidArguments.code, "The tool does not accept these parameters."),
+    "ToolExecutionError": (errors.ToolError.code, FAILED),
+    "ToolError": (errors.ToolError.code, FAILED),
+}
+"""For each class of errors its code, and the text if the error has none. It names no tool, which may be renamed."""
+
+
+def to_result(returned: Any, *, call_id: str = "") -> ToolResult:
+    """Convert what a provider returned. A value that does not have the fields of a result is the output of a success.
+
+    The model gets the error of a failure unchanged, followed by its result. None is a failure: a provider that has no
+    branch for a tool returns it.
+    """
+    if isinstance(returned, ToolResult):
+        return returned if returned.tool_call_id else replace(returned, tool_call_id=call_id)
+    if returned is None:
+        return ToolResult(success=False, error=NOTHING, tool_call_id=call_id)
+    fields = _read_fields(returned)
+    success, output, error = bool(fields["success"]), fields["result"], fields["error"]
+    content = _find_content(output)
+    return ToolResult(
+        success=success,
+        output=None if content else output,
+        error=None if success else _format_error(error) or FAILED,
+        tool_call_id=call_id,
+        content=content,
+        meta={REMARK: _format_error(error)} if success and error else None,
+    )
+
+
+def convert_known_error(error: BaseException) -> ToolResult | None:
+    """Convert an error of Xaibo, of this or another package, to a failure with its text. None for any other error."""
+    if isinstance(error, errors.CallError):  # the pipeline handles it
+        return None
+    kind = next((each.__name__ for each in type(error).__mro__ if each.__name__ in _ERRORS), None)
+    if kind is None:
+        return None
+    code, text = _ERRORS[kind]
+    return ToolResult(success=False, error=_format_error(error) or text, code=code)
+
+
+def _read_fields(returned: Any) -> Mapping[str, Any]:
+    """Return the fields of a result, or those of a success with the value as its result."""
+    if isinstance(returned, Mapping):
+        if isinstance(returned.get("success"), bool) and returned.keys() <= _FIELDS:
+            return {name: returned.get(name) for name in _FIELDS}
+    elif isinstance(getattr(returned, "success", None), bool) and hasattr(returned, "result"):
+        return {name: getattr(returned, name, None) for name in _FIELDS}
+    return {"success": True, "result": returned, "error": None}
+
+
+def _format_error(error: Any) -> str:
+    """Return an error as text: the text itself, its `message`, or its `str`."""
+    if error is None or isinstance(error, str):
+        return error or ""
+    if isinstance(error, Mapping) and isinstance(message := error.get("message"), str):
+        return message
+    try:
+        return str(error)
+    except Exception:  # a third-party __str__
+        return type(error).__name__
+
+
+def _find_content(output: Any) -> tuple[Content, ...] | None:
+    if isinstance(output, Content):
+        return (output,)
+    if isinstance(output, list | tuple) and output and all(isinstance(item, Content) for item in output):
+        return tuple(output)
+    return None
+
+
+def to_provider_fields(result: ToolResult) -> dict[str, Any]:
+    """The fields of a provider's result, with the texts that policies have injected for the model."""
+    content: Any = result.content
+    blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
+    injected = [block.text for block in blocks if isinstance(block, InjectedText)]
+    if result.is_error:
+        return {"success": False, "result": None, "error": "\n\n".join([result.error_text, *injected])}
+    value = result.output
+    if value is None:
+        value = [block for block in blocks if not isinstance(block, InjectedText)] or None
+    if injected:
+        value = "\n\n".join([*([] if value is None else [as_text(value)]), *injected])
+    return {"success": True, "result": value, "error": None}

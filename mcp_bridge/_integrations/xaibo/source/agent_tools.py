@@ -1,0 +1,107 @@
+"""The tools of a running agent: every call goes through the pipeline of the call that runs the agent.
+
+So validation, hooks, approvals, limits and audit apply to the tools that an agent calls, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._integrations.xaibo.results import to_provider_fields
+from mcp_bridge._integrations.xaibo.schemas import get_field
+from mcp_bridge._integrations.xaibo.source import agent_config
+from mcp_bridge._integrations.xaibo.source.provider_tools import ProviderTools
+from mcp_bridge._integrations.xaibo.source.providers import unwrap_provider
+from mcp_bridge._integrations.xaibo.source.running_call import RUNNING
+from mcp_bridge._integrations.xaibo.tool_models import adapt_tool, build_xaibo_tool
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._runtime.third_party import resolve_awaitable
+
+logger = logging.getLogger("mcp_bridge._sources.xaibo")
+
+SelectTool = Callable[[ToolEntry], ToolEntry | None]
+"""Returns a tool of a provider as it is published, or None if the settings leave it out."""
+
+_LISTING: ContextVar[bool] = ContextVar("listing", default=False)
+_NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in a task or thread of that call."
+
+
+class AgentProvider:
+    """A provider as the other modules of an agent see it. Everything except calls to tools goes to `provider`."""
+
+    def __init__(self, label: str, provider: Any, select: SelectTool) -> None:
+        self.provider = provider
+        self._select = select
+        self._selected: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
+        ((_, unwrapped),) = unwrap_provider(provider, label)
+        self._tools = ProviderTools(label, unwrapped, on_missing=lambda: None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.provider, name)
+
+    async def list_tools(self) -> list[Any]:
+        """Return the selected tools as the provider describes them, or as the settings override them.
+
+        A provider that collects the tools of others gets them unchanged, because its own are changed in turn.
+        """
+        is_collected, token = _LISTING.get(), _LISTING.set(True)
+        try:
+            provided = await self._tools.list_tools()
+        finally:
+            _LISTING.reset(token)
+        if is_collected:
+            return provided
+        tools = {get_field(tool, "name"): tool for tool in reversed(provided)}
+        listed = []
+        for entry in self._tools.entries:
+            selected = self._select_entry(entry)
+            if selected is None:
+                continue
+            if selected.input_schema is entry.input_schema and selected.description == entry.description:
+                listed.append(adapt_tool(tools[entry.name]))
+            else:
+                listed.append(build_xaibo_tool(to_wire(replace(selected, name=entry.name).to_tool_definition())))
+        return listed
+
+    async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
+        running = RUNNING.get()
+        if running is None:  # no call, and so no policy, is known
+            logger.error("agent tool %r was called outside of a call", tool_name)
+            return _make_failure(_NOT_RUNNING.format(tool_name))
+        if running.name == tool_name and running.arguments == parameters:  # a provider that passes its call on
+            return await resolve_awaitable(self.provider.execute_tool(tool_name, parameters))
+        entry = await self._find_entry(tool_name)
+        if entry is None:
+            return _make_failure(f"Tool '{tool_name}' was not found by its provider.")
+        selected = self._select_entry(entry)
+        if selected is None:
+            return _make_failure(f"Tool '{tool_name}' cannot be called, because the settings leave it out.")
+        result = await running.ctx.invoke_entry(selected, parameters)
+        return agent_config.make_tool_result(**to_provider_fields(result))
+
+    def _select_entry(self, entry: ToolEntry) -> ToolEntry | None:
+        """Return the tool as it is published: the same entry for each call, because results are cached by entry."""
+        known, selected = self._selected.get(entry.name, (None, None))
+        if known is not entry:
+            selected = self._select(entry)
+            self._selected[entry.name] = entry, selected
+        return selected
+
+    async def _find_entry(self, name: str) -> ToolEntry | None:
+        found = self._get_entry(name)
+        if found is None:
+            await self.list_tools()
+            found = self._get_entry(name)
+        return found
+
+    def _get_entry(self, name: str) -> ToolEntry | None:
+        return next((entry for entry in self._tools.entries if entry.name == name), None)
+
+
+def _make_failure(error: str) -> Any:
+    return agent_config.make_tool_result(success=False, result=None, error=error)

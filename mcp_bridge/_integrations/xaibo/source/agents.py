@@ -1,0 +1,156 @@
+"""Whole agents as tools, which take a message and return the response with its attachments."""
+
+from __future__ import annotations
+
+import logging
+import mimetypes
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from anyio import to_thread
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError, SourceError, ToolError
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._integrations.xaibo.source import agent_config
+from mcp_bridge._integrations.xaibo.source.providers import make_redactor
+from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, RunningCall
+from mcp_bridge._protocol.wire.values import from_bytes
+from mcp_bridge._runtime.python_import import report_errors
+from mcp_bridge._runtime.third_party import describe_error
+
+logger = logging.getLogger("mcp_bridge._sources.xaibo")
+
+_BINARY = "application/octet-stream"
+_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"BM", "image/bmp"),
+    (0, b"II*\x00", "image/tiff"),
+    (0, b"MM\x00*", "image/tiff"),
+    (0, b"<svg", "image/svg+xml"),
+    (4, b"ftypavif", "image/avif"),
+    (4, b"ftyphei", "image/heic"),
+    *((0, start, "audio/mpeg") for start in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")),
+    (4, b"ftypM4A", "audio/mp4"),
+    (0, b"\x1aE\xdf\xa3", "audio/webm"),
+)
+"""First bytes that identify a format only if the agent names the kind, because they are short or rare."""
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "What to say to the agent."}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+def build_entries(config: Any, modules: dict[str, Any], wrap: agent_config.WrapProvider) -> list[ToolEntry]:
+    """Build a tool for each entry point of an agent; `modules` are those that live longer than a call.
+
+    `wrap` returns what the agent gets instead of a provider.
+
+    Raises SourceError if the agent cannot be made, or takes no text.
+    """
+    points = agent_config.find_entry_points(config)
+    if not points:
+        raise SourceError(
+            f"agent '{config.id}' has no entry point that takes text: none of its modules has handle_text"
+        )
+    with report_errors(f"agent '{config.id}' cannot be made"):
+        agent_config.make_agent(config, modules, wrap)
+    return [
+        _build_entry(config, _AgentCaller(config, modules, module_id, wrap), name) for name, module_id in points.items()
+    ]
+
+
+def _build_entry(config: Any, caller: _AgentCaller, name: str) -> ToolEntry:
+    description = config.description or f"Sends a message to the agent '{config.id}' and returns its response."
+    if name != agent_config.ENTRY:
+        description = f"{description} (entry point: {name})"
+    title = config.id if name == agent_config.ENTRY else f"{config.id}.{name}"
+    return ToolEntry(title, description, caller.call, dict(_SCHEMA))
+
+
+class _AgentCaller:
+    """Calls one entry point of an agent. As in Xaibo, each call makes a new agent."""
+
+    def __init__(self, config: Any, modules: dict[str, Any], module_id: str, wrap: agent_config.WrapProvider) -> None:
+        self._config = config
+        self._modules = modules
+        self._module_id = module_id
+        self._wrap = wrap
+        self._redactor = make_redactor([module.config for module in config.modules])
+
+    async def call(self, data: Any, ctx: CallContext) -> ToolResult:
+        token = RUNNING.set(RunningCall(ctx))
+        try:
+            agent = agent_config.make_agent(self._config, self._modules, self._wrap)
+            response = await agent.handle_text(data["message"], entry_point=self._module_id)
+            return await self._convert_response(response)
+        except CallError:  # written for the model
+            raise
+        except Exception as error:
+            logger.error("agent %r failed", self._config.id, exc_info=error)
+            # The text helps the model. Secrets of the configuration are removed from it.
+            text = self._redactor.redact_text(f"The agent '{self._config.id}' failed: {describe_error(error)}")
+            return ToolResult(success=False, error=text, code=ToolError.code)
+        finally:
+            RUNNING.reset(token)
+
+    async def _convert_response(self, response: Any) -> ToolResult:
+        text, attachments = getattr(response, "text", None), list(getattr(response, "attachments", None) or ())
+        if not attachments:
+            return ToolResult(success=True, output=text)
+        blocks: list[Content] = [Text(text)] if text else []
+        for number, attachment in enumerate(attachments, 1):
+            blocks.append(await to_thread.run_sync(convert_attachment, attachment, f"{self._config.id}/{number}"))
+        return ToolResult(success=True, content=tuple(blocks))
+
+
+def convert_attachment(attachment: Any, name: str) -> Content:
+    """Read an attachment as an image, audio, or a resource with a URI that ends with `name`. May block.
+
+    An image or audio of an unknown media type becomes a resource.
+    """
+    content = getattr(attachment, "content", None)
+    data, name_of_file = _read_bytes(content), getattr(content, "name", None)
+    file = PurePath(name_of_file).name if isinstance(name_of_file, str) else ""  # a descriptor has a number
+    kind = getattr(getattr(attachment, "type", None), "value", "file")
+    named = getattr(attachment, "mime_type", None)
+    mime = named if isinstance(named, str) else ""
+    mime = mime or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
+    if kind == "image" and mime.startswith("image/"):
+        return Image(data, mime)
+    if kind == "audio" and mime.startswith("audio/"):
+        return Audio(data, mime)
+    uri = f"xaibo://{quote(name)}" + (f"/{quote(file)}" if file else "")
+    if mime.startswith("text/") or mime == _BINARY:
+        with suppress(UnicodeDecodeError):
+            return EmbeddedResource(uri, data.decode(), "text/plain" if mime == _BINARY else mime)
+    return EmbeddedResource(uri, data, mime)
+
+
+def _read_bytes(content: Any) -> bytes:
+    """Read a file from its position, or from the start if it is at its end, such as one just written."""
+    if isinstance(content, str):
+        return content.encode(errors="replace")
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    data = content.read()
+    if not data and content.seekable():
+        content.seek(0)
+        data = content.read()
+    return data.encode(errors="replace") if isinstance(data, str) else bytes(data)
+
+
+def _detect_mime_type(data: bytes, kind: str) -> str:
+    found = getattr(from_bytes(data), "mime_type", None)
+    if found and found != _BINARY:
+        return str(found)
+    if kind not in ("image", "audio"):
+        return ""
+    rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(kind))
+    return next(rare, "")

@@ -1,0 +1,165 @@
+"""Lists the tools of one provider, and calls them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._integrations.xaibo.results import convert_known_error, to_result
+from mcp_bridge._integrations.xaibo.schemas import build_schema, convert_arguments, get_field
+from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, RunningCall
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.third_party import call_method, describe_error, is_own_cancellation, resolve_awaitable
+
+LIST_TIMEOUT = 30.0
+"""Seconds that listing the tools of a provider may take."""
+_NOT_FOUND = re.compile(r"not found|could not find|unknown tool|no such tool|no tool", re.IGNORECASE)
+
+
+class ProviderTools:
+    """The tools of one provider, which has the name `label` in problems.
+
+    If a later listing fails, the tools stay as they were. `on_missing` is called, from any thread, when the provider
+    reports that a listed tool does not exist.
+    """
+
+    def __init__(
+        self, label: str, provider: Any, on_missing: Callable[[], None], redactor: Redactor | None = None
+    ) -> None:
+        self.label = label
+        self.entries: list[ToolEntry] = []
+        self.problems: list[str] = []
+        self._provider = provider
+        self._on_missing = on_missing
+        self._redactor = redactor or Redactor()
+        self._known: list[dict[str, Any]] | None = None
+
+    async def refresh(self) -> None:
+        """List the tools. Never raises: an error becomes a problem."""
+        problem = f"did not list its tools within {LIST_TIMEOUT:g} seconds"
+        with anyio.move_on_after(LIST_TIMEOUT):
+            try:
+                await self.list_tools()
+            except BaseException as error:  # third-party code may raise any error; a cancellation passes
+                if is_own_cancellation(error):
+                    raise
+                problem = f"cannot list its tools: {describe_error(error)}"
+            else:
+                return
+        self.problems = [self._format_problem(problem + ("; its tools stay as they were" if self.entries else ""))]
+
+    async def list_tools(self) -> list[Any]:
+        """List the tools as the provider describes them, and update `entries`. Raises what the provider raises."""
+        tools = list(await call_method(self._provider.list_tools))
+        self._update(tools)
+        return tools
+
+    def _update(self, tools: list[Any]) -> None:
+        entries: dict[str, ToolEntry] = {}
+        problems: list[str] = []
+        for tool in tools:
+            try:
+                entry = self._build_entry(tool)
+            except Exception as error:  # a third-party property, or a tool without a name
+                problems.append(self._format_problem(f"lists a tool that cannot be read: {describe_error(error)}"))
+                continue
+            if entries.setdefault(entry.name, entry) is not entry:
+                problems.append(self._format_problem(f"lists two tools named '{entry.name}'; the first is published"))
+        if not tools:
+            problems.append(self._format_problem("lists no tools"))
+        known = [entry.to_dict() for entry in entries.values()]
+        if known != self._known:  # otherwise keep the entries, so that no change is announced
+            self.entries, self._known = list(entries.values()), known
+        self.problems = problems
+
+    def _build_entry(self, tool: Any) -> ToolEntry:
+        name, parameters = get_field(tool, "name"), get_field(tool, "parameters")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"its name is {name!r}")
+        schema = build_schema(parameters)
+        handler = _ProviderToolCaller(self._provider, name, parameters, self._on_missing).handler
+        return ToolEntry(name, str(get_field(tool, "description") or "").strip(), handler, schema)
+
+    def _format_problem(self, problem: str) -> str:
+        return self._redactor.redact_text(f"provider '{self.label}' {problem}")
+
+
+class _ProviderToolCaller:
+    """Calls one tool. The text of Xaibo's errors is for the model; any other error is raised for the pipeline."""
+
+    def __init__(self, provider: Any, name: str, parameters: Any, on_missing: Callable[[], None]) -> None:
+        self._provider = provider
+        self._name = name
+        self._parameters = parameters
+        self._on_missing = on_missing
+
+    @property
+    def handler(self) -> Callable[[Any, CallContext], Any]:
+        """The handler of the entry. A synchronous `execute_tool` runs in a thread."""
+        return self._call if is_async(self._provider.execute_tool) else self._call_in_thread
+
+    async def _call(self, data: Any, ctx: CallContext) -> ToolResult:
+        try:
+            returned = self._run_tool(data, ctx)
+        except Exception as error:
+            return self._convert_error(error)
+        return await self._wait_for_value(returned, data, ctx)
+
+    def _call_in_thread(self, data: Any, ctx: CallContext) -> Any:
+        try:
+            returned = self._run_tool(data, ctx)
+        except Exception as error:
+            return self._convert_error(error)
+        if inspect.isawaitable(returned) or inspect.isawaitable(get_field(returned, "result")):
+            return self._wait_for_value(returned, data, ctx)
+        return self._convert_returned(returned, ctx)
+
+    def _run_tool(self, data: Any, ctx: CallContext) -> Any:
+        token = RUNNING.set(RunningCall(ctx, self._name, data))
+        try:
+            return self._provider.execute_tool(self._name, convert_arguments(self._parameters, data or {}))
+        finally:
+            RUNNING.reset(token)
+
+    async def _wait_for_value(self, returned: Any, data: Any, ctx: CallContext) -> ToolResult:
+        token = RUNNING.set(RunningCall(ctx, self._name, data))
+        try:
+            returned = await _wait_for_result(await resolve_awaitable(returned))
+        except Exception as error:
+            return self._convert_error(error)
+        finally:
+            RUNNING.reset(token)
+        return self._convert_returned(returned, ctx)
+
+    def _convert_returned(self, returned: Any, ctx: CallContext) -> ToolResult:
+        result = to_result(returned, call_id=ctx.request_id)
+        if result.is_error and self._name in result.error_text and _NOT_FOUND.search(result.error_text):
+            self._on_missing()
+        return result
+
+    def _convert_error(self, error: Exception) -> ToolResult:
+        if any(kind.__name__ == "ToolNotFoundError" for kind in type(error).__mro__):
+            self._on_missing()
+        result = convert_known_error(error)
+        if result is None:
+            raise error
+        return result
+
+
+async def _wait_for_result(returned: Any) -> Any:
+    """Await the `result` of a value: PythonToolProvider puts the coroutine of an async function there."""
+    result = get_field(returned, "result")
+    if not inspect.isawaitable(result):
+        return returned
+    result = await result
+    if isinstance(returned, Mapping):
+        return {**returned, "result": result}
+    return SimpleNamespace(success=returned.success, result=result, error=getattr(returned, "error", None))

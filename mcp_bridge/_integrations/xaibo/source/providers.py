@@ -1,0 +1,171 @@
+"""Makes providers from their class or a function, and works around problems of xaibo's own providers."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._json_schema.secret_names import is_secret_key
+from mcp_bridge._runtime.python_import import report_errors
+from mcp_bridge._runtime.redaction import Redactor
+
+MAKE_TIMEOUT = 30.0
+"""Seconds that making a provider may take."""
+_METHODS = ("list_tools", "execute_tool")
+_XAIBO_TOOLS = "xaibo.primitives.modules.tools."
+
+
+def is_provider(thing: Any) -> bool:
+    """Return whether an object lists and executes tools. One with every attribute, such as a mock, does not count."""
+    try:
+        has = all(callable(getattr(thing, name, None)) for name in _METHODS)
+        return has and not hasattr(thing, "no_such_attribute_anywhere")
+    except Exception:  # a third-party __getattr__
+        return False
+
+
+async def make_provider(target: Any, name: str, config: Mapping[str, Any]) -> Any:
+    """Return `target` if it is a provider, else what this class or function makes of `config` in a thread.
+
+    Raises SourceError if it needs more than config, fails, takes longer than `MAKE_TIMEOUT`, or makes something else.
+    """
+    with anyio.move_on_after(MAKE_TIMEOUT):
+        thing = await to_thread.run_sync(_make, target, name, config, abandon_on_cancel=True)
+        if inspect.isawaitable(thing):
+            with _redact_errors(config), report_errors(f"provider '{name}' cannot be made"):
+                thing = await thing
+        if not is_provider(thing):
+            raise SourceError(
+                f"'{name}' does not make a provider but {_describe(thing)}: it has no {' and '.join(_METHODS)}"
+            )
+        return thing
+    raise SourceError(f"provider '{name}' was not made within {MAKE_TIMEOUT:g} seconds. Check what it waits for")
+
+
+def _make(target: Any, name: str, config: Mapping[str, Any]) -> Any:
+    if not isinstance(target, type) and is_provider(target):
+        if config:
+            hint = "Leave config out, or name the class"
+            raise SourceError(f"provider '{name}' is an object and takes no config. {hint}")
+        return target
+    if not callable(target):
+        raise SourceError(
+            f"provider '{name}' is not a provider but {_describe(target)}: it has no {' and '.join(_METHODS)}"
+        )
+    arguments = _build_arguments(target, name, config)
+    with _redact_errors(config), report_errors(f"provider '{name}' cannot be made"):
+        return target(**arguments)
+
+
+@contextmanager
+def _redact_errors(config: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
+    except SourceError as error:
+        raise SourceError(make_redactor(config).redact_text(str(error))) from None
+
+
+def make_redactor(config: Any) -> Redactor:
+    """Make a redactor for the secrets of a configuration: the values whose keys name a secret."""
+    return Redactor(_find_secrets(config))
+
+
+def _find_secrets(value: Any, *, secret: bool = False) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _find_secrets(item, secret=secret or is_secret_key(str(key)))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _find_secrets(item, secret=secret)
+    elif secret and value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def _build_arguments(target: Callable[..., Any], name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the keyword arguments as Xaibo does: only `config`. Raises SourceError if others are required."""
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    takes = any(item.name == "config" or item.kind is item.VAR_KEYWORD for item in parameters)
+    needed = [
+        f"'{item.name}'"
+        for item in parameters
+        if item.name != "config"
+        and item.default is item.empty
+        and item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL)
+    ]
+    if needed:
+        raise SourceError(
+            f"provider '{name}' needs {', '.join(needed)} besides config. Name the YAML of an agent that provides "
+            "it (agent: path/to/agent.yaml), or a function that makes the provider"
+        )
+    if config and not takes:
+        raise SourceError(f"provider '{name}' takes no config. Leave config out")
+    return {"config": deepcopy(dict(config))} if takes else {}
+
+
+def _describe(thing: Any) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"
+
+
+def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
+    """Yield a provider, or those of a ToolCollector, each with its label.
+
+    If several providers of a collector have a tool of one name, its last one counts, so they come in reverse order.
+    """
+    kind = f"{type(provider).__module__}.{type(provider).__name__}"
+    if kind == f"{_XAIBO_TOOLS}tool_collector.ToolCollector":
+        for number, each in reversed(list(enumerate(provider.tool_providers))):
+            yield from unwrap_provider(each, f"{label}[{number}]")
+    elif kind == f"{_XAIBO_TOOLS}python_tool_provider.PythonToolProvider":
+        yield label, _PythonTools(provider)
+    else:
+        yield label, provider
+
+
+class _PythonTools:
+    """Makes a PythonToolProvider run its functions in a thread, and reload its modules only after an edit.
+
+    Its own methods are `async` but never wait, so a function would block the event loop; and each listing reloads
+    every module, which discards the state of the functions.
+    """
+
+    def __init__(self, provider: Any) -> None:
+        self._provider = provider
+        self._stamps: dict[Path, int] = {}
+        self._listed: list[Any] | None = None
+
+    def list_tools(self) -> list[Any]:
+        if self._listed is None or self._stamps != self._read_stamps():
+            self._listed = _run_coroutine(self._provider.list_tools())
+            self._stamps = self._read_stamps()
+        return self._listed
+
+    def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
+        return _run_coroutine(self._provider.execute_tool(tool_name, parameters))
+
+    def _read_stamps(self) -> dict[Path, int]:
+        """Return when each module was modified, in nanoseconds."""
+        modules = [sys.modules.get(name) for name in self._provider.tool_packages if isinstance(name, str)]
+        paths = [Path(file) for module in modules if (file := getattr(module, "__file__", None))]
+        return {path: path.stat().st_mtime_ns if path.exists() else 0 for path in paths}
+
+
+def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError(f"{coroutine!r} waits for something")

@@ -1,0 +1,19 @@
+"""Which call the code of a provider or an agent runs in."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from mcp_bridge._contracts.context import CallContext
+
+
+class RunningCall(NamedTuple):
+    """The running call of an agent, or of the tool `name` of a provider with `arguments`."""
+
+    ctx: CallContext
+    name: str = ""
+    arguments: Any = None
+
+
+RUNNING: ContextVar[RunningCall | None] = ContextVar("running_call", default=None)

@@ -1,0 +1,179 @@
+"""XaiboSource: makes providers and agents, publishes their tools, and lists them again when they may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.extension import Publish, ToolSelection
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._integrations.xaibo.source import agent_config
+from mcp_bridge._integrations.xaibo.source.agent_tools import AgentProvider
+from mcp_bridge._integrations.xaibo.source.agents import build_entries
+from mcp_bridge._integrations.xaibo.source.importing import import_reference
+from mcp_bridge._integrations.xaibo.source.provider_tools import ProviderTools
+from mcp_bridge._integrations.xaibo.source.providers import is_provider, make_provider, make_redactor, unwrap_provider
+from mcp_bridge._runtime.event_loop import is_on_asyncio
+from mcp_bridge._runtime.python_import import add_to_path, report_errors
+from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
+
+
+class XaiboSource:
+    """Tools of a provider, or of the agent in a YAML file, which may be a tool itself.
+
+    Tools are listed once, every `refresh` seconds if that is given, and when a provider reports that a listed tool
+    does not exist.
+
+    Args:
+        provider: A provider, or a reference as `package.module:Name` to one, its class, or a function that makes it.
+        config: What the class or function gets as `config`.
+        agent: The YAML file of an agent.
+        offer: Which tools of the agent to publish: those of its providers, the agent itself, or both.
+        directory: The folder from which references can be imported.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        provider: Any = None,
+        config: Mapping[str, Any] | None = None,
+        agent: Path | None = None,
+        offer: Literal["tools", "agent", "both"] = "tools",
+        refresh: float | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        if (provider is None) == (agent is None):
+            raise ValueError("a Xaibo source has either a provider or an agent")
+        self.name = name
+        self._provider = provider
+        self._config = dict(config or {})
+        self._agent = agent.resolve() if agent is not None else None
+        self._published = offer
+        self._refresh = refresh
+        self._directory = (directory or Path.cwd()).resolve()
+        self._selection: ToolSelection = Selection()
+        self._providers: list[ProviderTools] = []
+        self._agents: list[ToolEntry] = []
+        self._problems: list[str] = []
+        self._refresh_event = anyio.Event()
+        self._soon: CallSoon | None = None
+
+    def set_selection(self, selection: ToolSelection) -> None:
+        """Give agents only the tools that this selects, with their overrides, and call these as published."""
+        self._selection = selection
+
+    async def run(self, publish: Publish) -> None:
+        """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
+        self._soon = make_call_soon()
+        await self._make()
+        published: Offer | None = None
+        while True:
+            self._refresh_event = anyio.Event()  # before listing, so that a report during it causes another one
+            async with anyio.create_task_group() as tasks:
+                for provider in self._providers:
+                    tasks.start_soon(provider.refresh)
+            offer = self._build_offer()
+            if not offer.tools and published is None and self._refresh is None:
+                raise SourceError("\n".join(offer.problems))
+            if offer != published:  # publishing logs all problems again
+                publish(offer)
+                published = offer
+            with anyio.move_on_after(self._refresh or inf):
+                await self._refresh_event.wait()
+
+    async def _make(self) -> None:
+        self._providers, self._agents, self._problems = [], [], []
+        if self._agent is not None:
+            self._make_agent(self._agent)
+        else:
+            add_to_path(self._directory)
+            target = self._provider
+            if isinstance(target, str):
+                name, target = target, import_reference(target, self._directory)
+            else:
+                name = (target if isinstance(target, type) else type(target)).__name__
+            self._add_provider(name, await make_provider(target, name, self._config))
+
+    def _make_agent(self, path: Path) -> None:
+        wants_agent = self._published != "tools"
+        if wants_agent and not is_on_asyncio():
+            raise SourceError(f"{path}: agents of Xaibo run only on asyncio, and this event loop is trio")
+        config = agent_config.read_agent(path, self._directory)
+        modules = agent_config.make_host(config)
+        if wants_agent:
+            try:
+                with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
+                    agent_config.add_agent_modules(config, modules, self._wrap_provider)
+                shared = dict(modules)  # without the providers that are made below
+                self._agents = build_entries(config, shared, self._wrap_provider)
+            except SourceError as error:
+                text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
+                self._problems.append(text + agent_config.describe_failure(config))
+        if self._published != "agent":
+            self._add_providers(config, modules, path)
+        if not self._agents and not self._providers:
+            raise SourceError("\n".join(self._problems))
+
+    def _add_providers(self, config: Any, modules: dict[str, Any], path: Path) -> None:
+        """Make each provider. One that cannot be made is a problem, and does not affect the others."""
+        module_ids = agent_config.find_providers(config)
+        for module_id in module_ids:
+            own = next(module.config for module in config.modules if module.id == module_id)
+            try:
+                with report_errors(f"provider '{module_id}' cannot be made"):
+                    modules.update(agent_config.build_module(config, module_id, modules))
+            except SourceError as error:
+                text = make_redactor(own).redact_text(str(error))
+                self._problems.append(text + agent_config.describe_failure(config, module_id))
+            else:
+                self._add_provider(module_id, modules[module_id], own)
+        if not module_ids:
+            problem = f"{path}: none of its modules provides tools (list_tools and execute_tool)"
+            self._problems.append(problem + agent_config.describe_failure(config))
+
+    def _wrap_provider(self, module_id: str, provider: Any) -> Any:
+        return AgentProvider(module_id, provider, self._select_published)
+
+    def _select_published(self, entry: ToolEntry) -> ToolEntry | None:
+        """Return a tool of a provider as it is published, or None if it is not selected."""
+        return next(iter(self._selection.select_tools([entry], self.name)), None)
+
+    def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
+        if isinstance(provider, AgentProvider):  # its calls are published, and so governed already
+            provider = provider.provider
+        redactor = make_redactor(self._config if config is None else config)
+        for each, one in unwrap_provider(provider, label):
+            if is_provider(one):
+                self._providers.append(ProviderTools(each, one, self._schedule_refresh, redactor))
+            else:
+                self._problems.append(f"provider '{each}' has no list_tools and execute_tool")
+
+    def _build_offer(self) -> Offer:
+        problems = list(self._problems)
+        found: dict[str, tuple[str, ToolEntry]] = {}
+        labelled = [(f"the agent {entry.name}", entry) for entry in self._agents]
+        labelled += [(provider.label, entry) for provider in self._providers for entry in provider.entries]
+        for label, entry in labelled:
+            first, published = found.setdefault(entry.name, (label, entry))
+            if published is not entry:
+                problems.append(
+                    f"'{first}' and '{label}' both have a tool named '{entry.name}'. "
+                    f"That of '{first}' is published. Rename or remove one"
+                )
+        problems += [problem for provider in self._providers for problem in provider.problems]
+        return Offer(tools=[entry for _, entry in found.values()], problems=problems)
+
+    def _schedule_refresh(self) -> None:
+        """Request another listing. May be called from any thread."""
+        if self._soon is not None:
+            with suppress(RuntimeError):  # the event loop has ended
+                self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108 - the event may be replaced before it runs

@@ -1,0 +1,74 @@
+"""The models of Xaibo for tools, built from the schemas of published tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._protocol.wire.tools import WireTool
+
+_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+_CARRIED = frozenset({"type", "description", "default", "enum", "title"})
+"""The keywords that a ToolParameter has fields for, or that are only for display."""
+
+
+def get_models() -> Any:
+    """xaibo's models, which other modules of an agent require, or else the same ones of this package."""
+    if (theirs := sys.modules.get("xaibo.core.models.tools")) is not None:
+        return theirs
+    from mcp_bridge._integrations.xaibo import models
+
+    return models
+
+
+def adapt_tool(tool: Any) -> Any:
+    """Return a tool of a provider as xaibo's own model, because the orchestrators of xaibo reject others."""
+    models = get_models()
+    return tool if isinstance(tool, models.Tool) else models.Tool.model_validate(tool, from_attributes=True)
+
+
+def build_xaibo_tool(wire: WireTool) -> Any:
+    """Return a tool as Xaibo describes it."""
+    schema, models = wire.input_schema, get_models()
+    required = schema.get("required", ())
+    parameters = {
+        name: models.ToolParameter(**_build_fields(part, schema), required=name in required)
+        for name, part in schema.get("properties", {}).items()
+    }
+    return models.Tool(name=wire.name, description=wire.description, parameters=parameters)
+
+
+def _build_fields(part: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    schema = _resolve(part, root)
+    kind, enum = _choose_type(schema, root), schema.get("enum")
+    has_texts = isinstance(enum, list) and all(isinstance(item, str) for item in enum)
+    lost = {*schema} - _CARRIED or ("enum" in schema and not has_texts)
+    text = json.dumps({name: schema[name] for name in schema if name not in ("description", "title", "default")})
+    notes = [f"JSON Schema: {text}"] if lost and "$ref" not in text else []
+    description = " ".join([*filter(None, [schema.get("description")]), *notes])
+    return {
+        "type": kind,
+        "description": description or None,
+        "default": schema.get("default"),
+        "enum": enum if has_texts and kind == "string" else None,
+    }
+
+
+def _resolve(part: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = part if isinstance(part, Mapping) else {}
+    target = resolve_pointer(schema["$ref"], root) if isinstance(schema.get("$ref"), str) else None
+    if not isinstance(target, Mapping):
+        return schema
+    return {**target, **{name: value for name, value in schema.items() if name != "$ref"}}
+
+
+def _choose_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+    """The type that is not null, of the schema or of its first alternative that has one; text if there is none."""
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    alternatives = [_resolve(part, root) for part in (schema.get("anyOf") or schema.get("oneOf") or ())]
+    names = [*names, *(part.get("type") for part in alternatives), "object" if "properties" in schema else "string"]
+    return next(name for name in names if isinstance(name, str) and name in _TYPES and name != "null")

@@ -1,0 +1,218 @@
+"""Results, errors, questions and answers as JSON and back, for messages between the bridge and a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+import anyio
+
+from mcp_bridge._contracts import errors
+from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._isolation.order import CONTEXT_FIELDS
+from mcp_bridge._json_schema.forms import create_form
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.content_reader import from_block
+from mcp_bridge._protocol.wire.messages import render_messages
+from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge._protocol.wire.values import to_plain, to_plain_mapping
+
+Json = dict[str, Any]
+_ERRORS_BY_CODE = {row.code: row.error for row in TABLE}
+_PLAIN_ERRORS = {"ValueError": ValueError, "TypeError": TypeError}
+
+
+class InvalidFormData(ValueError):
+    """An answer that does not fit the type of the question; `problems` has a line for each mistake."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class WorkerError(Exception):
+    """An exception of a tool. It has the text, a subclass with the name of the type, and the traceback as a note."""
+
+
+def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
+    """Return a result, whose output is JSON-ready, as JSON. The content of a prompt's result is messages."""
+    content: Any = result.content
+    items = [content] if isinstance(content, str | bytes | Content) else content
+    error = result.error if isinstance(result.error, str) or result.error is None else to_plain_mapping(result.error)
+    return {
+        "success": bool(result.success),
+        "output": result.output,
+        "error": error if error is None or isinstance(error, dict) else str(to_plain(error)),
+        "content": None if items is None else [_encode_content(item, of_prompt=of_prompt) for item in items],
+        "code": to_plain(result.code),
+        "meta": to_plain_mapping(result.meta) or None,
+    }
+
+
+def decode_result(given: Json) -> ToolResult:
+    """Return the result in JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
+    content = _check_type(given["content"], list)
+    return ToolResult(
+        success=bool(given["success"]),
+        output=given["output"],
+        error=_check_type(given["error"], str, dict),
+        content=None if content is None else tuple(_decode_content(item) for item in content),
+        code=_check_type(given["code"], str),
+        meta=_check_type(given["meta"], dict),
+    )
+
+
+def _check_type(given: Any, *kinds: type) -> Any:
+    if given is not None and not isinstance(given, kinds):
+        raise TypeError(f"found {type(given).__name__}")
+    return given
+
+
+def _encode_content(item: Any, *, of_prompt: bool) -> Any:
+    if of_prompt and isinstance(item, Message):
+        return {"role": item.role, **render_messages([item], "")[0]}
+    return render_block(item, "")
+
+
+def _decode_content(item: Any) -> Any:
+    if "role" in _check_type(item, dict):
+        inner: Any = from_block(item["content"])
+        return Message(inner, item["role"])
+    return from_block(item)
+
+
+def encode_error(error: BaseException) -> Json:
+    """Return an error as JSON: a CallError with all its fields, any other by type and text."""
+    if isinstance(error, CallError):
+        values: Json = {name: str(to_plain(getattr(error, name))) for name in ("code", "message")}
+        values["details"] = to_plain(list(error.details))
+        if isinstance(error, errors.MissingCapability):
+            values["required"] = to_plain_mapping(error.required)
+        if isinstance(error, errors.InvalidOutput):
+            values["output"] = to_plain(error.output)
+        return values
+    return {"exception": type(error).__name__, "text": _get_error_text(error)}
+
+
+def decode_error(given: Json, notes: str = "") -> Exception:
+    """Return the error in JSON: a CallError of the same class and code, a ValueError or TypeError, or a WorkerError."""
+    if "code" in given:
+        return _decode_call_error(given)
+    name, text = str(given["exception"]), str(given["text"])
+    if name in _PLAIN_ERRORS and not notes:
+        return _PLAIN_ERRORS[name](text)
+    # The real class is only known in the worker.
+    error: Exception = type(name.replace("\0", ""), (WorkerError,), {})(text)
+    if notes:
+        error.add_note(notes)
+    return error
+
+
+def _decode_call_error(given: Json) -> CallError:
+    if "required" in given:
+        return errors.MissingCapability(given["required"])
+    kind = _ERRORS_BY_CODE.get(given["code"], errors.ToolError)
+    error = kind.__new__(kind)
+    CallError.__init__(error, str(given["message"]), details=[str(line) for line in given["details"]])
+    error.code = str(given["code"])
+    if isinstance(error, errors.InvalidOutput):
+        error.output = given.get("output")
+    return error
+
+
+def _get_error_text(error: BaseException) -> str:
+    try:
+        return str(to_plain(str(error)))
+    except Exception:  # a `__str__` may raise anything
+        return "no text"
+
+
+def encode_question(question: Question) -> Json:
+    """Return a question as JSON. Raises ValueError if it cannot be asked, TypeError for other types."""
+    match question:
+        case Form(message, schema):
+            full_schema = create_form(schema).full_schema if schema is not None else None
+            return {"form": {"message": str(to_plain(message)), "schema": full_schema}}
+        case Link(message, url):
+            return {"link": {"message": str(to_plain(message)), "url": str(to_plain(url))}}
+        case Sampling():
+            given: Any = question.messages
+            is_list = isinstance(given, Sequence) and not isinstance(given, str)
+            options = {item.name: getattr(question, item.name) for item in fields(question)}
+            return {"sampling": to_plain({**options, "messages": render_messages(given if is_list else [given], "")})}
+        case Roots():
+            return {"roots": {}}
+    raise TypeError(f"expected a Form, a Link, Sampling or Roots, found {type(question).__name__}")
+
+
+def decode_question(given: Json) -> Question:
+    """Return the question in JSON; the type of a form is its schema. Raises KeyError, TypeError or ValueError."""
+    kinds = {"form": Form, "link": Link, "sampling": Sampling, "roots": Roots}
+    ((kind, values),) = given.items()
+    question: Question = kinds[kind](**values)
+    return question
+
+
+def encode_answer(answer: Any) -> Json:
+    if isinstance(answer, Answer):
+        return {"answer": {"action": answer.action, "content": to_plain_mapping(answer.content)}}
+    if isinstance(answer, Sampled):
+        content = [dict(item) if isinstance(item, Mapping) else render_block(item, "") for item in answer.content]
+        return {"sampled": {"role": answer.role, "content": content, "model": answer.model, "stop": answer.stop_reason}}
+    return {"roots": [asdict(root) for root in answer]}
+
+
+def decode_answer(given: Json, asked: Question | None = None) -> Any:
+    """Return the answer in JSON. With the question, `data` has the type that it asks for.
+
+    Raises InvalidFormData if it does not fit that type.
+    """
+    if "roots" in given:
+        return tuple(Root(**root) for root in given["roots"])
+    if "sampled" in given:
+        sampled = given["sampled"]
+        content = tuple(from_block(item) for item in sampled["content"])
+        return Sampled(role=sampled["role"], content=content, model=sampled["model"], stop_reason=sampled["stop"])
+    action, content = given["answer"]["action"], given["answer"]["content"]
+    data = content if asked is None else content or None
+    if action == "accept" and isinstance(asked, Form):
+        form = create_form(asked.schema)
+        if problems := form.list_problems(content):
+            raise InvalidFormData(problems)
+        data = form.read_answer(content)
+    return Answer(action=action, content=content, data=data)
+
+
+def encode_needs(needs: NeedsInput) -> Json:
+    """Return a NeedsInput as JSON. Raises ValueError for a question or a state that cannot be sent."""
+    questions = {str(key): encode_question(question) for key, question in needs.questions.items()}
+    return {"questions": questions, "state": to_plain(needs.state)}
+
+
+def decode_needs(given: Json) -> NeedsInput:
+    return NeedsInput({key: decode_question(one) for key, one in given["questions"].items()}, given["state"])
+
+
+def encode_context(ctx: CallContext) -> Json:
+    return {
+        **{name: getattr(ctx, name) for name in CONTEXT_FIELDS},
+        "state_key": ctx.state_key,
+        "attempt": ctx.attempt,
+        "idempotency_key": ctx.idempotency_key,
+        "meta": to_plain_mapping(ctx.meta),
+        "capabilities": to_plain_mapping(ctx.capabilities),
+        "answers": {key: encode_answer(answer) for key, answer in ctx.answers.items()},
+        "state": to_plain(ctx.state),
+        "left": get_time_left(ctx),
+    }
+
+
+def get_time_left(ctx: CallContext) -> float | None:
+    return None if ctx.deadline is None else ctx.deadline - anyio.current_time()

@@ -1,0 +1,223 @@
+"""One call in a worker, as the bridge sees it: sends the call, answers its requests, and receives its result."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import Denied, InvalidOutput, Overloaded
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._isolation.codec import (
+    Json,
+    decode_error,
+    decode_needs,
+    decode_question,
+    decode_result,
+    encode_answer,
+    encode_context,
+    encode_error,
+    encode_result,
+    get_time_left,
+)
+from mcp_bridge._isolation.nested_runs import NestedRuns, PublishTool, reject_tool
+from mcp_bridge._isolation.order import IsolationOptions, make_size_error
+from mcp_bridge._isolation.process import WorkerProcess
+from mcp_bridge._protocol.wire.outcomes import to_error_result
+from mcp_bridge._protocol.wire.values import to_plain
+
+logger = logging.getLogger("mcp_bridge._isolation")
+
+MAX_REQUESTS = 100
+"""Questions, and calls to other tools, that a call in a worker can have at once."""
+_RESULTS = ("result", "too long")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCall:
+    """What is called, and with which arguments.
+
+    `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
+    for the entry in messages. `publish_tool` decides which tools the worker may run inside the call. `source`
+    is the name of the entry's source, `affinity` the entry's own.
+    """
+
+    kind: str
+    name: str
+    part: str
+    arguments: Any
+    what: str
+    publish_tool: PublishTool = reject_tool
+    source: str = ""
+    affinity: str = ""
+
+
+class WorkerCrash(Exception):
+    """The worker has ended during a call, or cannot continue. `how` describes it where the exit status does not."""
+
+    def __init__(self, how: str = "") -> None:
+        super().__init__(how)
+        self.how = how
+
+
+async def run_worker_call(
+    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, isolation: IsolationOptions
+) -> ToolResult | NeedsInput | Exception:
+    """Run a call in a worker and return its result, or the exception that the handler raised.
+
+    Raises:
+        WorkerCrash: the worker has ended, or has sent a result that cannot be read.
+        ResultTooLarge: the result is longer than a line may be.
+    """
+    order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
+    messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": encode_context(ctx)})
+    async with messages:
+        message = await anext(messages, None)
+        if message is not None and message["say"] not in _RESULTS:
+            message = await _serve_until_result(worker, request, ctx, isolation, message, messages)
+    if message is None:
+        raise WorkerCrash
+    return _decode_outcome(worker, message, request)
+
+
+async def _serve_until_result(
+    worker: WorkerProcess,
+    request: WorkerCall,
+    ctx: CallContext,
+    isolation: IsolationOptions,
+    message: Json,
+    messages: MemoryObjectReceiveStream[Json],
+) -> Json | None:
+    """Handle the messages of a call from the first one on, and return its result; None if the worker ends before.
+
+    Most calls send nothing but a result, and so do not need the task groups.
+    """
+    runs = NestedRuns(ctx, request.publish_tool)
+    requests = _WorkerRequests(worker, runs, isolation, request.source)
+    received: Json | None = message
+    async with runs, anyio.create_task_group() as tasks:
+        runs.tasks = tasks
+        while received is not None and (event := received["say"]) not in _RESULTS:
+            if event == "ask":
+                await requests.start_request(received, tasks)
+            else:
+                await _forward_notification(event, received, ctx)
+            received = await anext(messages, None)
+        tasks.cancel_scope.cancel()
+    return received
+
+
+def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -> ToolResult | NeedsInput | Exception:
+    if message["say"] == "too long":
+        worker.kill()
+        raise make_size_error()
+    if "crash" in message:
+        raise WorkerCrash(str(message["crash"]))
+    try:
+        if "needs" in message:
+            return decode_needs(message["needs"])
+        if "unreadable" in message:
+            problem = f"$: {message['unreadable']}"
+            return InvalidOutput([problem], tool=request.name, output=None, kind=request.what)
+        if "error" in message:
+            return decode_error(message["error"], str(message.get("notes", "")))
+        return decode_result(message["result"])
+    except Exception as problem:  # the tool controls its process, which may send anything
+        raise WorkerCrash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
+
+
+async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> None:
+    """Pass a notification of the call on to the client; an invalid one is dropped."""
+    try:
+        if event == "progress":
+            await ctx.progress(float(message["progress"]), message["total"], message["message"])
+        elif event == "message":
+            await ctx.log(message["level"], message["data"], message["logger"])
+        elif event == "close stream":
+            await ctx.close_stream()
+    except Exception as error:
+        logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
+
+
+class _WorkerRequests:
+    """The questions of a call, and its calls to other tools. There is a limit to how many it can have at once."""
+
+    def __init__(self, worker: WorkerProcess, runs: NestedRuns, isolation: IsolationOptions, source: str) -> None:
+        self._worker = worker
+        self._runs = runs
+        self._isolation = isolation
+        self._source = source
+        self._open = 0
+
+    async def start_request(self, message: Json, tasks: TaskGroup) -> None:
+        """Start to handle a request, or reject it."""
+        questions = message.get("questions")
+        count = max(1, len(questions)) if isinstance(questions, dict) else 1
+        if self._open + count > MAX_REQUESTS:
+            text = f"A call can have at most {MAX_REQUESTS} questions and calls to other tools at once."
+            await self._send_reply(message, {"error": encode_error(Overloaded(text))})
+        else:
+            self._open += count
+            tasks.start_soon(self._run_to_reply, message, count)
+
+    async def _run_to_reply(self, message: Json, count: int) -> None:
+        try:
+            reply = {"answer": await self._run_request(message.get("what"), message)}
+        except Exception as error:
+            reply = {"error": encode_error(error)}
+        await self._send_reply(message, reply)
+        self._open -= count  # not before: a worker that does not read has as many replies in memory as requests
+
+    async def _send_reply(self, message: Json, reply: Json) -> None:
+        left = get_time_left(self._runs.get_context(message.get("within")))
+        await self._worker.reply(message.get("ask"), {**reply, "left": left})
+
+    async def _run_request(self, what: Any, message: Json) -> Any:
+        ctx = self._runs.get_context(message.get("within"))
+        if what == "put":
+            questions = {key: decode_question(one) for key, one in message["questions"].items()}
+            answers: Mapping[str, Any] = await ctx.put(questions)
+            return {key: encode_answer(answer) for key, answer in answers.items()}
+        if what == "invoke":
+            return await self._run_tool(str(message["name"]), message["arguments"], ctx)
+        if what == "read":
+            return await self._read_resource(str(message["uri"]), ctx)
+        if what in ("read state", "write state", "delete state"):
+            return await self._use_state(what, f"isolated/{self._source}/{message['key']}", message, ctx)
+        if what == "begin":
+            return await self._runs.begin(message)
+        if what == "continue":
+            return await self._runs.proceed(message)
+        if what == "tools":
+            names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
+            allowed = [entry for entry in ctx.tools() if self._isolation.can_invoke(entry.name)]
+            return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
+        raise ValueError(f"a call cannot ask for '{what}'")
+
+    async def _read_resource(self, uri: str, ctx: CallContext) -> Json:
+        if not self._isolation.can_read(uri):
+            text = f"'{uri}' cannot be read from this isolated tool. The setting isolation.invokes allows it."
+            return encode_result(to_error_result(Denied(text)))
+        return encode_result(await ctx.fetch_resource(uri))
+
+    async def _use_state(self, what: str, key: str, message: Json, ctx: CallContext) -> Any:
+        """Read or change a value of the session. Those of other sources have other keys."""
+        if what == "read state":
+            return await ctx.get_state(key)
+        if what == "write state":
+            return await ctx.set_state(key, json.loads(message["value"]))
+        return await ctx.delete_state(key)
+
+    async def _run_tool(self, name: str, arguments: Any, ctx: CallContext) -> Json:
+        if not self._isolation.can_invoke(name):
+            text = f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
+            return encode_result(to_error_result(Denied(text)))
+        return encode_result(await ctx.invoke(name, arguments))

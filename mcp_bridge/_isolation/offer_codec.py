@@ -1,0 +1,110 @@
+"""An offer as JSON and back. Its handlers stay in the worker; in the bridge, calls of the worker take their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Literal, TypeVar
+
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._isolation.codec import Json
+from mcp_bridge._json_schema.callables import find_context_parameter
+from mcp_bridge._protocol.wire.values import to_plain, to_plain_mapping
+
+T = TypeVar("T")
+EntryKind = Literal["tools", "resources", "templates", "prompts"]
+HandlerFactory = Callable[[EntryKind, str, str, bool], Callable[..., Any]]
+"""Makes the handler that calls an entry in a worker, from its kind, its name, the argument to complete (or an empty
+string), and whether it takes the call's context."""
+_COMPLETED = "completes"
+
+
+def encode_offer(offer: Offer) -> Json:
+    return {
+        **{kind: [_encode_entry(kind, entry) for entry in getattr(offer, kind)] for kind in _FIELDS},
+        "problems": [str(to_plain(problem)) for problem in offer.problems],
+        "notes": [str(to_plain(note)) for note in offer.notes],
+        "partial": offer.partial,
+    }
+
+
+def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
+    """Return the offer in JSON, with handlers made by `remote`.
+
+    Raises KeyError, TypeError or ValueError for an invalid one.
+    """
+
+    def decode(kind: EntryKind, build: Callable[..., T]) -> list[T]:
+        return [build(**_decode_entry(kind, one, remote)) for one in given[kind]]
+
+    return Offer(
+        tools=decode("tools", ToolEntry),
+        resources=decode("resources", ResourceEntry),
+        templates=decode("templates", ResourceTemplate),
+        prompts=decode("prompts", PromptEntry),
+        problems=given["problems"],
+        notes=given["notes"],
+        partial=given["partial"],
+    )
+
+
+def index_entries(offer: Offer) -> dict[tuple[EntryKind, str], Any]:
+    """Return the entries by kind and by name, URI or URI template."""
+    return {(kind, str(getattr(entry, _NAMES[kind]))): entry for kind in _FIELDS for entry in getattr(offer, kind)}
+
+
+_NAMES: dict[EntryKind, str] = {"tools": "name", "resources": "uri", "templates": "uri_template", "prompts": "name"}
+_SHARED = ("name", "description", "title", "icons", "meta")
+_FIELDS: dict[EntryKind, tuple[str, ...]] = {
+    "tools": (*_SHARED, "input_schema", "output_schema", "tags", "annotations"),
+    "resources": (*_SHARED, "uri", "size", "mime_type", "annotations"),
+    "templates": (*_SHARED, "uri_template", "mime_type", "annotations"),
+    "prompts": _SHARED,
+}
+
+
+def _encode_entry(kind: EntryKind, entry: Any) -> Json:
+    values = {name: to_plain(getattr(entry, name)) for name in _FIELDS[kind]}
+    values["context"] = find_context_parameter(entry.handler) is not None
+    if kind == "tools":
+        values["affinity"] = entry.affinity
+        values["tasks"] = entry.tasks._asdict() if entry.tasks is not None else None
+    if kind == "prompts":
+        values["arguments"] = to_plain([asdict(argument) for argument in entry.arguments])
+    return values | _encode_completions(entry) if hasattr(entry, "completions") else values
+
+
+def _decode_entry(kind: EntryKind, given: Json, remote: HandlerFactory) -> Json:
+    values = {name: given[name] for name in _FIELDS[kind]}
+    name = str(given[_NAMES[kind]])
+    values["handler"] = remote(kind, name, "", bool(given["context"]))
+    if kind == "tools":
+        values["affinity"] = str(given.get("affinity", ""))
+        values["tasks"] = _decode_tasks(given.get("tasks"))
+    if kind == "prompts":
+        values["arguments"] = [PromptArgument(**argument) for argument in given["arguments"]]
+    if kind in ("prompts", "templates"):
+        completed = {part: remote(kind, name, str(part), False) for part in given[_COMPLETED]}
+        values["completions"] = {**given["completions"], **completed}
+    return values
+
+
+def _decode_tasks(given: Any) -> Any:
+    if given is None:
+        return None
+    from mcp_bridge._contracts.tasks import ToolTasks, read_tool_tasks  # most tools declare nothing
+
+    return read_tool_tasks(ToolTasks(**given))
+
+
+def _encode_completions(entry: Any) -> Json:
+    """Return the values of arguments that have a list of them, and the names of those that a function completes."""
+    completions: Mapping[str, Any] = entry.completions
+    known = {name: list(values) for name, values in completions.items() if not callable(values)}
+    return {
+        "completions": to_plain_mapping(known),
+        _COMPLETED: [name for name in completions if callable(completions[name])],
+    }

@@ -1,0 +1,85 @@
+"""The order for a worker: which source to run, and within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._contracts.errors import ResultTooLarge
+from mcp_bridge._json_schema.size_limits import MAX_VALUES
+from mcp_bridge._json_schema.uris import includes_uri
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.sandbox import SandboxOptions
+
+MAX_WORKER_LINE = 64 * 1024 * 1024
+"""The longest line that a worker may send, in bytes."""
+MEMORY = 2 * 1024**3
+FILES = 256
+FILE_SIZE = 100 * 1024**2
+CONTEXT_FIELDS = ("protocol_version", "principal", "session", "request_id")
+"""The attributes of a call's context that the worker gets as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """The limits of one worker.
+
+    `memory` (address space) and `file_size` are in bytes. `cpu` is seconds of computing time for one call (None: only
+    the call's own timeout). `files` is how many may be open at once.
+    """
+
+    memory: int = MEMORY
+    cpu: float | None = None
+    files: int = FILES
+    file_size: int = FILE_SIZE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolationOptions:
+    """How tools are isolated: in at most `workers` processes, each with one call at a time.
+
+    `tools` are patterns of the tools that run there (none: all of the source). `env` names the environment variables
+    that workers get besides the usual ones. `invokes` are patterns of the published tools that calls in workers may
+    call. Without a `sandbox` a worker is a plain process.
+    """
+
+    tools: tuple[str, ...] = ()
+    workers: int = 4
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+    env: tuple[str, ...] = ()
+    invokes: tuple[str, ...] = ("*",)
+    sandbox: SandboxOptions | None = None
+
+    def can_invoke(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.invokes)
+
+    def can_read(self, uri: str) -> bool:
+        return bool(self.invokes) and includes_uri(self.invokes, uri)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOrder:
+    """The source that a worker runs: its `type`, its raw `options`, and the `directory` of relative paths.
+
+    `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`. `is_whole`: no part of the source runs in
+    the bridge's process. `selection` is what `Selection.dump` returns: the agents of the source get only these tools.
+    """
+
+    type: str
+    name: str
+    options: Mapping[str, Any]
+    directory: str
+    working_dir: str
+    roots: bool = False
+    watch: bool = False
+    is_whole: bool = False
+    selection: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_size_error() -> ResultTooLarge:
+    """Return the error for a result that is longer than a line may be, or has too many values."""
+    limits = f"{MAX_WORKER_LINE >> 20} MiB or {MAX_VALUES} values"
+    return ResultTooLarge(f"The result has more than {limits}. Ask for a smaller part.")

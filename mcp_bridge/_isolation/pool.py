@@ -1,0 +1,282 @@
+"""The workers of one source: one for each concurrent call up to a limit, and always at least one."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import Overloaded, SourceError, ToolCrashed, ToolUnavailable
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._isolation.affinity import WorkerAffinity
+from mcp_bridge._isolation.codec import Json
+from mcp_bridge._isolation.conversation import WorkerCall, WorkerCrash, run_worker_call
+from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge._isolation.process import WorkerProcess
+from mcp_bridge._runtime.limiter import Limiter, Slot
+
+logger = logging.getLogger("mcp_bridge._isolation")
+
+CANCEL_TIMEOUT = 1.0
+"""Seconds that a cancelled call has to end by itself; then its worker is killed."""
+IDLE_TIMEOUT = 60.0
+"""Seconds after which idle workers are ended, all but one."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between two attempts to start a worker, doubled after each failure."""
+UNAVAILABLE = "The process that this tool runs in cannot be started at the moment. Retry later."
+
+
+@dataclass(eq=False, slots=True)
+class WorkerStart:
+    """The start of a worker. Once it is over, there is a worker, or the start has failed.
+
+    `is_claimed`: whether a call waits for it.
+    """
+
+    finished: anyio.Event = field(default_factory=anyio.Event)
+    is_claimed: bool = False
+    worker: WorkerProcess | None = None
+
+
+class WorkerPool:
+    """A limited number of workers, each with one call at a time.
+
+    A call made by one of these calls does not wait for a worker, because its caller might have the last one: it gets
+    one of as many more, or is rejected. `on_message` gets the offers and notifications of workers. If `current` is set,
+    only workers that have made this offer are called. `command` is what runs in a worker.
+    """
+
+    def __init__(
+        self,
+        order: WorkerOrder,
+        isolation: IsolationOptions,
+        on_message: Callable[[Json], None],
+        command: Sequence[str] = (),
+    ) -> None:
+        self._order = order
+        self.isolation = isolation
+        self._on_message = on_message
+        self._command = command
+        self.current: Json | None = None
+        self._free: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+        self._affinity = WorkerAffinity()
+        self._starts: list[WorkerStart] = []
+        self._slots = Limiter(isolation.workers)
+        self._inner = Limiter(isolation.workers)
+        self._within: ContextVar[bool] = ContextVar("within", default=False)
+        self._tasks: TaskGroup | None = None
+        self._pause = 0.0
+        self._broken = self._restarting = False
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the workers until cancelled. Once started, there is one. Raises SourceError if none can be started."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._free.append(await self._start_worker())
+                task_status.started()
+                while True:
+                    await anyio.sleep(IDLE_TIMEOUT)
+                    for worker in [each for each in self._free[:-1] if not self._affinity.keeps_state(each)]:
+                        self._free.remove(worker)
+                        self._start_task(worker.close)
+        finally:
+            self._tasks = None
+
+    async def call(self, request: WorkerCall, ctx: CallContext) -> ToolResult | NeedsInput:
+        """Run a call in a worker.
+
+        Raises:
+            ToolCrashed: the call ended its worker.
+            ToolUnavailable: no worker can be started.
+            Overloaded: there are too many calls made by calls.
+            Exception: whatever the call raised.
+        """
+        slot = await self._acquire_slot(request, ctx)
+        try:
+            worker = await self._acquire_worker(request)
+        except BaseException:
+            slot.release()
+            raise
+        within = self._within.set(True)
+        try:
+            result = await run_worker_call(worker, request, ctx, self.isolation)
+        except WorkerCrash as crash:
+            worker.kill()
+            self._start_task(self._release_slot_at_end, worker, slot)
+            await worker.ended.wait()
+            how = crash.how or worker.describe_exit()
+            logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
+            raise ToolCrashed(request.name, how, kind=request.what) from None
+        except BaseException:  # cancelled, unless the result is too large
+            self._start_task(self._cancel_call, worker, slot)
+            raise
+        finally:
+            self._within.reset(within)
+        if worker.is_alive:
+            self._affinity.remember_worker(request, result, worker)
+        self._release_worker(worker, slot)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def _acquire_slot(self, request: WorkerCall, ctx: CallContext) -> Slot:
+        """Wait for a worker. Tools and clients that wait take turns, as they do in the pipeline."""
+        if not self._within.get():
+            keys = (f"{request.kind}/{request.name}", *((ctx.client,) if ctx.client is not None else ()))
+            return await self._slots.acquire(keys, quotas=[(key, math.inf) for key in keys])
+        if (slot := self._inner.acquire_nowait()) is None:
+            raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
+        return slot
+
+    async def _acquire_worker(self, request: WorkerCall) -> WorkerProcess:
+        kept = self._affinity.find_worker(request)
+        if kept is not None and kept not in self._free:
+            await self._wait_for_worker(kept)
+        elif kept is not None:
+            self._free.remove(kept)
+        if kept is not None and self._is_usable(kept):
+            return kept
+        if kept is not None and kept.is_alive:  # its offer is out of date
+            self._start_task(kept.close)
+        while self._free:
+            worker = self._free.pop()
+            if self._is_usable(worker):
+                return worker
+            self._start_task(worker.close)
+        start = next((start for start in self._starts if not start.is_claimed), None)
+        if start is None:
+            if self._broken:
+                raise ToolUnavailable(UNAVAILABLE)
+            start = self._schedule_start()
+        start.is_claimed = True
+        try:
+            await start.finished.wait()
+        except BaseException:  # cancelled: the next call may have the worker
+            start.is_claimed = False
+            if start.worker is not None:
+                self._free.append(start.worker)
+            raise
+        if start.worker is None:
+            raise ToolUnavailable(UNAVAILABLE)
+        return start.worker
+
+    def _is_usable(self, worker: WorkerProcess) -> bool:
+        return worker.is_alive and self.current in (None, worker.offer)
+
+    async def _wait_for_worker(self, worker: WorkerProcess) -> None:
+        """Wait for a busy worker that keeps the state of a call, until it is free or has ended. Raises Overloaded."""
+        if self._within.get():  # its call may wait for this one
+            raise Overloaded("The worker that keeps the state of this call is in use. Retry later.")
+        turn = self._affinity.start_waiting(worker)
+        try:
+            await turn.wait()
+        except BaseException:
+            if turn.is_set():
+                self._free_worker(worker)
+            else:
+                self._affinity.stop_waiting(worker, turn)
+            raise
+
+    def _free_worker(self, worker: WorkerProcess) -> None:
+        if worker.is_alive and not self._affinity.hand_over(worker):
+            self._free.append(worker)
+
+    def _schedule_start(self) -> WorkerStart:
+        if self._tasks is None or self._tasks.cancel_scope.cancel_called:
+            raise ToolUnavailable(UNAVAILABLE)
+        start = WorkerStart()
+        self._starts.append(start)
+        self._tasks.start_soon(self._run_start, start)
+        return start
+
+    async def _run_start(self, start: WorkerStart) -> None:
+        try:
+            start.worker = await self._start_worker()
+            self._broken = False
+            if not start.is_claimed:
+                self._free.append(start.worker)
+        except SourceError as error:
+            self._broken = True
+            self._extend_pause()
+            text = "source %r: no worker can be started (next attempt in %g s): %s"
+            logger.error(text, self._order.name, self._pause, error)
+        finally:
+            self._starts.remove(start)
+            start.finished.set()
+        if self._broken:
+            self._schedule_restart()
+
+    async def _start_worker(self) -> WorkerProcess:
+        assert self._tasks is not None
+        worker = WorkerProcess(self._order, self.isolation, self._on_message, self._command)
+        self._all.add(worker)
+        try:
+            await worker.start(self._tasks)
+        except BaseException:
+            worker.kill()
+            self._all.discard(worker)
+            raise
+        self._tasks.start_soon(self._watch_worker, worker)
+        return worker
+
+    async def _watch_worker(self, worker: WorkerProcess) -> None:
+        """When a worker has ended, start another if it was the last."""
+        await worker.ended.wait()
+        self._all.discard(worker)
+        self._affinity.forget_worker(worker)
+        if worker in self._free:
+            self._free.remove(worker)
+            logger.warning("a worker of source %r %s between two calls", self._order.name, worker.describe_exit())
+            if not worker.was_called:
+                self._extend_pause()
+        if not self._all:
+            self._schedule_restart()
+
+    def _extend_pause(self) -> None:
+        """Back off: workers that end without having run a call are not started over and over."""
+        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+
+    def _schedule_restart(self) -> None:
+        if not self._restarting:
+            self._restarting = True
+            self._start_task(self._restart_after_pause)
+
+    async def _restart_after_pause(self) -> None:
+        try:
+            await anyio.sleep(self._pause)
+            if self._broken or not self._all:
+                self._schedule_start()
+        finally:
+            self._restarting = False
+
+    async def _release_slot_at_end(self, worker: WorkerProcess, slot: Slot) -> None:
+        await worker.ended.wait()
+        slot.release()
+
+    async def _cancel_call(self, worker: WorkerProcess, slot: Slot) -> None:
+        """A cancelled call keeps its slot until it has ended, by itself or because its worker is killed."""
+        if worker.is_alive and not await worker.cancel_call(CANCEL_TIMEOUT):
+            logger.warning("source %r: a cancelled call does not end; its worker is killed", self._order.name)
+            worker.kill()
+        self._release_worker(worker, slot)
+
+    def _release_worker(self, worker: WorkerProcess, slot: Slot) -> None:
+        if worker.is_alive:
+            self._pause = 0.0
+            self._free_worker(worker)
+            slot.release()
+        else:
+            self._start_task(self._release_slot_at_end, worker, slot)
+
+    def _start_task(self, function: Callable[..., object], *args: object) -> None:
+        tasks = self._tasks
+        if tasks is not None and not tasks.cancel_scope.cancel_called:
+            tasks.start_soon(function, *args)  # type: ignore[arg-type]

@@ -1,0 +1,243 @@
+"""A worker process: runs one source, and its calls one after the other. `python -m mcp_bridge._isolation.worker`.
+
+Its standard streams are the connection to the bridge. What tools print goes to stderr, and they read nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcp_bridge._contracts.errors import CallError, SourceError, ToolUnavailable
+from mcp_bridge._contracts.extension import AgentSource, CredentialSource, OptionalMiddlewareSource, WorkingDirSource
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._engine.plugins import load_source_type
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._isolation import worker_system
+from mcp_bridge._isolation.codec import Json, encode_error, encode_needs, encode_result
+from mcp_bridge._isolation.offer_codec import EntryKind, encode_offer, index_entries
+from mcp_bridge._isolation.order import MAX_WORKER_LINE, WorkerLimits, WorkerOrder, make_size_error
+from mcp_bridge._isolation.worker_context import WorkerContext
+from mcp_bridge._isolation.worker_link import WorkerLink
+from mcp_bridge._json_schema.callables import adapt_completion
+from mcp_bridge._json_schema.size_limits import has_too_many_values
+from mcp_bridge._protocol.wire.messages import to_messages
+from mcp_bridge._protocol.wire.resource_contents import to_contents
+from mcp_bridge._protocol.wire.values import Unreadable, to_result
+from mcp_bridge._runtime import uncaught_errors
+from mcp_bridge._runtime.cancellation import CancellationWatch
+from mcp_bridge._runtime.event_loop import is_being_cancelled, make_loop_factory
+from mcp_bridge._runtime.exact_json import dump_json
+from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge._runtime.third_party import unwrap_group
+from mcp_bridge._runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
+from mcp_bridge._runtime.tracebacks import format_exception
+
+_THREADS = 8
+"""A call has one thread; a cancelled call may keep others for a moment."""
+_PAUSE = 0.02
+"""Seconds between two checks for threads that are still running."""
+
+
+class SourceRunner:
+    """Runs a source and the calls of its entries."""
+
+    def __init__(self, link: WorkerLink, limits: WorkerLimits) -> None:
+        self._link = link
+        self._limits = limits
+        self._threads = ThreadPool(_THREADS)
+        self._entries: dict[tuple[EntryKind, str], Any] = {}
+        self._prepared: dict[tuple[str, str, str], PreparedEntry] = {}
+        self._running: dict[int, anyio.CancelScope] = {}
+
+    async def run(self, order: WorkerOrder) -> None:
+        soon = make_call_soon()
+        async with anyio.create_task_group() as tasks:
+            self._link.listen(
+                lambda message: _run_soon(soon, partial(self._handle_message, message, tasks)),
+                partial(_run_soon, soon, tasks.cancel_scope.cancel),
+            )
+            tasks.start_soon(self._run_source, order)
+            await anyio.sleep_forever()
+
+    def _handle_message(self, message: Json, tasks: TaskGroup) -> None:
+        if message["do"] == "call":
+            scope = self._running[message["id"]] = anyio.CancelScope()  # before its task begins
+            tasks.start_soon(self._run_call, message, scope)
+        elif message["id"] in self._running:
+            self._running[message["id"]].cancel()
+
+    async def _run_source(self, order: WorkerOrder) -> None:
+        try:
+            source = _build_source(order)
+            if isinstance(source, CredentialSource):
+                source.set_secret_listener(self._report_secrets)
+            await source.run(self._publish_offer)
+        except Exception as raised:
+            error = unwrap_group(raised)
+            text = f"source '{order.name}': {type(error).__name__}: {error}"
+            self._link.send_message(
+                {"say": "failed", "problem": str(error) if isinstance(error, SourceError) else text}
+            )
+
+    def _publish_offer(self, offer: Offer) -> None:
+        self._entries, self._prepared = index_entries(offer), {}
+        self._link.send_message({"say": "offer", **encode_offer(offer)})
+
+    def _report_secrets(self, secrets: Iterable[str]) -> None:
+        """Send secrets to the bridge, which redacts them, before anything that may contain them."""
+        self._link.send_message({"say": "secrets", "secrets": list(secrets)})
+
+    async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
+        """Run a call, and send a result whatever it does."""
+        number = message["id"]
+        worker_system.allow_cpu(message["cpu"])
+        outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
+        with scope:
+            if not scope.cancel_called:
+                outcome = await self._run_safely(message)
+        while self._threads.stuck:  # noqa: ASYNC110 - the end of a thread is not an event
+            await anyio.sleep(_PAUSE)
+        del self._running[number]
+        line = _encode_line({"say": "result", "id": number}, outcome)
+        if len(line) > MAX_WORKER_LINE or has_too_many_values(line):
+            line = _encode_line({"say": "result", "id": number}, {"error": encode_error(make_size_error())})
+        self._link.send_line(line)
+
+    async def _run_safely(self, message: Json) -> Json:
+        """Return what a call returns or raises. Only its own cancellation is raised."""
+        watch = CancellationWatch()
+        try:
+            return await watch.run(self._invoke_handler(message))
+        except BaseException as error:
+            if is_being_cancelled(error):  # by the bridge, which cancels the scope of the call
+                raise
+            return _encode_failure(error, self._limits)
+        finally:
+            await watch.reset()
+
+    async def _invoke_handler(self, message: Json) -> Json:
+        kind, name, part = message["kind"], message["name"], message["part"]
+        prepared = self._prepare_entry(kind, name, part)
+        ctx = WorkerContext(self._link, message["id"], message["context"], self._threads)
+        returned = await prepared.run(message["arguments"], ctx, self._threads)
+        if isinstance(returned, NeedsInput):
+            return {"needs": encode_needs(returned)}
+        try:
+            result = self._convert_result(kind, name, part, returned)
+            if _estimate_length(result) > MAX_WORKER_LINE:  # as JSON it would take many times as much memory
+                raise make_size_error()
+            return {"result": encode_result(result, of_prompt=kind == "prompts" and not part)}
+        except Unreadable as error:
+            return {"unreadable": str(error)}
+
+    def _convert_result(self, kind: EntryKind, name: str, part: str, returned: Any) -> Any:
+        if part or kind == "tools":
+            return to_result(returned)
+        if kind == "prompts":
+            return to_result(to_messages(returned))
+        return to_result(to_contents(returned, "", self._entries[kind, name].mime_type))
+
+    def _prepare_entry(self, kind: EntryKind, name: str, part: str) -> PreparedEntry:
+        entry = self._entries.get((kind, name))
+        if entry is None:
+            raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
+        prepared = self._prepared.get((kind, name, part))
+        if prepared is None:
+            handled = SimpleNamespace(handler=adapt_completion(entry.completions[part])) if part else entry
+            prepared = PreparedEntry(handled)
+            self._prepared[kind, name, part] = prepared
+        return prepared
+
+
+class BridgeLogHandler(logging.Handler):
+    """A log handler that sends records to the bridge, which knows the secrets to redact."""
+
+    def __init__(self, link: WorkerLink) -> None:
+        super().__init__()
+        self._link = link
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
+            text = self.format(record)
+            body = {"level": record.levelno, "logger": record.name, "text": text}
+            self._link.send_line(_encode_line({"say": "log"}, body))
+
+
+def _build_source(order: WorkerOrder) -> Any:
+    options = load_source_type(order.type).model_validate(order.options)
+    built = options.build(order.name, Path(order.directory), watch=order.watch)
+    if isinstance(built, WorkingDirSource):
+        built.work_in(Path(order.working_dir), roots=order.roots)
+    if isinstance(built, AgentSource):
+        built.set_selection(Selection.restore(order.selection))
+    if order.is_whole and isinstance(built, OptionalMiddlewareSource):
+        built.disable_middleware()
+    return built
+
+
+def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
+    """Return the error of a call as JSON. After a MemoryError the worker cannot be trusted and has to end."""
+    if isinstance(error, MemoryError):
+        return {"crash": f"needed more than {limits.memory >> 20} MiB of memory"}
+    if isinstance(error, CallError):
+        return {"error": encode_error(error)}
+    return {"error": encode_error(error), "notes": format_exception(error)}
+
+
+def _estimate_length(result: Any) -> int:
+    """Return a lower bound of the length of a result, without encoding it."""
+    items = result.content if isinstance(result.content, list | tuple) else [result.content]
+    parts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
+    return sum(len(part) for part in parts if isinstance(part, str | bytes))
+
+
+def _encode_line(head: Json, body: Json) -> bytes:
+    try:
+        return dump_json({**head, **body}) + b"\n"
+    except (TypeError, ValueError, RecursionError):
+        cleaned = {key: _clean_text(value) for key, value in body.items()} if "text" in body else {}
+        broken = {"error": {"exception": "ValueError", "text": "the result cannot be written as JSON"}}
+        return dump_json({**head, **(cleaned or broken)}) + b"\n"
+
+
+def _clean_text(value: Any) -> Any:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def _run_soon(soon: CallSoon, function: Callable[[], Any]) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        soon(function)
+
+
+def main() -> None:
+    """Run a worker, whose order is the first line of its input."""
+    with reserve_stdio() as pipes:
+        link = WorkerLink(pipes)
+        first = link.read_order()
+        limits = WorkerLimits(**first["limits"])
+        logging.getLogger().addHandler(BridgeLogHandler(link))
+        uncaught_errors.install_hooks()
+        for name, level in first["levels"].items():
+            logging.getLogger(name or None).setLevel(level)
+        worker_system.apply_limits(limits)
+        inside = SourceRunner(link, limits)
+        anyio.run(inside.run, WorkerOrder(**first["order"]), backend_options={"loop_factory": make_loop_factory()})
+    if "amplifier_core" in sys.modules:  # its threads crash an interpreter that is being finalized
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""The context of a call inside a worker, which sends its requests to the bridge, where the client is."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError, InvalidAnswer, QuestionExpired
+from mcp_bridge._contracts.log_levels import Level, check_level
+from mcp_bridge._contracts.question import Form, Question
+from mcp_bridge._contracts.session_state import StateValues, encode_value
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._isolation.codec import (
+    InvalidFormData,
+    Json,
+    decode_answer,
+    decode_error,
+    decode_result,
+    encode_error,
+    encode_question,
+    encode_result,
+)
+from mcp_bridge._isolation.order import CONTEXT_FIELDS
+from mcp_bridge._isolation.worker_link import WorkerLink
+from mcp_bridge._protocol.wire.values import to_plain, to_result
+from mcp_bridge._runtime.thread_pool import ThreadPool
+from mcp_bridge._runtime.tracebacks import format_exception
+
+MAX_TRIES = 3
+"""How often a question is asked again because its type rejects the answer."""
+
+
+class WorkerContext(CallContext):
+    """A running call, as its tool sees it inside a worker."""
+
+    __slots__ = (
+        *("_attempt", "_call", "_end", "_idempotency_key", "_link", "_run", "_scope", "_state_key", "_threads"),
+    )
+
+    def __init__(self, link: WorkerLink, call: int, given: Json, threads: ThreadPool, run: int | None = None) -> None:
+        super().__init__(**{name: given[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
+        self._state_key: str = given["state_key"]
+        self._attempt: int = given["attempt"]
+        self._idempotency_key: str | None = given["idempotency_key"]
+        self._link = link
+        self._call = call
+        self._run = run
+        self._threads = threads
+        self.answers = {key: decode_answer(answer) for key, answer in given["answers"].items()}
+        self.state = given["state"]
+        self._end: float | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._set_time_left(given["left"])
+
+    @property
+    def state_key(self) -> str:
+        return self._state_key
+
+    @property
+    def attempt(self) -> int:
+        return self._attempt
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return self._idempotency_key
+
+    @property
+    def deadline(self) -> float | None:
+        return self._end
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        self._notify_bridge("progress", progress=to_plain(progress), total=to_plain(total), message=to_plain(message))
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Send the client a log message. Raises ValueError for an unknown level."""
+        check_level(level)
+        self._notify_bridge("message", level=level, data=to_plain(data), logger=to_plain(logger))
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask several questions at once. Raises as `ask` does."""
+        answers: dict[str, Any] = {}
+        problems: dict[str, list[str]] = {}
+        for _ in range(MAX_TRIES):
+            left = {key: one for key, one in questions.items() if key not in answers}
+            sent = {key: encode_question(_add_problems(one, problems.get(key, []))) for key, one in left.items()}
+            reply = await self._ask_bridge("put", questions=sent)
+            problems = {}
+            for key, given in reply["answer"].items():
+                try:
+                    answers[key] = decode_answer(given, left[key])
+                except InvalidFormData as error:  # it fits the schema, but not the type
+                    problems[key] = error.problems
+            if not problems:
+                return {key: answers[key] for key in questions}
+        raise InvalidAnswer(details=[line for lines in problems.values() for line in lines])
+
+    async def close_stream(self) -> None:
+        self._notify_bridge("close stream")
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """Return the published tools that this call may call, by name. Call them through `invoke`."""
+        reply = self._link.send_request({"id": self._call, "what": "tools"}).result()
+        return [ToolEntry(handler=_reject_local_call, **entry) for entry in reply["answer"]]
+
+    async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
+        """Call another published tool. Raises ToolNotFound if no tool has this name."""
+        reply = await self._ask_bridge("invoke", name=name, arguments=to_plain(arguments))
+        return decode_result(reply["answer"])
+
+    async def fetch_resource(self, uri: str) -> ToolResult:
+        """Read a published resource. Raises ResourceNotFound."""
+        return decode_result((await self._ask_bridge("read", uri=uri))["answer"])
+
+    def open_session_state(self) -> StateValues:
+        """Return the values of the session, which the bridge stores."""
+        return WorkerState(self._ask_bridge)
+
+    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
+        """Call a tool of this process under the pipeline of the bridge, which may run it any number of times."""
+        given = to_plain({} if arguments is None else arguments)
+        described = {"name": entry.name_in_source, "schema": to_plain(entry.input_schema)}
+        reply = await self._ask_bridge("begin", **described, arguments=given)
+        while "run" in (answer := reply["answer"]):
+            outcome = await self._run_entry(PreparedEntry(entry), answer)
+            reply = await self._ask_bridge("continue", run=answer["run"], **outcome)
+        if "error" in answer:
+            raise decode_error(answer["error"])
+        return decode_result(answer["result"])
+
+    async def _run_entry(self, prepared: PreparedEntry, order: Json) -> Json:
+        ctx = WorkerContext(self._link, self._call, order["context"], self._threads, order["run"])
+        try:
+            with ctx._limit_time():
+                return {"result": encode_result(to_result(await prepared.run(order["arguments"], ctx, self._threads)))}
+            return {"error": encode_error(TimeoutError())}  # the bridge knows: it is its time limit
+        except Exception as error:
+            notes = "" if isinstance(error, CallError) else format_exception(error)
+            return {"error": encode_error(error), "notes": notes}
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify subscribers that a resource has changed; from any thread."""
+        self._link.send_message({"say": "updated", "uri": uri})
+
+    def _notify_bridge(self, event: str, **data: Any) -> None:
+        self._link.send_message({"say": event, "id": self._call, **data})
+
+    async def _ask_bridge(self, what: str, **data: Any) -> Any:
+        request = {"id": self._call, "within": self._run, "what": what, **data}
+        if self._scope is not None:
+            self._scope.deadline = math.inf  # the bridge knows whether its clock runs meanwhile
+        try:
+            reply = await asyncio.wrap_future(self._link.send_request(request))
+        except QuestionExpired:
+            await checkpoint()  # if the call is being cancelled, its code receives that and not this error
+            raise
+        self._set_time_left(reply["left"])
+        return reply
+
+    def _limit_time(self) -> anyio.CancelScope:
+        """Return the scope of a nested run, which ends when the bridge stops waiting for it."""
+        self._scope = anyio.CancelScope(deadline=math.inf if self._end is None else self._end)
+        return self._scope
+
+    def _set_time_left(self, left: float | None) -> None:
+        self._end = None if left is None else anyio.current_time() + left
+        if self._scope is not None:
+            self._scope.deadline = math.inf if self._end is None else self._end
+
+
+class WorkerState:
+    """The state of the session, as `StateValues`. `ask` sends a request to the bridge."""
+
+    def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
+        self._ask = ask
+
+    async def read_value(self, key: str) -> Any:
+        return (await self._ask("read state", key=key))["answer"]
+
+    async def write_value(self, key: str, value: Any) -> None:
+        await self._ask("write state", key=key, value=encode_value(key, value))
+
+    async def delete_value(self, key: str) -> None:
+        await self._ask("delete state", key=key)
+
+
+def _add_problems(question: Question, problems: list[str]) -> Question:
+    if not problems or not isinstance(question, Form):
+        return question
+    return Form(f"{question.message}\n\nThe last answer was not valid: {'; '.join(problems)}", question.schema)
+
+
+def _reject_local_call(_: Any) -> Any:
+    raise RuntimeError("this tool runs in another process. Call it through ctx.invoke")

@@ -1,0 +1,87 @@
+"""Limits, signals and exit statuses of worker processes; on each system as far as it supports them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+from mcp_bridge._isolation.order import WorkerLimits
+
+_CLOCK_ERROR = 1.0
+"""Seconds by which Linux reports the start of a process too early: it counts from a boot time in whole seconds."""
+
+if TYPE_CHECKING:
+    import psutil
+
+
+def apply_limits(limits: WorkerLimits) -> None:
+    """Apply the limits to this process; processes that it starts inherit them."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    _lower_limit(resource.RLIMIT_AS, limits.memory)
+    _lower_limit(resource.RLIMIT_NOFILE, limits.files)
+    _lower_limit(resource.RLIMIT_FSIZE, limits.file_size)
+    _lower_limit(resource.RLIMIT_CORE, 0)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # further writing raises OSError then, instead of ending the process
+
+
+def _lower_limit(which: int, most: int) -> None:
+    import resource
+
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    with contextlib.suppress(ValueError, OSError):  # macOS has no limit of the address space
+        resource.setrlimit(which, (most, most))
+
+
+def allow_cpu(seconds: float | None) -> None:
+    """Allow this process so many more seconds of computing time, rounded up; then the system ends it."""
+    if seconds is None or sys.platform == "win32":
+        return
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    with contextlib.suppress(ValueError, OSError):  # it is more than the hard limit, which holds then
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
+
+
+def list_processes(pid: int) -> frozenset[psutil.Process]:
+    """Return the processes below a supervisor."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        return frozenset(psutil.Process(pid).children(recursive=True))
+    return frozenset()
+
+
+def kill_started_since(pid: int, began: float, kept: Set[psutil.Process]) -> None:
+    """Kill the processes below a supervisor, except `kept`, that were started since `began`, a Unix time."""
+    import psutil
+
+    for process in list_processes(pid) - kept:
+        with contextlib.suppress(psutil.Error):
+            if process.create_time() >= began - _CLOCK_ERROR:
+                process.kill()
+
+
+def describe_status(code: int | None, *, sandboxed: bool) -> str:
+    """Describe how a process has ended: by which signal, or with which exit code."""
+    if code is None:
+        return "was lost"
+    number = -code if code < 0 else code - 128 if sandboxed and code > 128 else 0
+    if not number:
+        return f"ended its process with exit code {code}"
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    if name == "SIGXCPU":
+        return "computed for longer than it may"
+    return f"was ended by {name}"

@@ -1,0 +1,196 @@
+"""Limits for the size of data and schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from mcp_bridge._json_schema.keywords import DEFINITIONS
+from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
+from mcp_bridge._runtime.exact_json import dump_json
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+MAX_SUBSCHEMAS = 100_000
+"""The maximum number of subschemas of an expanded schema; references that double what they refer to exceed it soon."""
+
+MAX_VALUES = 250_000
+"""The maximum number of values of a result that is parsed. Many small objects take 50 times the memory of their text,
+and parsing holds the event loop, also from a thread: 0.1 seconds for so many."""
+_TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+
+
+def has_too_many_values(text: bytes) -> bool:
+    """Return whether JSON has more than MAX_VALUES values, without parsing it."""
+    return _bound_values(text) > MAX_VALUES and _bound_values(_TEXT_IN_JSON.sub(b"", text)) > MAX_VALUES
+
+
+def _bound_values(text: bytes) -> int:
+    return 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
+class SizeLimits(NamedTuple):
+    """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
+
+    size: int = 4 * 1024 * 1024
+    depth: int = 64
+    nodes: int = 100_000
+
+    def describe_excess(self, data: Any) -> str | None:
+        """Return the first limit that the data exceeds, as text, or None.
+
+        Most data is a flat object, or too small to exceed anything, so it is not walked.
+        """
+        if (type(data) is dict and self._is_small_and_flat(data)) or self._is_small_as_json(data):
+            return None
+        return self._walk(data)
+
+    def _is_small_and_flat(self, data: dict[Any, Any]) -> bool:
+        if not self.depth or len(data) >= self.nodes:
+            return False
+        size = 0
+        for key, value in data.items():
+            kind = type(value)
+            if kind not in _SCALARS or type(key) is not str:
+                return False
+            size += len(key) + len(value) if kind is str else len(key)
+        return size <= self.size
+
+    def _is_small_as_json(self, data: Any) -> bool:
+        """Whether already the text as JSON shows that nothing is exceeded; about five times as fast as a walk."""
+        try:
+            text = dump_json(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        except (TypeError, RecursionError):
+            return False
+        is_small = len(text) <= min(self.size, self.nodes)
+        return is_small and text.count(b"[") + text.count(b"{") <= self.depth
+
+    def _walk(self, data: Any) -> str | None:
+        nodes, size, level = 0, 0, [data]
+        for _ in range(self.depth + 1):
+            if not level:
+                return None
+            below: list[Any] = []
+            for value in level:
+                nodes += 1
+                if isinstance(value, str):
+                    size += len(value)
+                elif type(value) in _SCALARS:
+                    continue
+                elif isinstance(value, list | tuple):
+                    below.extend(value)
+                elif isinstance(value, Mapping):
+                    size += sum([len(key) for key in value if isinstance(key, str)])
+                    below.extend(value.values())
+                if size > self.size:
+                    return f"more than {self.size} characters of text"
+            if nodes + len(below) > self.nodes:
+                return f"more than {self.nodes} values"
+            level = below
+        return f"nested deeper than {self.depth} levels" if level else None
+
+
+_REFERENCE = re.compile(rb'"\$ref":"(#/\$defs/[\w.-]+"|)')
+"""A reference in JSON, with the name of its definition if it has the usual form."""
+_ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef)":')
+
+
+def is_too_large_expanded(schema: Any) -> bool:
+    """Whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
+
+    Most schemas are so small that a bound shows it, which is found forty times as fast as the number.
+    """
+    bound = _bound_expanded(schema)
+    return (bound is None or bound > MAX_SUBSCHEMAS) and count_expanded(schema) > MAX_SUBSCHEMAS
+
+
+def _bound_expanded(schema: Any) -> int | None:
+    """Return a number that `count_expanded` does not exceed, or None if the schema has other addresses than names.
+
+    The texts of the definitions as JSON show how many values they can have, and which others they refer to.
+    """
+    definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else None
+    if not isinstance(definitions, Mapping):
+        return None
+    parts = {"": {key: value for key, value in schema.items() if key != "$defs"}, **definitions}
+    sizes: dict[str, int] = {}
+    references: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        try:
+            text = dump_json(part)
+        except (TypeError, ValueError):
+            return None
+        found = _REFERENCE.findall(text)
+        if b"" in found or _ADDRESSES.search(text):
+            return None
+        sizes[name] = 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
+        references[name] = [one[len(b"#/$defs/") : -1].decode() for one in found]
+    return sum_references("", sizes, references)
+
+
+def sum_references(root: str, sizes: Mapping[str, int], references: Mapping[str, Sequence[str]]) -> int:
+    """Return the size of a definition with what it refers to, each time that it does; a loop counts once."""
+    totals: dict[str, int] = {}
+    stack = [root]
+    while stack:
+        name = stack[-1]
+        if name not in totals:
+            totals[name] = 0  # where it leads back to itself
+            stack += [one for one in references.get(name, ()) if one not in totals]
+        else:
+            stack.pop()
+            if totals[name] == 0:
+                inner = sum(totals.get(one, 0) for one in references.get(name, ()))
+                totals[name] = sizes.get(name, 1) + inner
+    return totals[root]
+
+
+def count_expanded(schema: Any) -> int:
+    """How many values a schema has if its references are followed; a loop counts once.
+
+    Stops soon after MAX_SUBSCHEMAS. Never raises.
+    """
+    references = SchemaReferences(schema, MAX_SUBSCHEMAS)
+    if references.is_incomplete:
+        return MAX_SUBSCHEMAS + 1
+    counts = {id(schema): 0}  # where the schema leads back to itself
+    stack, spent = [_PartCount(references.root, references)], 0
+    while stack:
+        top = stack[-1]
+        before, target = top.total, next(top.targets, None)
+        spent += top.total - before
+        if max(top.total, spent) > MAX_SUBSCHEMAS:
+            return MAX_SUBSCHEMAS + 1
+        if target is None:
+            stack.pop()
+            counts[id(top.located.node)] = top.total
+            if stack:
+                stack[-1].total += top.total
+        elif id(target.node) in counts:
+            top.total += counts[id(target.node)]
+        else:
+            counts[id(target.node)] = 0
+            stack.append(_PartCount(target, references))
+    return counts[id(schema)]
+
+
+class _PartCount:
+    """A part that is being counted: its total so far, and the references in it that have not been followed."""
+
+    def __init__(self, located: LocatedSchema, references: SchemaReferences) -> None:
+        self.located = located
+        self.references = references
+        self.total = 0
+        self.targets = self._count()
+
+    def _count(self) -> Iterator[LocatedSchema]:
+        stack = [self.located]
+        while stack:
+            located = stack.pop()
+            self.total += 1
+            if isinstance(located.node, Mapping):
+                for keyword in REFERRING & located.node.keys():
+                    yield from self.references.find_targets(keyword, located.node[keyword], located.base)
+            stack.extend(located.iter_inner(DEFINITIONS))

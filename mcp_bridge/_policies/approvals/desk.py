@@ -1,0 +1,302 @@
+"""The desk: the questions of running calls that users may answer away from the client, and those who can answer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, cast
+
+import anyio
+
+from mcp_bridge._contracts.errors import QuestionExpired
+from mcp_bridge._json_schema.secret_names import find_secret_values
+from mcp_bridge._policies.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
+from mcp_bridge._policies.approvals.shown_call import show_arguments, show_prompt
+from mcp_bridge._runtime.redaction import Redactor
+
+_MAX_JSON = 1_000
+"""The maximum number of characters of arguments that are shown as JSON; longer ones are shown as a list."""
+MAX_DECISIONS = 200
+"""How many of the latest decisions are kept for pages."""
+
+Channel = Literal["page", "terminal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeskAnswer:
+    """What a user has answered: a scope for an approval, the result of an elicitation for a form; and where.
+
+    `user` is the user's principal; empty if that is unknown.
+    """
+
+    value: Any
+    channel: Channel
+    user: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
+class OpenQuestion:
+    """A question that is not answered yet. Texts are redacted.
+
+    Attributes:
+        scopes: What an approval may be given for; empty for a form.
+        params: The parameters of the elicitation, for a form.
+        check: Raises ValueError for an answer to the form that is not valid.
+        principal: Whose call asks.
+        is_beside: Whether the client is asked too, so that the question waits however many users are connected.
+        answer: The first valid answer.
+        outcome: Why a question has no answer: `withdrawn`, or `client` if the client answered.
+        settled: Set with the answer, and when the last user has left.
+    """
+
+    number: int
+    tool: str
+    message: str
+    arguments: str
+    scopes: Sequence[Scope] = ()
+    params: Mapping[str, Any] | None = None
+    check: Callable[[Any], object] | None = None
+    principal: str | None = None
+    is_beside: bool = False
+    since: float = field(default_factory=time.time)
+    answer: DeskAnswer | None = None
+    outcome: Literal["withdrawn", "client"] = "withdrawn"
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still waits for an answer, from the client or from a user."""
+        return self.answer is None and self.outcome != "client"
+
+
+class RecordedDecision(NamedTuple):
+    """A decision about a call; `time` is in seconds since 1970."""
+
+    time: float
+    subject: ApprovalSubject
+    decision: ApprovalDecision
+
+
+class Approver(Protocol):
+    """Users who can answer, in a terminal or on the page.
+
+    Attributes:
+        channel: Where they are.
+        user: Their principal; empty if that is unknown.
+    """
+
+    channel: Channel
+    user: str
+
+    def can_answer(self, question: OpenQuestion) -> bool:
+        """Whether they may see and answer a question."""
+
+    def show_question(self, question: OpenQuestion) -> None:
+        """Show a question that they can answer."""
+
+    def report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
+        """Report the answer of an approver, or that the question was withdrawn (no answer)."""
+
+
+class QuestionListener(Protocol):
+    """Receives the questions at a desk."""
+
+    def __call__(self, question: OpenQuestion, *, is_settled: bool) -> None:
+        """A question is asked, or it is settled: it has an answer or was withdrawn."""
+
+
+class QuestionDesk:
+    """Asks all users who can answer. The first valid answer counts.
+
+    Args:
+        wait: Seconds that a question waits for a user to connect.
+        ttl: Seconds that it waits for the answer of a user who is connected.
+        redactor: Removes secrets from what users see.
+
+    Attributes:
+        is_beside_clients: Whether users are asked although the client can ask, as soon as a call asks for approval.
+        serves_terminals: Whether users at terminals can connect.
+        decisions: The latest decisions about calls.
+        on_question: Called with each question, and again once it is settled.
+        on_decision: Called with each decision.
+    """
+
+    serves_terminals = False
+
+    def __init__(self, *, wait: float = 0.0, ttl: float = math.inf, redactor: Redactor | None = None) -> None:
+        self.is_beside_clients = False
+        self.decisions: deque[RecordedDecision] = deque(maxlen=MAX_DECISIONS)
+        self.on_question: QuestionListener = lambda question, *, is_settled: None
+        self.on_decision: Callable[[RecordedDecision], None] = lambda _: None
+        self._wait = wait
+        self._ttl = ttl
+        self._redactor = redactor or Redactor()
+        self._numbers = itertools.count(1)
+        self._approvers: set[Approver] = set()
+        self._waiting: dict[int, OpenQuestion] = {}
+        self._arrived = anyio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether users at terminals can connect now."""
+        return False
+
+    async def run(self) -> None:
+        """Accept users at terminals until cancelled, if they can connect."""
+
+    @property
+    def questions(self) -> Sequence[OpenQuestion]:
+        """The questions that are not answered."""
+        return [question for question in self._waiting.values() if question.is_open]
+
+    def find_question(self, number: int) -> OpenQuestion | None:
+        """Return the question with this number if it is not answered."""
+        question = self._waiting.get(number)
+        return question if question is not None and question.is_open else None
+
+    @contextmanager
+    def ask_approval(
+        self,
+        tool: str,
+        arguments: Any,
+        prompt: str,
+        scopes: Sequence[Scope],
+        *,
+        principal: str | None = None,
+        is_beside: bool = False,
+    ) -> Iterator[OpenQuestion]:
+        """Ask whether a call may run. At the end of the block, a question without an answer is withdrawn."""
+        question = self._make_question(tool, arguments, prompt, principal)
+        question.scopes, question.is_beside = scopes, is_beside
+        with self._hold_question(question):
+            yield question
+
+    async def ask_form(
+        self, tool: str, params: Mapping[str, Any], check: Callable[[Any], object], *, principal: str | None
+    ) -> DeskAnswer | None:
+        """Return a user's valid answer to an elicitation, None if no user who can answer is connected or all have left.
+
+        Args:
+            tool: What the question is about.
+            params: The parameters of `elicitation/create`.
+            check: Raises ValueError for an answer that is not valid.
+            principal: Whose call asks.
+
+        Raises QuestionExpired as `wait_for_answer` does.
+        """
+        question = self._make_question(tool, None, str(params.get("message", "")), principal)
+        question.params, question.check = self._redactor.redact_value(dict(params)), check
+        with self._hold_question(question):
+            return await self.wait_for_answer(question)
+
+    async def wait_for_answer(self, question: OpenQuestion) -> DeskAnswer | None:
+        """Return the answer, None if no user who can answer is connected or all have left.
+
+        Raises QuestionExpired if they are connected and do not answer in time. While the client asks too, its limit
+        applies.
+        """
+        while question.answer is None and (question.is_beside or await self._wait_for_user(question)):
+            with anyio.move_on_after(math.inf if question.is_beside else self._ttl) as scope:
+                await question.settled.wait()
+            if scope.cancelled_caught:
+                raise QuestionExpired(f"No answer within {self._ttl:g} seconds. Retry the call.")
+        return question.answer
+
+    def leave_to_users(self, question: OpenQuestion) -> None:
+        """The client can no longer ask: end the wait for an answer unless a user is connected."""
+        question.is_beside = False
+        self._wake(question)
+
+    def record_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> None:
+        """Keep a decision for pages."""
+        recorded = RecordedDecision(time.time(), subject, decision)
+        self.decisions.append(recorded)
+        self.on_decision(recorded)
+
+    def add_approver(self, approver: Approver) -> None:
+        """Show the open questions, and every later one, to users who can answer."""
+        for question in self.questions:
+            if approver.can_answer(question):
+                approver.show_question(question)
+        self._approvers.add(approver)
+        self._arrived.set()
+        self._arrived = anyio.Event()
+
+    def remove_approver(self, approver: Approver) -> None:
+        """No longer wait for these users."""
+        self._approvers.discard(approver)
+        for question in self.questions:
+            if not question.is_beside and not self._has_user(question):
+                self._wake(question)
+
+    def answer_question(self, question: OpenQuestion, value: Any, approver: Approver) -> None:
+        """Settle an open question, and report that to all users. Raises ValueError for an answer that is not valid."""
+        if question.params is None:
+            if value != "deny" and value not in question.scopes:
+                raise ValueError(f"choose one of: {', '.join((*question.scopes, 'deny'))}")
+            value = cast(Scope, value)
+        elif question.check is not None:
+            question.check(value)
+        question.answer = DeskAnswer(value=value, channel=approver.channel, user=approver.user)
+        question.settled.set()
+        self._report_settled(question, approver)
+
+    def _make_question(self, tool: str, arguments: Any, message: str, principal: str | None) -> OpenQuestion:
+        redactor, own = self._redactor, Redactor(find_secret_values(arguments))
+        redacted = own.redact_value(redactor.redact_value(arguments))
+        shown = json.dumps(redacted, ensure_ascii=False, default=repr)
+        if len(shown) > _MAX_JSON:
+            shown = f"\n{show_arguments(redacted).text}"
+        return OpenQuestion(
+            number=next(self._numbers),
+            tool=redactor.redact_text(tool),
+            message=show_prompt(redactor.redact_text(own.redact_text(message))).text,
+            arguments=redactor.redact_text(shown),
+            principal=principal,
+        )
+
+    @contextmanager
+    def _hold_question(self, question: OpenQuestion) -> Iterator[None]:
+        self._waiting[question.number] = question
+        self.on_question(question, is_settled=False)
+        for approver in self._approvers:
+            if approver.can_answer(question):
+                approver.show_question(question)
+        try:
+            yield
+        finally:
+            del self._waiting[question.number]
+            if question.answer is None:
+                self._report_settled(question, None)
+
+    async def _wait_for_user(self, question: OpenQuestion) -> bool:
+        """Wait until a user is connected, but no longer than a question may wait. Return whether one is."""
+        if not self._has_user(question) and (seconds := self._compute_wait(question)) > 0:
+            with anyio.move_on_after(seconds):
+                while not self._has_user(question):
+                    await self._arrived.wait()
+        return self._has_user(question)
+
+    def _compute_wait(self, question: OpenQuestion) -> float:
+        """Return how many seconds a question waits for a user to connect."""
+        return self._wait
+
+    def _has_user(self, question: OpenQuestion) -> bool:
+        return any(approver.can_answer(question) for approver in self._approvers)
+
+    def _report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
+        self.on_question(question, is_settled=True)
+        for approver in self._approvers:
+            if approver.can_answer(question):
+                approver.report_settled(question, answerer)
+
+    @staticmethod
+    def _wake(question: OpenQuestion) -> None:
+        settled, question.settled = question.settled, anyio.Event()
+        settled.set()

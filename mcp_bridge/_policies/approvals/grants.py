@@ -1,0 +1,111 @@
+"""Remembered decisions: grants in a store, which other instances share and `mcp-bridge approvals` can revoke."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Container
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mcp_bridge._contracts.store import ClosableStore, ListableStore, Store
+from mcp_bridge._policies.approvals.decisions import ApprovalSubject, Scope, hash_json
+
+logger = logging.getLogger("mcp_bridge._policies.approvals")
+
+DEFAULT_EXPIRY = 30 * 86400.0
+"""Seconds that a decision is remembered."""
+MAX_SESSION_TIME = 86400.0
+"""Seconds for which a decision for a session applies, because the end of a session is not always known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A remembered decision. `arguments` and `session` are hashes; `at` and `until` are seconds since 1970."""
+
+    id: str
+    tool: str
+    arguments: str
+    scope: Scope
+    principal: str
+    session: str
+    at: float
+    until: float
+
+
+class GrantStore:
+    """The grants of one `bridge` in a store, each for `expires` seconds at most. `clock` gives seconds since 1970."""
+
+    def __init__(
+        self, store: Store, *, bridge: str = "", expires: float = DEFAULT_EXPIRY, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._prefix = f"mcp-bridge/approved/{_hash_name(bridge)}/"
+        self._expires = expires
+        self._clock = clock
+
+    async def aclose(self) -> None:
+        """Close the connections of the store, if it has any."""
+        if isinstance(self._store, ClosableStore):
+            await self._store.aclose()
+
+    async def find_grant(
+        self, subject: ApprovalSubject, scopes: Container[Scope] = ("session", "always")
+    ) -> Grant | None:
+        """Return the grant for a call, of its session or for always, if its scope is one of `scopes`."""
+        possible: list[Scope] = ["session", "always"] if subject.session else ["always"]
+        for scope in possible:
+            if scope in scopes and (grant := await self._read_grant(_build_id(subject, scope))) is not None:
+                return grant
+        return None
+
+    async def add_grant(self, subject: ApprovalSubject, scope: Scope) -> None:
+        """Remember that calls with this subject may run."""
+        ttl = self._expires if scope == "always" else min(self._expires, MAX_SESSION_TIME)
+        now = self._clock()
+        grant = Grant(
+            id=_build_id(subject, scope),
+            tool=subject.tool,
+            arguments=subject.arguments,
+            scope=scope,
+            principal=subject.principal,
+            session=_hash_name(subject.session) if scope == "session" else "",
+            at=now,
+            until=now + ttl,
+        )
+        await self._store.set(self._prefix + grant.id, json.dumps(asdict(grant)).encode(), ttl)
+
+    async def list_grants(self) -> list[Grant]:
+        """List all grants, the oldest first. Raises TypeError if the store cannot list its keys."""
+        if not isinstance(self._store, ListableStore):
+            raise TypeError(f"{type(self._store).__name__} has no method `keys`")
+        keys = await self._store.keys(self._prefix)
+        grants = [await self._read_grant(key.removeprefix(self._prefix)) for key in keys]
+        return sorted((grant for grant in grants if grant is not None), key=lambda grant: (grant.at, grant.id))
+
+    async def revoke_grant(self, id: str) -> None:
+        await self._store.delete(self._prefix + id)
+
+    async def _read_grant(self, id: str) -> Grant | None:
+        """Read a grant. Its own time limit counts, even if the store keeps it longer."""
+        raw = await self._store.get(self._prefix + id)
+        if raw is None:
+            return None
+        try:
+            fields: dict[str, Any] = json.loads(raw)
+            grant = Grant(**fields)
+            is_valid = grant.id == id and grant.scope in {"session", "always"} and grant.until > self._clock()
+        except (ValueError, TypeError):
+            logger.warning("cannot read the remembered decision %s; it is ignored", id[:12])
+            return None
+        return grant if is_valid else None
+
+
+def _build_id(subject: ApprovalSubject, scope: Scope) -> str:
+    return hash_json([subject.bound, scope, subject.session if scope == "session" else ""])[:32]
+
+
+def _hash_name(name: str) -> str:
+    return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]

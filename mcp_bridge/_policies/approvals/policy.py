@@ -1,0 +1,54 @@
+"""The approval policy, and where its data is stored unless the settings name a place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_bridge._policies.approvals.audit import AuditLog
+from mcp_bridge._policies.approvals.desk import QuestionDesk
+from mcp_bridge._policies.approvals.grants import GrantStore
+from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
+
+RUNTIME_FOLDER = Path("/run/user")
+"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
+    """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
+
+    `options` are the choices of a user if a hook defines none. `file` is the name of the settings file.
+    With `truncates`, users may approve a call although the question cannot show it whole.
+    """
+
+    options: Sequence[str] = ("Allow", "Deny")
+    grants: GrantStore | None = None
+    desk: QuestionDesk | None = None
+    audit: AuditLog | None = None
+    file: str = ""
+    truncates: bool = False
+
+    def describe_alternatives(self) -> str:
+        """Describe how a user can be asked if the client cannot ask."""
+        client, command = "a client that supports elicitation", f"`mcp-bridge approvals {self.file}`"
+        if self.file and (self.desk is None or not self.desk.serves_terminals):
+            return f"Use {client}, or set `approvals.local: true` and run {command}; then retry the call."
+        if self.file and self.desk is not None and self.desk.is_open:
+            return f"The user can run {command} where the server runs, or use {client}; then retry the call."
+        return f"Use {client}, and retry the call."
+
+
+def get_socket_folder(settings: Path) -> Path:
+    """Return the folder with the sockets of all servers that run with a settings file."""
+    runtime = RUNTIME_FOLDER / str(os.getuid()) if hasattr(os, "getuid") else None
+    if runtime is not None and os.access(runtime, os.W_OK | os.X_OK) and runtime.stat().st_uid == os.getuid():
+        return runtime / "mcp-bridge" / hash_path(settings)
+    return get_state_folder() / "sockets" / hash_path(settings)
+
+
+def get_store_file(settings: Path) -> Path:
+    """Return the file of the default store for a settings file."""
+    return get_state_folder() / f"{hash_path(settings)}.sqlite3"

@@ -1,0 +1,160 @@
+"""The SQLite file of an audit trail: its tables, and connections to it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Literal
+
+from mcp_bridge._policies.audit_trail.chain import Head
+
+Synchronous = Literal["normal", "full"]
+"""Whether a record survives a power failure once it is written (`full`), or only the end of the process (`normal`)."""
+BUSY = 5.0
+"""Seconds that an operation waits for another process to release the file."""
+_APPLICATION = 0x6D637061
+"""SQLite's application id, which identifies audit trails: `mcpa`."""
+_VERSION = 1
+COLUMNS = ("time", "kind", "name", "source", "principal", "outcome", "code")
+"""The members of a record that are also columns, for queries."""
+_SCHEMA = (
+    f"""CREATE TABLE records (seq INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL,
+{", ".join(f"{name} TEXT GENERATED ALWAYS AS (json_extract(record, '$.{name}')) VIRTUAL" for name in COLUMNS)})""",
+    "CREATE INDEX anchors ON records (seq) WHERE kind = 'anchor'",
+    """CREATE TRIGGER records_are_appended BEFORE INSERT ON records
+WHEN new.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM records)
+BEGIN SELECT RAISE(ABORT, 'records are only appended'); END""",
+    """CREATE TRIGGER records_do_not_change BEFORE UPDATE ON records
+BEGIN SELECT RAISE(ABORT, 'records do not change'); END""",
+    """CREATE TRIGGER records_are_kept BEFORE DELETE ON records WHEN old.seq > coalesce((SELECT
+json_extract(record, '$.through') FROM records WHERE kind = 'anchor' ORDER BY seq DESC LIMIT 1), 0)
+BEGIN SELECT RAISE(ABORT, 'records are removed only up to an anchor'); END""",
+)
+
+
+class AuditFileError(OSError):
+    """The audit trail cannot be written or read, or the file is not an audit trail."""
+
+
+def open_for_writing(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
+    """Open the file, or create one that only its owner can read. Raises AuditFileError."""
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
+        database = _open_connection(path, "rw")
+    except (OSError, sqlite3.Error) as error:
+        raise to_file_error(path, error) from error
+    try:
+        _check_or_create(database, path)
+        database.execute(f"PRAGMA synchronous = {synchronous.upper()}")
+    except BaseException as error:
+        database.close()
+        if isinstance(error, sqlite3.Error):
+            raise to_file_error(path, error) from error
+        raise
+    return database
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open an existing audit trail. Raises AuditFileError."""
+    if not path.is_file():
+        raise AuditFileError(f"there is no audit trail at {path}")
+    try:
+        return _open_checked(path, "ro")
+    except sqlite3.Error as error:
+        has_log = False
+        with suppress(OSError):
+            has_log = os.stat(f"{path}-wal").st_size > 0
+        if has_log or _is_damaged(error):
+            raise to_file_error(path, error) from error
+    try:  # the folder is not writable, so no log file exists and the database is complete
+        return _open_checked(path, "ro&immutable=1")
+    except sqlite3.Error as error:
+        raise to_file_error(path, error) from error
+
+
+def check_location(path: Path) -> None:
+    """Check that an audit trail can be written here, without creating it. Raises AuditFileError."""
+    if path.exists():
+        with closing(_open_checked_to_write(path)):
+            return
+    folder = next(each for each in path.absolute().parents if each.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise AuditFileError(f"the audit trail {path} cannot be created: {folder} is not a writable folder")
+
+
+def read_head(database: sqlite3.Connection) -> Head:
+    """Return the last record."""
+    row = database.execute("SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1").fetchone()
+    return Head(*row) if row is not None else Head()
+
+
+def to_file_error(path: Path, error: Exception) -> AuditFileError:
+    """Convert an error of SQLite or of the system to one for the user."""
+    if isinstance(error, AuditFileError):
+        return error
+    if isinstance(error, sqlite3.Error) and _is_damaged(error):
+        return AuditFileError(f"{path} is not an audit trail of mcp-bridge, or is damaged: {error}")
+    reason = error.strerror or error if isinstance(error, OSError) else error
+    return AuditFileError(f"the audit trail {path} cannot be used: {reason}")
+
+
+def _open_checked_to_write(path: Path) -> sqlite3.Connection:
+    if not os.access(path, os.W_OK):
+        raise AuditFileError(f"the audit trail {path} cannot be written: permission denied")
+    try:
+        return _open_checked(path, "rw", may_be_empty=True)
+    except sqlite3.Error as error:
+        raise to_file_error(path, error) from error
+
+
+def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlite3.Connection:
+    database = _open_connection(path, mode)
+    database.text_factory = lambda data: data.decode(errors="replace")  # so that the verification names the record
+    try:
+        if not (may_be_empty and _is_empty(database)):
+            _check_application(database, path)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open_connection(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY, isolation_level=None)
+
+
+def _check_or_create(database: sqlite3.Connection, path: Path) -> None:
+    if _is_empty(database):
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("BEGIN EXCLUSIVE")
+        if _is_empty(database):  # otherwise, another process has just created them
+            for statement in _SCHEMA:
+                database.execute(statement)
+            database.execute(f"PRAGMA application_id = {_APPLICATION}")
+            database.execute(f"PRAGMA user_version = {_VERSION}")
+        database.execute("COMMIT")
+    _check_application(database, path)
+
+
+def _check_application(database: sqlite3.Connection, path: Path) -> None:
+    if read_pragma(database, "application_id") != _APPLICATION:
+        raise AuditFileError(f"{path} is not an audit trail of mcp-bridge")
+    if read_pragma(database, "user_version") != _VERSION:
+        raise AuditFileError(f"{path} is the audit trail of another version of mcp-bridge")
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _is_damaged(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def read_pragma(database: sqlite3.Connection, pragma: str) -> int:
+    """Return the number that a PRAGMA reports."""
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])

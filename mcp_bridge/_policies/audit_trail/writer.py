@@ -1,0 +1,287 @@
+"""Writes records in a thread, which commits all pending ones together and wakes each call when its record is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import anyio
+import orjson
+from anyio.lowlevel import current_token
+
+from mcp_bridge._policies.audit_trail.chain import Head, compute_hash
+from mcp_bridge._policies.audit_trail.database import (
+    AuditFileError,
+    Synchronous,
+    open_for_writing,
+    read_head,
+    to_file_error,
+)
+from mcp_bridge._policies.audit_trail.retention import INTERVAL, Retention, format_time, remove_old_records
+from mcp_bridge._runtime.thread_pool import make_call_soon
+
+logger = logging.getLogger("mcp_bridge._policies.audit_trail")
+
+Waiter = asyncio.Future[None] | anyio.Event
+"""What a call waits for."""
+LINGER = 0.2
+"""How long the file stays open after the last record, in seconds, unless `run` keeps it open."""
+MAX_BATCH = 256
+"""The maximum number of records in one transaction. They are one statement, because each waits for the GIL."""
+_INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
+
+
+class PendingRecord:
+    """A record that waits for the writer. Without a text, it only proves that the file can be written."""
+
+    __slots__ = ("error", "loop", "text", "waiter")
+
+    def __init__(self, text: str, loop: WaitingLoop | None = None, waiter: Waiter | None = None) -> None:
+        self.text = text
+        self.error: AuditFileError | None = None
+        self.loop, self.waiter = loop, waiter
+
+
+class WaitingLoop:
+    """An event loop whose calls wait for their records.
+
+    On asyncio, calls that wait in the same iteration of the loop hand over their records together (to `put`, the
+    writer), so that they become one transaction.
+    """
+
+    def __init__(self, token: object, put: Callable[[Sequence[PendingRecord]], None]) -> None:
+        self.token = token
+        self._put = put
+        self._soon = make_call_soon()
+        self._turn: list[PendingRecord] = []
+
+    async def wait_until_stored(self, text: str) -> None:
+        """Wait until the record is stored. Raises AuditFileError."""
+        if isinstance(self.token, asyncio.AbstractEventLoop):
+            future = self.token.create_future()  # for a third of the cost of an event
+            pending = PendingRecord(text, self, future)
+            if not self._turn:
+                self.token.call_soon(self._hand_over)
+            self._turn.append(pending)
+            await future
+        else:
+            event = anyio.Event()
+            pending = PendingRecord(text, self, event)
+            self._put([pending])
+            await event.wait()
+        if pending.error is not None:
+            raise pending.error
+
+    def wake(self, waiters: Sequence[Waiter]) -> None:
+        """Resume the calls. Called by the writer's thread."""
+        with suppress(RuntimeError):  # the event loop has ended
+            self._soon(partial(_wake_all, waiters))
+
+    def _hand_over(self) -> None:
+        turn, self._turn = self._turn, []
+        self._put(turn)
+
+
+class AuditWriter:
+    """Appends records to an audit trail, from any event loop.
+
+    If records cannot be written, that is logged once, and the next record that can be written is preceded by one of the
+    kind `gap`, with the number of lost records and the reason. Several processes can write to one file: each append
+    checks atomically that no other process has appended since.
+    """
+
+    def __init__(self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None) -> None:
+        self.path = path
+        self._synchronous: Synchronous = synchronous
+        self._retention = retention or Retention()
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[PendingRecord | None] = SimpleQueue()
+        self._holders = 0
+        self._is_running = False
+        self._loop: WaitingLoop | None = None
+        self._head: Head | None = None
+        self._unchecked = INTERVAL
+        self._gap: dict[str, Any] | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last attempt to write has failed."""
+        return self._gap is not None
+
+    async def append_record(self, record: Mapping[str, Any]) -> None:
+        """Append a record, and wait until it is stored. Raises AuditFileError."""
+        await self._find_loop().wait_until_stored(_encode(record))
+
+    async def check_file(self) -> None:
+        """Wait for proof that records can be stored again after a failure. Raises AuditFileError."""
+        await self._find_loop().wait_until_stored("")
+
+    def append_soon(self, record: Mapping[str, Any]) -> None:
+        """Append a record without waiting for it."""
+        self._put([PendingRecord(_encode(record))])
+
+    async def run(self) -> None:
+        """Keep the file open until cancelled."""
+        self._hold(1)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._hold(-1)
+
+    def _find_loop(self) -> WaitingLoop:
+        """Return the same object for all calls of an event loop, so that one callback wakes all of them."""
+        try:
+            token: object = asyncio.get_running_loop()
+        except RuntimeError:  # trio
+            token = current_token()
+        known = self._loop
+        if known is None or known.token != token:
+            known = self._loop = WaitingLoop(token, self._put)
+        return known
+
+    def _put(self, records: Sequence[PendingRecord]) -> None:
+        for record in records:
+            self._queue.put(record)
+        with self._lock:
+            if not self._is_running:
+                threading.Thread(target=self._run_thread, name="mcp-bridge audit").start()
+                self._is_running = True
+
+    def _hold(self, change: int) -> None:
+        with self._lock:
+            self._holders += change
+        self._queue.put(None)  # the thread computes again how long it may wait
+
+    # The thread
+
+    def _run_thread(self) -> None:
+        database: sqlite3.Connection | None = None
+        while batch := self._take_batch():
+            try:
+                database = database or self._open_file()
+                self._write(database, batch)
+            except Exception as error:  # nothing may end the thread while calls wait
+                if database is not None:
+                    database.close()
+                database = None
+                self._record_failure(batch, to_file_error(self.path, error))
+            self._settle(batch)
+            if database is not None:
+                self._remove_old(database, len(batch))
+        if database is not None:
+            database.close()
+
+    def _take_batch(self) -> Sequence[PendingRecord]:
+        """Wait for records, and return them. An empty batch means that the thread has ended."""
+        batch: list[PendingRecord] = []
+        while not batch:
+            with suppress(Empty):
+                pending = self._queue.get(timeout=None if self._holders else LINGER)
+                while True:
+                    if pending is not None:
+                        batch.append(pending)
+                    if len(batch) == MAX_BATCH:
+                        break
+                    pending = self._queue.get_nowait()
+            with self._lock:
+                if not batch and not self._holders and self._queue.empty():
+                    self._is_running = False
+                    break
+        return batch
+
+    def _open_file(self) -> sqlite3.Connection:
+        self._head, self._unchecked = None, INTERVAL
+        return open_for_writing(self.path, self._synchronous)
+
+    def _write(self, database: sqlite3.Connection, batch: Sequence[PendingRecord]) -> None:
+        texts = [pending.text for pending in batch if pending.text]
+        gap = self._gap
+        if gap is not None and gap["lost"]:
+            texts.insert(0, _encode(gap | {"until": format_time(time.time())}))
+        if texts:
+            self._append_texts(database, texts)
+        elif gap is not None:  # prove that the file can be written
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+        if gap is not None:
+            self._gap = None
+            logger.warning("the audit trail %s can be written again; lost records: %d", self.path, gap["lost"])
+
+    def _append_texts(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
+        """Append in one statement if this process wrote the last record, otherwise under an exclusive lock."""
+        if self._head is not None:
+            with suppress(sqlite3.IntegrityError):  # another process has appended
+                self._head = _insert(database, self._head, texts)
+                return
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            head = _insert(database, read_head(database), texts)
+            database.execute("COMMIT")
+            self._head = head
+        finally:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+
+    def _record_failure(self, batch: Sequence[PendingRecord], error: AuditFileError) -> None:
+        if self._gap is None:
+            logger.error("%s", error)
+            now = format_time(time.time())
+            self._gap = {"time": now, "kind": "gap", "lost": 0, "reason": str(error)}
+        for pending in batch:
+            pending.error = error
+            self._gap["lost"] += bool(pending.text)
+
+    def _settle(self, batch: Sequence[PendingRecord]) -> None:
+        waiting: dict[WaitingLoop, list[Waiter]] = {}
+        for pending in batch:
+            if pending.loop is not None and pending.waiter is not None:
+                waiting.setdefault(pending.loop, []).append(pending.waiter)
+        for loop, waiters in waiting.items():
+            loop.wake(waiters)
+
+    def _remove_old(self, database: sqlite3.Connection, written: int) -> None:
+        self._unchecked += written
+        if not self._retention.is_limited or self._unchecked < INTERVAL:
+            return
+        self._unchecked = 0
+        try:
+            if remove_old_records(database, self._retention):
+                self._head, self._unchecked = None, INTERVAL
+        except sqlite3.Error as error:
+            logger.warning("old records of the audit trail %s were not removed: %s", self.path, error)
+
+
+def _insert(database: sqlite3.Connection, head: Head, texts: Sequence[str]) -> Head:
+    """Insert records after the head, in one statement. Raises sqlite3.IntegrityError if it is no longer the head."""
+    values: list[Any] = []
+    seq, last = head
+    for text in texts:
+        seq, last = seq + 1, compute_hash(last, text)
+        values += (seq, text, last)
+    database.execute(_INSERT + ", (?, ?, ?)" * (len(texts) - 1), values)
+    return Head(seq, last)
+
+
+def _wake_all(waiters: Sequence[Waiter]) -> None:
+    for waiter in waiters:
+        if not isinstance(waiter, asyncio.Future):
+            waiter.set()
+        elif not waiter.done():  # its call may have been cancelled
+            waiter.set_result(None)
+
+
+def _encode(record: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(record).decode()
+    except TypeError:  # callers in process can pass text that is not Unicode, and numbers that are too large
+        return json.dumps(record, default=repr)

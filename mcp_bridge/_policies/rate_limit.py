@@ -1,0 +1,242 @@
+"""The policy `rate_limit`: how often calls may run, counted in memory, or in Redis for several servers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import anyio
+from anyio.lowlevel import current_token
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.decision import PolicyDecision
+from mcp_bridge._contracts.errors import ConfigError, RateLimited
+from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._policies.selection import SelectionOptions, add_single_schema, parse_list
+from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._runtime.tasks import close_at_end
+from mcp_bridge._version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+    from limits.aio.strategies import RateLimiter as RedisLimiter
+
+logger = logging.getLogger("mcp_bridge.policies")
+
+MAX_EXACT = 1000
+"""The largest limit for which the time of each call is kept. For larger ones, calls are counted in two periods."""
+REDIS_PATIENCE = 5.0
+"""Seconds within which Redis must respond."""
+REDIS_PAUSE = 5.0
+"""Seconds for which this server counts on its own after a failure of Redis."""
+
+
+def _check_limit(value: str) -> str:
+    from limits import parse_many
+
+    try:
+        parse_many(value)
+    except ValueError:
+        raise ValueError("expected limits such as '60/minute', or '10/second; 1000/day'") from None
+    return value
+
+
+class RateLimitOptions(SelectionOptions):
+    """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
+
+    limit: Annotated[str, AfterValidator(_check_limit)] = Field(
+        description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
+        "seconds`; several limits are separated by `;`. The period is a moving window."
+    )
+    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
+        default=("tool", "principal"),
+        json_schema_extra=add_single_schema,
+        description="What is counted separately: each `tool` (also each resource, resource template and prompt), "
+        "each `principal`, or both. `[]` counts all calls together.",
+    )
+    store: Literal["memory", "redis"] = Field(
+        default="memory",
+        description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
+        "all servers with the same `name`. If Redis is unavailable, each server counts on its own.",
+    )
+
+    def build_policy(self, services: PolicyServices) -> Policy:
+        """Build the policy. Raises ConfigError if the settings have no Redis."""
+        if self.store == "redis" and services.redis_url is None:
+            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
+        if self.store == "redis" and find_spec("redis") is None:
+            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
+            raise ConfigError("the store `redis` needs the package redis", hint=hint)
+        url = services.redis_url if self.store == "redis" else None
+        return RateLimitPolicy(self, CallCounter(self.limit, name=services.name, redis_url=url))
+
+
+class CallCounter:
+    """Counts calls in moving windows, exactly up to MAX_EXACT. While Redis is unavailable, it counts in memory."""
+
+    def __init__(self, limit: str, *, name: str, redis_url: str | None) -> None:
+        from limits import parse_many
+        from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
+
+        from mcp_bridge._policies.window_storage import WindowStorage
+
+        storage = WindowStorage()
+        self._limits = [*dict.fromkeys(parse_many(limit))]  # equal ones would count each call twice
+        self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
+        self._prefix = f"mcp-bridge:{name}:limits"
+        self._redis_url = redis_url
+        self._redis: Mapping[bool, RedisLimiter] | None = None
+        self._client: Any = None
+        self._loop: object = None
+        self._paused_until = 0.0
+
+    async def count(self, *key: str) -> tuple[RateLimitItem, float] | None:
+        """Count a call. Return the limit that it exceeds, and the seconds until the next call may run."""
+        return await self._find_exceeded(key, is_counted=True)
+
+    async def find_exceeded(self, *key: str) -> tuple[RateLimitItem, float] | None:
+        """Return what `count` would return, without counting."""
+        return await self._find_exceeded(key, is_counted=False)
+
+    async def aclose(self) -> None:
+        """Close the connections to Redis. The next call opens new ones."""
+        client, self._client, self._redis = self._client, None, None
+        if client is not None:
+            await client.aclose()
+
+    async def _find_exceeded(self, key: Sequence[str], *, is_counted: bool) -> tuple[RateLimitItem, float] | None:
+        if self._redis_url is not None and time.monotonic() >= self._paused_until:
+            redis = self._open_limiters(self._redis_url)
+            try:
+                with anyio.fail_after(REDIS_PATIENCE):
+                    return await self._ask_redis(redis, key, is_counted=is_counted)
+            except Exception as error:  # of the client of Redis, whose classes are imported with it
+                self._paused_until = time.monotonic() + REDIS_PAUSE
+                logger.warning("this server counts rate limits on its own, because Redis failed: %r", error)
+        for item in self._limits:
+            limiter = self._local[item.amount <= MAX_EXACT]
+            if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
+                # The strategy for counted windows adds the remaining seconds to the time of the system.
+                now = time.monotonic if item.amount <= MAX_EXACT else time.time
+                return item, _compute_wait(item, limiter.get_window_stats(item, *key)[0] - now())
+        return None
+
+    async def _ask_redis(
+        self, limiters: Mapping[bool, RedisLimiter], key: Sequence[str], *, is_counted: bool
+    ) -> tuple[RateLimitItem, float] | None:
+        for item in self._limits:
+            limiter = limiters[item.amount <= MAX_EXACT]
+            if not await (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
+                reset = (await limiter.get_window_stats(item, *key))[0]
+                return item, _compute_wait(item, reset - time.time())
+        return None
+
+    def _open_limiters(self, url: str) -> Mapping[bool, RedisLimiter]:
+        if self._redis is None or self._loop != current_token():  # connections belong to one event loop
+            from limits.aio.storage import RedisStorage
+            from limits.aio.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
+
+            from mcp_bridge._storage.stores.redis import connect_redis
+
+            self._client = connect_redis(url)
+            pool: Any = self._client.connection_pool  # contains the address instead of the URL
+            options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
+            storage = RedisStorage("async+redis://localhost:6379", **options)
+            self._redis = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
+            self._loop = current_token()
+        return self._redis
+
+
+class RateLimitPolicy:
+    """Limits how often calls may run."""
+
+    name = "rate_limit"
+    stage = Stage.ADMIT
+    is_passive = True
+    may_ask = False
+
+    def __init__(self, options: RateLimitOptions, counter: CallCounter) -> None:
+        self._options = options
+        self._counter = counter
+        self._id = hashlib.sha256(options.model_dump_json().encode()).hexdigest()[:12]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same options: in a shared store, both would count each call in the same windows."""
+        return isinstance(other, RateLimitPolicy) and self._id == other._id
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    async def run(self) -> None:
+        """Close the connections to Redis when cancelled."""
+        await close_at_end(self._counter.aclose)
+
+    def bind(self, entry: Any) -> PolicyLayer | None:
+        """Return a layer for entries that match."""
+        template = entry.uri_template if isinstance(entry, ResourceTemplate) else None
+        layer = RateLimitLayer(self._options, self._counter, self._id, template)
+        return layer if self._options.applies_to_entry(entry) else None
+
+
+class RateLimitLayer:
+    """Counts the calls of one entry. `policy` separates its numbers from those of other policies.
+
+    All URIs of a `template` are counted together: clients can make up any number of them.
+    """
+
+    name = "rate_limit"
+
+    def __init__(
+        self, options: RateLimitOptions, counter: CallCounter, policy: str, template: str | None = None
+    ) -> None:
+        self._options = options
+        self._counter = counter
+        self._policy = policy
+        self._template = template
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Raises RateLimited."""
+        if self._applies_to(call, ctx):
+            exceeded = await self._counter.count(*self._build_key(call, ctx))
+            if exceeded is not None:
+                reason = self._describe_limit(*exceeded)
+                ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
+                raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
+        return await call_next(call, ctx)
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict whether the call exceeds a limit. Counts in the memory of a running server are unknown."""
+        if not self._applies_to(call, ctx):
+            return Forecast("passes")
+        if self._options.store == "memory":
+            return Forecast("passes", f"unless the running server has already counted {self._options.limit}")
+        exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
+        return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
+
+    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+        return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
+
+    def _build_key(self, call: ToolCall, ctx: CallContext) -> tuple[str, ...]:
+        name = f"{call.kind}:{self._template or call.name}" if "tool" in self._options.per else ""
+        principal = ctx.principal or "" if "principal" in self._options.per else ""
+        return self._policy, name, principal
+
+    def _describe_limit(self, item: RateLimitItem, wait: float) -> str:
+        subject = " and ".join(f"for each {part}" for part in self._options.per)
+        period = f"{item.multiples} {item.GRANULARITY.name}s" if item.multiples > 1 else item.GRANULARITY.name
+        allowed = f"{item.amount} call{'s' if item.amount != 1 else ''} per {period}"
+        return f"at most {allowed} {subject or 'for all callers'}. Retry in {wait:.0f} seconds"
+
+
+def _compute_wait(item: RateLimitItem, seconds: float) -> float:
+    """Return whole seconds, at most the period: other servers that count in Redis may have another time."""
+    return float(min(max(math.ceil(seconds), 1), item.get_expiry()))

@@ -1,0 +1,256 @@
+"""The policy `redact`: replaces text that matches patterns, in results, arguments, the log and the audit trail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._policies.secret_patterns import PATTERNS, expand_names, redact_card_numbers
+from mcp_bridge._policies.selection import Patterns, SelectionOptions, add_single_schema, parse_list
+from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._version import DISTRIBUTION
+
+HINT = f"Run `pip install '{DISTRIBUTION}[redact]'`"
+_CARD = "credit_card"
+_KEPT = frozenset({"annotations", "icons", "mime_type", "role"})
+"""Fields of content whose values are defined by the protocol, or are not text."""
+_URI_CHARACTERS = "%/:?#@!$&'()*+,;=~"
+_SHORTEST_NUMBER = 10**7
+"""Smaller numbers are not secrets."""
+_ANCHOR = re.compile(r"[\^$]|\\[Az]")
+"""Anchors: what refers to the beginning or the end of a text in a pattern. The class `[^` is none."""
+
+
+def _compile_pattern(pattern: str | bytes) -> Any:
+    """Compile a pattern with RE2, whose time is linear in the text. Raises ValueError; ConfigError without RE2."""
+    try:
+        import re2
+    except ImportError:
+        raise ConfigError("the policy `redact` needs the package google-re2", hint=HINT) from None
+    options = re2.Options()
+    options.log_errors = False  # it would write to stderr
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise ValueError(f"expected a pattern of RE2 (no look-around, no back-references): {reason}") from None
+
+
+def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(expand_names(names))
+
+
+def _check_custom(custom: dict[str, str]) -> dict[str, str]:
+    for pattern in custom.values():
+        if _compile_pattern(pattern).search("") is not None:
+            raise ValueError("expected patterns that do not match the empty text")
+    return custom
+
+
+class RedactOptions(SelectionOptions):
+    """Replace text that matches patterns with `[redacted NAME]`. Requires the extra `redact`."""
+
+    patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
+        default=("secrets",),
+        validate_default=True,
+        description="Names of patterns: `secrets` for all those of common keys and tokens, or some of "
+        f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
+    )
+    custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
+        default={}, description="Further patterns by name, in the syntax of RE2."
+    )
+    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(parse_list)] = Field(
+        default=("results",),
+        json_schema_extra=add_single_schema,
+        description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
+        "(the tool gets the redacted ones, and redacted `_meta`). The log and the audit trail are always redacted.",
+    )
+
+    @model_validator(mode="after")
+    def _require_patterns(self) -> RedactOptions:
+        if not self.patterns and not self.custom:
+            raise ValueError("expected `patterns` or `custom`, found neither")
+        return self
+
+    def build_policy(self, services: PolicyServices) -> Policy:
+        """Build the policy. Raises ConfigError if RE2 is not installed."""
+        redaction = PatternRedaction({**{name: PATTERNS[name] for name in self.patterns}, **self.custom})
+        services.redactor.add_substitution(redaction.redact_text)
+        return RedactPolicy(self, redaction)
+
+
+class PatternRedaction:
+    """Replaces what matches one of the patterns, which are given by name."""
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()).encode())
+        self._patterns = [(name, _compile_pattern(pattern)) for name, pattern in patterns.items()]
+        self._is_anchored = any(_ANCHOR.search(pattern.replace("[^", "")) for pattern in patterns.values())
+
+    def may_match(self, *values: Any) -> bool:
+        """Whether JSON-ready data may have a match; False is certain. All texts are searched at once.
+
+        A pattern that refers to the beginning or the end of a text could not match in joined texts, so it may match.
+        """
+        if self._is_anchored:
+            return True
+        texts: list[str] = []
+        for value in values:
+            _collect_texts(value, texts)
+        return bool(texts) and self._any.search("\n".join(texts).encode(errors="replace")) is not None
+
+    def redact_text(self, text: str) -> str:
+        """Return the text without matches; the same object if it has none."""
+        data = text.encode(errors="replace")  # RE2 does not accept lone surrogates
+        if self._any.search(data) is None:
+            return text
+        text = data.decode()
+        for name, pattern in self._patterns:
+            mark = f"[redacted {name}]"
+            text = redact_card_numbers(text, mark) if name == _CARD else pattern.sub(lambda _, mark=mark: mark, text)
+        return text
+
+    def redact_value(self, value: Any) -> Any:
+        """Return JSON-ready data, or content, without matches, also in keys."""
+        if isinstance(value, str):
+            return self.redact_text(value)
+        if isinstance(value, Mapping):
+            return self._redact_mapping(value)
+        if isinstance(value, list | tuple):
+            return [self.redact_value(item) for item in value]
+        if isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
+            digits = str(value)
+            redacted = self.redact_text(digits)
+            return value if redacted == digits else redacted
+        return self._redact_block(value)
+
+    def redact_result(self, result: ToolResult, uri: str = "") -> ToolResult:
+        """Return a result without matches in its output, content, error and metadata.
+
+        Images, audio and other bytes stay unchanged, and so does the `uri` of the resource that the client reads.
+        """
+        content = result.content
+        if content is None and not self.may_match(result.output, result.error, result.meta):
+            return result
+        if content is not None:
+            is_one = isinstance(content, str | bytes | Content)
+            content = self._redact_block(content) if is_one else tuple(self._redact_block(one, uri) for one in content)
+        output, error, meta = map(self.redact_value, (result.output, result.error, result.meta))
+        is_same = output == result.output and content == result.content
+        if is_same and error == result.error and meta == result.meta:
+            return result
+        return replace(result, output=output, content=content, error=error, meta=meta, encoded=None)
+
+    def _redact_mapping(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+        """Redact keys and values. Keys that become equal are numbered."""
+        redacted: dict[str, Any] = {}
+        for key, item in value.items():
+            text = name = self.redact_text(str(key))
+            number = 1
+            while name in redacted:
+                number += 1
+                name = f"{text} {number}"
+            redacted[name] = self.redact_value(item)
+        return redacted
+
+    def _redact_block(self, block: Any, known_uri: str = "") -> Any:
+        if not isinstance(block, Content):
+            return self.redact_text(block) if isinstance(block, str) else block
+        changes: dict[str, Any] = {}
+        for name in {each.name for each in fields(block)} - _KEPT:
+            value = getattr(block, name)
+            if (redacted := self.redact_value(value)) != value and not (name == "uri" and value == known_uri):
+                changes[name] = quote(redacted, safe=_URI_CHARACTERS) if name == "uri" else redacted
+        return replace(block, **changes) if changes else block
+
+
+class RedactPolicy:
+    """Redacts what clients get from calls, and what tools get from clients."""
+
+    name = "redact"
+    stage = Stage.OBSERVE
+    is_passive = False
+    may_ask = False
+
+    def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
+        self._options = options
+        self._redaction = redaction
+
+    def bind(self, entry: Any) -> PolicyLayer | None:
+        """Return a layer for entries that match."""
+        return RedactLayer(self._options, self._redaction) if self._options.applies_to_entry(entry) else None
+
+
+class RedactLayer:
+    """Redacts the calls of one entry."""
+
+    name = "redact"
+
+    def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
+        self._options = options
+        self._redaction = redaction
+        self._has_arguments, self._has_results = (each in options.apply_to for each in ("arguments", "results"))
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Return the redacted result, or error, of the call with redacted arguments."""
+        if not self._applies_to(call, ctx):
+            return await call_next(call, ctx)
+        if self._has_arguments:
+            call = self._redact_arguments(call)
+            if ctx.meta and self._redaction.may_match(ctx.meta):
+                ctx.meta = self._redaction.redact_value(ctx.meta)
+        if not self._has_results:
+            return await call_next(call, ctx)
+        ctx.add_filter(self._redact_message)
+        return self._redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict that the call passes."""
+        if not self._applies_to(call, ctx):
+            return Forecast("passes")
+        given = self._redact_arguments(call) if self._has_arguments else call
+        return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}", given)
+
+    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+        return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
+
+    def _redact_message(self, data: Any) -> Any:
+        """Redact the text of progress or the data of a log message, which may be any object in a nested call."""
+        return self._redaction.redact_value(to_plain(data))
+
+    def _redact_arguments(self, call: ToolCall) -> ToolCall:
+        try:
+            if not self._redaction.may_match(call.arguments):
+                return call
+            arguments = self._redaction.redact_value(call.arguments)
+        except RecursionError:  # a caller in process can pass anything
+            arguments = self._redaction.redact_value(to_plain(call.arguments))
+        return call if arguments == call.arguments else replace(call, arguments=arguments)
+
+
+def _collect_texts(value: Any, texts: list[str]) -> None:
+    """Add the texts of JSON-ready data in which `PatternRedaction.redact_value` searches."""
+    kind = type(value)
+    if kind is str or isinstance(value, str):
+        texts.append(value)
+    elif kind is dict or isinstance(value, Mapping):
+        for key, item in value.items():
+            texts.append(str(key))
+            _collect_texts(item, texts)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _collect_texts(item, texts)
+    elif isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
+        texts.append(str(value))

@@ -1,0 +1,128 @@
+"""The policy `retry`: repeats failed calls to tools that can safely be called again."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pydantic import Field
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import CallError, ToolFailed
+from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._policies.selection import IDEMPOTENT, READ_ONLY, Patterns, ToolSelectionOptions, has_hint
+from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._settings.values import Duration, Whole
+
+logger = logging.getLogger("mcp_bridge.policies")
+
+
+class RetryOptions(ToolSelectionOptions):
+    """Repeat failed calls to tools that declare `idempotentHint: true` or `readOnlyHint: true`, with growing waits."""
+
+    permits = True
+
+    attempts: Whole = Field(default=3, ge=2, le=100, description="The maximum number of attempts.")
+    errors: Patterns = Field(
+        default=("timeout", "tool_unavailable", "tool_crashed", "ConnectionError", "TimeoutError"),
+        min_length=1,
+        description="Which failed calls are repeated: [error codes](errors.md), and names of exception classes or of "
+        "their base classes.",
+    )
+    wait: Duration = Field(
+        default=0.1, description="The wait before the second attempt, which doubles with each further one."
+    )
+    wait_max: Duration = Field(default=5.0, description="The maximum wait between two attempts.")
+    jitter: float = Field(
+        default=0.1, ge=0, le=60, description="The maximum random time, in seconds, that is added to each wait."
+    )
+    timeout: Duration = Field(
+        default=45.0,
+        description="How long after the first attempt a further one may begin. Each has the full time limit of a call.",
+    )
+
+    def build_policy(self, services: PolicyServices) -> Policy:
+        """Build the policy."""
+        return RetryPolicy(self)
+
+
+class RetryPolicy:
+    """Repeats failed calls."""
+
+    name = "retry"
+    stage = Stage.ATTEMPT
+    is_passive = True
+    may_ask = False
+
+    def __init__(self, options: RetryOptions) -> None:
+        self._options = options
+
+    def bind(self, entry: Any) -> PolicyLayer | None:
+        """Return a layer for matching tools that can safely be called again."""
+        is_repeatable = has_hint(entry, IDEMPOTENT, READ_ONLY)
+        return RetryLayer(self._options) if is_repeatable and self._options.applies_to_tool(entry) else None
+
+
+class _FailedAttempt(Exception):
+    """An attempt whose result is an error that can be repeated."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__(result.error_text)
+        self.result = result
+
+
+class RetryLayer:
+    """Repeats the calls to one tool."""
+
+    name = "retry"
+
+    def __init__(self, options: RetryOptions) -> None:
+        from stamina import retry_context
+
+        self._options = options
+        self._start_attempts = retry_context
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Raises what the last attempt raises."""
+        if not self._options.applies_to_principal(ctx):
+            return await call_next(call, ctx)
+        try:
+            return await self._repeat(call, ctx, call_next)
+        except _FailedAttempt as failed:
+            return failed.result
+
+    async def _repeat(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        options, was_started = self._options, ctx.started
+        async for attempt in self._start_attempts(
+            self._is_repeatable,
+            attempts=options.attempts,
+            timeout=options.timeout,
+            wait_initial=options.wait,
+            wait_max=options.wait_max,
+            wait_jitter=options.jitter,
+        ):
+            with attempt:
+                if attempt.num > 1:
+                    logger.info("tool %r: attempt %d of %d", call.name, attempt.num, options.attempts)
+                    ctx.started = was_started  # so that this attempt waits for a slot too
+                result = await call_next(call, ctx)
+                if result.is_error and result.code in options.errors:
+                    raise _FailedAttempt(result)
+                return result
+        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+
+    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+        """Predict that the call passes."""
+        applies = self._options.applies_to_principal(ctx)
+        return Forecast("passes", f"at most {self._options.attempts} attempts" if applies else "")
+
+    def _is_repeatable(self, error: BaseException) -> bool:
+        if isinstance(error, _FailedAttempt):
+            return True
+        if not isinstance(error, Exception):  # a cancellation
+            return False
+        code = error.code if isinstance(error, CallError) else ToolFailed.code
+        names = {code, *(kind.__name__ for kind in type(error).__mro__)}
+        return not names.isdisjoint(self._options.errors)

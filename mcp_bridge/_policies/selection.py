@@ -1,0 +1,162 @@
+"""Which calls a policy applies to: the options that all policies share, and matching, once per entry where possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from mcp_bridge._contracts.completion import CompletionEntry
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.listing import BuiltInEntry
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry
+from mcp_bridge._json_schema.uris import includes_uri
+from mcp_bridge._settings.sections import SettingsModel
+from mcp_bridge._settings.values import Annotation
+
+READ_ONLY, IDEMPOTENT = "readOnlyHint", "idempotentHint"
+"""Annotations of tools (server/tools, ToolAnnotations). Both are false unless a tool declares them."""
+HINTS = {READ_ONLY: False, "destructiveHint": True, IDEMPOTENT: False, "openWorldHint": True}
+"""The values of annotations that a tool does not declare, from the specification."""
+
+
+def parse_list(value: Any) -> Any:
+    """Return a single text as a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def add_single_schema(schema: dict[str, Any]) -> None:
+    """Allow a single item in the schema of a list."""
+    items = schema.pop("items")
+    schema.pop("type")
+    schema["anyOf"] = [{"type": "array", "items": items}, items]
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(parse_list), Field(json_schema_extra=add_single_schema)]
+
+
+class ToolSelectionOptions(SettingsModel):
+    """The tools and principals to which a policy applies. Without any of these keys, it applies to all calls to tools.
+
+    A tool matches if it matches each of the keys that are given.
+    """
+
+    tools: Patterns = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools: the published ones, and for policies that restrict "
+        "calls also those in their sources. A pattern that begins with `!` excludes tools. Default: all tools.",
+    )
+    sources: Patterns = Field(default=(), description="Patterns of the names of the sources that the tools are from.")
+    tags: Patterns = Field(default=(), description="Patterns of tags, of which a tool needs at least one.")
+    annotations: dict[Annotation, bool] = Field(
+        default={},
+        description="Values of annotations, such as `destructiveHint: true`. For annotations that a tool does not "
+        "declare, the defaults of MCP apply.",
+    )
+    principals: Patterns = Field(
+        default=(),
+        description="Patterns of the names of [principals](security.md#principals). The name of a caller without a "
+        "principal, such as over stdio, is empty. Default: all callers.",
+    )
+
+    permits: ClassVar[bool] = False
+    """Whether the policy permits what it selects. A source chooses the original names of its tools, so these never
+    select a tool for such a policy, and never exclude one from a policy that restricts."""
+
+    def applies_to_tool(self, tool: ToolEntry) -> bool:
+        """Whether calls to this tool match, for at least some principals."""
+        published, names = (tool.name,), (tool.name, tool.name_in_source)
+        return (
+            (includes(self.tools, published, names) if self.permits else includes(self.tools, names, published))
+            and includes(self.sources, (tool.owner,))
+            and includes(self.tags, tool.tags)
+            and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
+        )
+
+    def applies_to_principal(self, ctx: CallContext) -> bool:
+        """Whether calls of this caller match."""
+        return not self.principals or _includes_principal(self.principals, ctx.principal or "")
+
+
+class SelectionOptions(ToolSelectionOptions):
+    """The calls to which a policy applies. Without any of these keys, it applies to all calls.
+
+    `resources` and `prompts` select requests for these; keys for tools alone leave them out.
+    """
+
+    resources: Patterns = Field(default=(), description="Patterns of the URIs of resources that clients read.")
+    prompts: Patterns = Field(default=(), description="Patterns of the names of prompts that clients get.")
+
+    def applies_to_entry(self, entry: Any) -> bool:
+        """Whether some calls of this entry match: for a resource template, the URI of each call decides."""
+        if self.selects_everything:
+            return True
+        if isinstance(entry, ToolEntry):
+            return self.selects_tools and self.applies_to_tool(entry)
+        if isinstance(entry, PromptEntry):
+            return bool(self.prompts) and includes(self.prompts, (entry.name,))
+        if isinstance(entry, ResourceEntry):
+            return bool(self.resources) and includes_uri(self.resources, entry.uri)
+        if isinstance(entry, CompletionEntry) and isinstance(entry.completed, ResourceTemplate):
+            return bool(self.resources) and includes_uri(self.resources, entry.completed.uri_template)
+        return self.applies_to_entry(entry.completed) if isinstance(entry, CompletionEntry) else bool(self.resources)
+
+    def applies_to_call(self, call: ToolCall) -> bool:
+        """Whether a call of a matching entry matches: that of a resource template has its own URI."""
+        if call.kind != "resource" or self.selects_everything:
+            return True
+        return bool(self.resources) and includes_uri(self.resources, call.name)
+
+    def decides_for(self, entry: Any) -> bool:
+        """Whether `applies_to_entry` decides about this entry alone, and not the URI in each call."""
+        return self.selects_everything or not isinstance(entry, ResourceTemplate)
+
+    @property
+    def selects_tools(self) -> bool:
+        """Whether keys for tools are given."""
+        return bool(self.tools or self.sources or self.tags or self.annotations)
+
+    @property
+    def selects_everything(self) -> bool:
+        """Whether calls to every tool, resource and prompt match."""
+        return not (self.selects_tools or self.resources or self.prompts)
+
+
+def includes(patterns: Sequence[str], names: Iterable[str], excludable: Iterable[str] | None = None) -> bool:
+    """Whether one of the names matches a pattern, and none matches a pattern that begins with `!`.
+
+    Without patterns that include something, everything is included. `excludable` are the names that the patterns with
+    `!` are compared with, if they differ from `names`.
+    """
+    names = tuple(names)
+    excluding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    if any(fnmatchcase(name, pattern) for name in excludable or names for pattern in excluding):
+        return False
+    including = [pattern for pattern in patterns if not pattern.startswith("!")]
+    return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
+
+
+@lru_cache(maxsize=1024)
+def _includes_principal(patterns: tuple[str, ...], principal: str) -> bool:
+    return includes(patterns, (principal,))
+
+
+def is_built_in(tool: ToolEntry) -> bool:
+    """Whether it is a tool of the server itself. Such a tool runs others, which have their own policies."""
+    return isinstance(tool, BuiltInEntry)
+
+
+def has_hint(tool: Any, *names: str) -> bool:
+    """Whether the entry is a tool that declares one of these annotations as true."""
+    return isinstance(tool, ToolEntry) and any(tool.annotations.get(name) is True for name in names)
+
+
+def _read_annotation(tool: ToolEntry, name: str) -> Any:
+    if name == "destructiveHint" and has_hint(tool, READ_ONLY):
+        return tool.annotations.get(name, False)
+    return tool.annotations.get(name, HINTS.get(name))

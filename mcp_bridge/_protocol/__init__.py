@@ -1,0 +1,1 @@
+"""JSON-RPC connections, the shapes of MCP, and what clients accept."""

@@ -1,0 +1,342 @@
+"""Repairs arguments that do not fit, as some models and some clients write them.
+
+JSON in a string is parsed where the schema wants an object, a list, a number or a boolean: only strings that do not fit
+as they are, and whose content has an accepted type. Null and empty texts are left out where the argument is optional.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import orjson
+
+from mcp_bridge._json_schema.keywords import ANNOTATIONS, list_values
+from mcp_bridge._json_schema.references import REFERRING, resolve_pointer
+from mcp_bridge._json_schema.validator import Validator
+
+_MAX_DEPTH = 64
+MAX_STEPS = 200_000
+"""How many values are examined in one call: alternatives within alternatives multiply them."""
+_MAX_SCHEMAS = 64
+"""The maximum number of schemas that are applied at one place, because references may lead anywhere."""
+_MAX_PLACES = 10_000
+"""The maximum number of places of a schema that are kept; values at others stay as they are."""
+_MAX_COMPILED = 5_000_000
+"""The maximum number of characters of compiled schemas; each place behind a reference compiles a whole one."""
+_TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
+_TYPE_NAMES: Mapping[type, str] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", dict: "object", list: "array",
+}  # fmt: skip
+_ROOT_ID = "urn:mcp-bridge:schema"
+_PART_NAME = "mcp-bridge.part"
+_PLAIN = ANNOTATIONS | {"type"}
+_NOT_JSON: Final = object()
+
+
+class ArgumentRepair:
+    """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed."""
+
+    def __init__(self, schema: Any, *, parse_strings: bool = True, omit_empty: bool = False) -> None:
+        self._schema = schema
+        self._parse_strings = parse_strings
+        self._omit_empty = omit_empty
+
+    @cached_property
+    def _validator(self) -> Validator:
+        return Validator(self._schema)
+
+    @cached_property
+    def _root(self) -> _Place:
+        return _SchemaReader(self._schema).get_place([self._schema])
+
+    def repair(self, arguments: Any) -> Any:
+        """The same object if the arguments fit, else a repaired copy. Never raises.
+
+        The result may still not fit: the validator decides that.
+        """
+        if self._validator.is_valid(arguments):
+            return arguments
+        try:
+            return _ArgumentWalk(self._parse_strings, self._omit_empty).repair(self._root, arguments, 0)
+        except RecursionError:  # alternatives that lead to alternatives some hundred times
+            return arguments
+
+
+class _ArgumentWalk:
+    """Compares the arguments of one call with the schema."""
+
+    def __init__(self, parse_strings: bool, omit_empty: bool) -> None:
+        self._parse_strings = parse_strings
+        self._omit_empty = omit_empty
+        self._left = MAX_STEPS
+        self._sizes: dict[int, int] = {}
+
+    def repair(self, place: _Place, value: Any, depth: int) -> Any:
+        """The repaired value, or the same object if nothing in it is repaired."""
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH or place.is_open:
+            return value
+        if isinstance(value, str):
+            return self._repair_text(place, value, depth) if self._parse_strings else value
+        if not isinstance(value, dict | list):
+            return value
+        value = self._choose_alternative(place, value, depth)
+        if isinstance(value, dict):
+            if self._omit_empty:
+                value = _omit_empty(place, value)
+            items = {name: self.repair(place.get_property(name), item, depth + 1) for name, item in value.items()}
+            return _keep_if_equal(value, items)
+        return _keep_if_equal(
+            value, [self.repair(place.get_item(index), item, depth + 1) for index, item in enumerate(value)]
+        )
+
+    def _repair_text(self, place: _Place, text: str, depth: int) -> Any:
+        if "string" in place.types and place.accepts(text):
+            return text
+        self._left -= len(text) // 16
+        value = _parse_json(text)
+        if value is _NOT_JSON or isinstance(value, str) or _get_type(value) not in place.types:
+            return text
+        return self.repair(place, value, depth + 1)
+
+    def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
+        """The value as it is if an alternative accepts it, else repaired for the first one that accepts the repair."""
+        for union in place.unions:
+            if not any(self._is_accepted(branch, value) for branch in union):
+                repaired = ((branch, self.repair(branch, value, depth + 1)) for branch in union)
+                value = next(
+                    (new for branch, new in repaired if new is not value and self._is_accepted(branch, new)), value
+                )
+        return value
+
+    def _is_accepted(self, branch: _Place, value: Any) -> bool:
+        """Whether an alternative accepts a value; once the steps are used up, every alternative does."""
+        self._left -= self._count_values(value, 0)
+        return self._left < 0 or branch.accepts(value)
+
+    def _count_values(self, value: Any, depth: int) -> int:
+        if not isinstance(value, dict | list) or depth > _MAX_DEPTH:
+            return 1
+        if id(value) not in self._sizes:
+            items = value.values() if isinstance(value, dict) else value
+            self._sizes[id(value)] = 1 + sum(self._count_values(item, depth + 1) for item in items)
+        return self._sizes[id(value)]
+
+
+def _omit_empty(place: _Place, value: dict[str, Any]) -> dict[str, Any]:
+    """The object without the optional properties that are null or "" and may not be, or the same object."""
+    empty = {name for name, item in value.items() if item is None or item == ""}
+    omitted = {name for name in empty & place.optional_names if not place.get_property(name).accepts(value[name])}
+    return {name: item for name, item in value.items() if name not in omitted} if omitted else value
+
+
+def _keep_if_equal(value: Any, copy: Any) -> Any:
+    """The copy, or the value itself if every item of the copy is the same object."""
+    items: Callable[[Any], Any] = dict.values if isinstance(value, dict) else iter
+    return value if all(new is old for new, old in zip(items(copy), items(value), strict=True)) else copy
+
+
+def _parse_json(text: str) -> Any:
+    """The value of a JSON text, or `_NOT_JSON`, also where parsers would differ about the value."""
+    try:
+        orjson.loads(text)  # rejects deep nesting, NaN and lone surrogates
+        return json.loads(text, object_pairs_hook=_reject_duplicates)
+    except (ValueError, RecursionError):
+        return _NOT_JSON
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("an object has the same name twice")
+    return value
+
+
+def _get_type(value: Any) -> str:
+    """The type of a JSON value; in JSON Schema a number without a fraction is an integer."""
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
+    return _TYPE_NAMES.get(type(value), "other")
+
+
+class _SchemaReader:
+    """Finds what a schema accepts at each place. Each place is read once, however many values are compared with it."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self._places: dict[tuple[int, ...], _Place] = {}
+        self._validators: dict[str, Validator] = {}
+        self._left = _MAX_COMPILED
+
+    def get_place(self, schemas: Sequence[Any]) -> _Place:
+        """The place where all of these schemas apply."""
+        key = tuple(map(id, schemas))
+        if key not in self._places:
+            if len(self._places) >= _MAX_PLACES:
+                return _Place(self, ())
+            self._places[key] = _Place(self, schemas)
+        return self._places[key]
+
+    def compile(self, schemas: Sequence[Any]) -> Validator:
+        """A validator for all of these schemas; it accepts anything once too much has been compiled."""
+        text = repr(schemas)
+        if text not in self._validators:
+            has_references = any(f"'{keyword}'" in text for keyword in REFERRING)
+            self._left -= len(text) + (self._size if has_references else 0)
+            if self._left < 0:
+                return Validator(True)
+            schema = {"allOf": list(schemas)}
+            self._validators[text] = Validator(
+                self._insert_into_whole(schema) if has_references else self._copy_draft(schema)
+            )
+        return self._validators[text]
+
+    @cached_property
+    def _size(self) -> int:
+        return len(repr(self.schema))
+
+    def _copy_draft(self, schema: dict[str, Any]) -> dict[str, Any]:
+        draft = self.schema.get("$schema") if isinstance(self.schema, Mapping) else None
+        return schema if draft is None else {**schema, "$schema": draft}
+
+    def _insert_into_whole(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema as a part of the whole, so that its references start at the root of the whole."""
+        root = self.schema if isinstance(self.schema, Mapping) else {}
+        given, definitions = root.get("$id"), root.get("$defs")
+        root_id = given if isinstance(given, str) and ":" in given else _ROOT_ID
+        definitions = definitions if isinstance(definitions, Mapping) else {}
+        whole = {**root, "$id": root_id, "$defs": {**definitions, _PART_NAME: schema}}
+        return {"$ref": f"{root_id}#/$defs/{_PART_NAME}", "$defs": {"whole": whole}}
+
+
+class _Place:
+    """One place in a schema: all schemas that apply there, with references and `allOf` followed."""
+
+    def __init__(self, reader: _SchemaReader, schemas: Sequence[Any]) -> None:
+        self._reader = reader
+        self._given = tuple(schemas)
+        self._schemas = tuple(_follow_all(schemas, reader.schema))
+        self._children: dict[str | int | None, _Place] = {}
+        self._types: frozenset[str] | None = None
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of the values that can fit."""
+        if self._types is None:
+            self._types = _TYPES  # for alternatives that lead back here
+            types = _TYPES.intersection(*map(_list_types, self._schemas))
+            for union in self.unions:
+                types &= frozenset().union(*(branch.types for branch in union))
+            self._types = types
+        return self._types
+
+    @cached_property
+    def unions(self) -> tuple[tuple[_Place, ...], ...]:
+        """Lists of alternatives; of each list, one alternative must fit."""
+        groups = [schema[word] for schema in self._schemas for word in ("anyOf", "oneOf") if word in schema]
+        return tuple(
+            tuple(self._reader.get_place([part]) for part in group)
+            for group in groups
+            if isinstance(group, list) and group
+        )
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether every value fits."""
+        return all(ANNOTATIONS.issuperset(schema) for schema in self._schemas)
+
+    def accepts(self, value: Any) -> bool:
+        return self.is_open or (self._accepts_any_text and isinstance(value, str)) or self._validator.is_valid(value)
+
+    @cached_property
+    def _accepts_any_text(self) -> bool:
+        """Saves a validator: most places only say a type."""
+        return all(_PLAIN.issuperset(schema) and "string" in _list_types(schema) for schema in self._schemas)
+
+    @cached_property
+    def _validator(self) -> Validator:
+        return self._reader.compile(self._given)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The properties that the schemas name; all others share one place."""
+        properties = [schema.get("properties") for schema in self._schemas]
+        return frozenset(name for names in properties if isinstance(names, Mapping) for name in names)
+
+    @cached_property
+    def optional_names(self) -> frozenset[str]:
+        """The properties that the schemas name, and do not require."""
+        required = [schema.get("required") for schema in self._schemas]
+        return self._names.difference(*(names for names in required if isinstance(names, list)))
+
+    def get_property(self, name: str) -> _Place:
+        key = name if name in self._names else None
+        if key not in self._children:
+            parts = [part for schema in self._schemas for part in _list_property_schemas(schema, key)]
+            self._children[key] = self._reader.get_place(parts)
+        return self._children[key]
+
+    def get_item(self, index: int) -> _Place:
+        index = min(index, max((len(_get_prefix(schema)) for schema in self._schemas), default=0))
+        if index not in self._children:
+            parts = [part for schema in self._schemas for part in _list_item_schemas(schema, index)]
+            self._children[index] = self._reader.get_place(parts)
+        return self._children[index]
+
+
+def _follow_all(schemas: Sequence[Any], root: Any) -> Iterator[Mapping[str, Any]]:
+    """The schemas, and those that their references and `allOf` lead to, each once."""
+    waiting, seen = list(schemas), set[int]()
+    while waiting and len(seen) < _MAX_SCHEMAS:
+        schema = waiting.pop(0)
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        if schema is False:
+            yield {"enum": []}
+        if not isinstance(schema, Mapping):
+            continue
+        yield schema
+        if isinstance(reference := schema.get("$ref"), str):
+            waiting.append(resolve_pointer(reference, root))
+        if isinstance(parts := schema.get("allOf"), list):
+            waiting += parts
+
+
+def _list_types(schema: Mapping[str, Any]) -> frozenset[str]:
+    given = schema.get("type")
+    names = [given] if isinstance(given, str) else given if isinstance(given, list) else _TYPES
+    types = _TYPES & {name for name in names if isinstance(name, str)}
+    types |= {"integer"} if "number" in types else set()
+    values = list_values(schema)
+    return types if values is None else types & {_get_type(value) for value in values}
+
+
+def _list_property_schemas(schema: Mapping[str, Any], name: str | None) -> Iterator[Any]:
+    """What a schema says about a property; None is one that no schema names.
+
+    Patterns are ignored: their author may have meant any name.
+    """
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and name is not None and name in properties:
+        yield properties[name]
+    elif not schema.get("patternProperties") and "additionalProperties" in schema:
+        yield schema["additionalProperties"]
+
+
+def _get_prefix(schema: Mapping[str, Any]) -> Sequence[Any]:
+    prefix = schema.get("prefixItems", schema.get("items"))
+    return prefix if isinstance(prefix, list) else ()
+
+
+def _list_item_schemas(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
+    prefix = _get_prefix(schema)
+    if index < len(prefix):
+        yield prefix[index]
+    else:
+        rest = schema.get("items") if not isinstance(schema.get("items"), list) else schema.get("additionalItems")
+        if rest is not None:
+            yield rest

@@ -1,0 +1,261 @@
+"""Schemas without combinators at their root: one object that has the properties of all alternatives.
+
+The flat schema accepts whatever the original accepts. It is what clients see; the original still validates every
+call, so a combination of arguments that fits no alternative is rejected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mcp_bridge._json_schema.keywords import walk_schemas
+from mcp_bridge._json_schema.merging import NOTHING, Budget, CannotRewrite, merge_alternatives, merge_schemas
+from mcp_bridge._json_schema.references import resolve_pointer
+
+logger = logging.getLogger("mcp_bridge._protocol.dialects")
+
+COMBINATORS = (
+    "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const", "$ref",
+)  # fmt: skip
+"""Keywords that a flat schema does not have at its root."""
+DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
+"""Keywords that make something depend on a property; `dependencies` is from older drafts, and still checked."""
+_UNIONS = ("anyOf", "oneOf")
+_BRANCHES = ("if", "then", "else")
+_CONDITIONAL = frozenset({"not", "if", "dependentSchemas", "dependencies", "enum", "const"})
+_REPLACED = frozenset({*COMBINATORS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
+_MAX_DEPTH = 8
+"""How deep combinators are followed; deeper ones accept anything."""
+_MAX_STEPS, _STEPS_PER_SCHEMA = 200_000, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatSchema:
+    """A schema without combinators at its root. `omits_conditions` means that the original checks more."""
+
+    schema: dict[str, Any]
+    omits_conditions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The properties of an object.
+
+    `certain` are those whose schema holds whichever alternative applies. `rest` is what all other properties must
+    fit: a schema or a boolean.
+    """
+
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    certain: frozenset[str] = frozenset()
+    required: Sequence[str] = ()
+    rest: Any = True
+
+
+_ANY = Shape()
+
+
+def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSchema:
+    """The object that a schema describes; the same schema if its root has no combinators or cannot be flattened.
+
+    `label` names the schema in the log.
+    """
+    if not any(keyword in schema for keyword in (*COMBINATORS, *DEPENDENT)):
+        return FlatSchema(schema=schema)
+    try:
+        return FlatSchema(schema=_flatten(schema), omits_conditions=_has_conditions(schema))
+    except CannotRewrite as reason:
+        logger.warning("cannot flatten the unions at the top of %s: %s", label, reason)
+        return FlatSchema(schema=schema)
+
+
+def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
+    shape = ShapeBuilder(schema).build_shape(schema)
+    if shape is None:
+        raise CannotRewrite("no object fits it")
+    flat = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED} | {"type": "object"}
+    flat["properties"] = dict(shape.properties)
+    if shape.rest is not False:
+        rest = {} if shape.rest is True else shape.rest
+        flat["properties"] |= {name: rest for name in _list_mentioned(schema) if name not in shape.properties}
+    if required := [name for name in shape.required if name in shape.properties or shape.rest is not False]:
+        flat["required"] = required
+    if shape.rest is not True:
+        flat["additionalProperties"] = shape.rest
+    references = (part.get("$ref") for _, part in walk_schemas(flat))
+    if any(isinstance(one, str) and one.startswith("#/") and resolve_pointer(one, flat) is None for one in references):
+        raise CannotRewrite("a reference points into them")
+    return flat
+
+
+class ShapeBuilder:
+    """Merges an object schema with everything its combinators lead to. Every method may raise CannotRewrite."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._budget = Budget(_MAX_STEPS, f"merging them takes more than {_MAX_STEPS} steps")
+
+    def build_shape(self, schema: Any, depth: int = 0) -> Shape | None:
+        """The shape of the objects that fit a schema, or None if no object does."""
+        if not isinstance(schema, Mapping):
+            return None if schema is False else _ANY
+        if depth > _MAX_DEPTH:
+            return _ANY
+        if not _can_be_object(schema):
+            return None
+        shape = _read_own_shape(schema)
+        self._budget.spend(_STEPS_PER_SCHEMA + len(shape.properties) + len(shape.required))
+        for group in _list_groups(schema, self._root):
+            shapes = [part for part in (self.build_shape(one, depth + 1) for one in group) if part is not None]
+            if not shapes:
+                return None
+            shape = self._merge_all(shape, self._merge_any(shapes))
+        is_closed = schema.get("unevaluatedProperties") is False and not _can_evaluate_more(schema)
+        return replace(shape, rest=False) if is_closed else shape
+
+    def _merge_all(self, one: Shape, other: Shape) -> Shape:
+        self._budget.spend(sum(map(len, (one.properties, one.required, other.properties, other.required))))
+        properties = dict(one.properties)
+        for name, part in other.properties.items():
+            if name not in properties:
+                if one.rest is not False:
+                    properties[name] = part
+            elif name in one.certain and name in other.certain:
+                merged = merge_schemas(properties[name], part)
+                properties[name] = merged if merged is not None else properties[name]
+            elif name in other.certain:
+                properties[name] = part
+            elif name not in one.certain:
+                properties[name] = merge_alternatives([properties[name], part], self._budget)
+        required = tuple(dict.fromkeys([*one.required, *other.required]))
+        rest = False if False in (one.rest, other.rest) else other.rest if one.rest is True else one.rest
+        return Shape(properties=properties, certain=one.certain | other.certain, required=required, rest=rest)
+
+    def _merge_any(self, shapes: Sequence[Shape]) -> Shape:
+        names = dict.fromkeys(name for shape in shapes for name in shape.properties)
+        self._budget.spend(len(names) * len(shapes))
+        properties, certain = {}, set()
+        for name in names:
+            alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
+            properties[name] = merge_alternatives([part for part in alternatives if part is not True], self._budget)
+            if properties[name] == NOTHING and True in alternatives:
+                properties[name] = {}  # one alternative forbids it, another accepts anything
+            if all(
+                name in shape.certain or (name not in shape.properties and shape.rest is not True) for shape in shapes
+            ):
+                certain.add(name)
+        common = set(shapes[0].required).intersection(*(shape.required for shape in shapes[1:]))
+        required = tuple(name for name in shapes[0].required if name in common)
+        rests = [shape.rest for shape in shapes if shape.rest is not False]
+        rest = False if not rests else True if True in rests else merge_alternatives(rests, self._budget)
+        return Shape(properties=properties, certain=frozenset(certain), required=required, rest=rest)
+
+
+def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
+    properties = {name: {} if part is True else part for name, part in _get_mapping(schema, "properties").items()}
+    rest = schema.get("additionalProperties", True)
+    if schema.get("patternProperties") or rest == {}:
+        rest = True
+    required = tuple(_list_texts(schema.get("required")))
+    return Shape(properties=properties, certain=frozenset(properties), required=required, rest=rest)
+
+
+def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
+    """Lists of schemas; of each list, one schema must fit besides the schema itself."""
+    if isinstance(schema.get("$ref"), str):
+        yield [_resolve_reference(schema, root)]
+    for part in _get_list(schema, "allOf"):
+        yield [part]
+    for keyword in _UNIONS:
+        if alternatives := _get_list(schema, keyword):
+            yield alternatives
+    if "if" in schema and ("then" in schema or "else" in schema):
+        yield [schema.get("then", True), schema.get("else", True)]
+    for keyword in ("dependentSchemas", "dependencies"):
+        for part in _get_mapping(schema, keyword).values():
+            yield [part, True]
+
+
+def _resolve_reference(part: Any, root: Mapping[str, Any]) -> Any:
+    """What a schema refers to, or itself; a reference to the root accepts anything.
+
+    Raises CannotRewrite for a reference that leads to nothing in the root.
+    """
+    if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
+        return part
+    target = resolve_pointer(part["$ref"], root)
+    if target is None:
+        raise CannotRewrite(f"{part['$ref']!r} does not resolve")
+    return True if target is root else target
+
+
+def _can_be_object(schema: Mapping[str, Any]) -> bool:
+    types = schema.get("type")
+    return types is None or types == "object" or (isinstance(types, list) and "object" in types)
+
+
+def _can_evaluate_more(schema: Mapping[str, Any]) -> bool:
+    """Whether `unevaluatedProperties` may leave out more properties than the shape has."""
+    return not {"if", "not", "patternProperties", "dependentSchemas"}.isdisjoint(schema)
+
+
+def _has_conditions(root: Mapping[str, Any]) -> bool:
+    """Whether the flat schema omits a condition of the original; `dependentRequired` stays at the root."""
+    for part in _walk(root, lambda part: _get_list(part, "allOf")):
+        if not _CONDITIONAL.isdisjoint(part) or any(len(_get_list(part, keyword)) > 1 for keyword in _UNIONS):
+            return True
+        if part is not root and "dependentRequired" in part:
+            return True
+    return False
+
+
+def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
+    """The properties of the object that a schema mentions anywhere, even only to require them."""
+    return list(dict.fromkeys(name for part in _walk(schema, _list_branches) for name in _list_own_mentions(part)))
+
+
+def _walk(root: Mapping[str, Any], list_inner: Callable[[Mapping[str, Any]], Iterable[Any]]) -> Iterator[Any]:
+    """The root and the schemas it leads to through references and `list_inner`, each once."""
+    seen: dict[int, Any] = {}
+    waiting: deque[Any] = deque([root])
+    while waiting:
+        part = waiting.popleft()
+        if isinstance(part, Mapping) and id(part) not in seen:
+            seen[id(part)] = part
+            yield part
+            waiting += [_resolve_reference(part, root), *list_inner(part)]
+
+
+def _list_branches(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """The schemas in a schema that may apply to the same object."""
+    for keyword in ("allOf", *_UNIONS):
+        yield from _get_list(schema, keyword)
+    yield from (schema[keyword] for keyword in _BRANCHES if keyword in schema)
+    yield _get_mapping(schema, "if").get("not")
+    for keyword in DEPENDENT:
+        yield from _get_mapping(schema, keyword).values()
+
+
+def _list_own_mentions(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from _get_mapping(schema, "properties")
+    yield from _list_texts(schema.get("required"))
+    for keyword in DEPENDENT:
+        for name, part in _get_mapping(schema, keyword).items():
+            yield from (name, *_list_texts(part))
+
+
+def _get_mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _get_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
+
+
+def _list_texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -1,0 +1,109 @@
+"""The facts of a client's profile: which tools it accepts, and where that is documented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
+
+Level = Literal["error", "warning", "note"]
+"""Errors reject a tool or the list; warnings degrade a tool, or reject it with some models; notes are good to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What happens in a client with a tool that violates this fact, and where that is documented."""
+
+    level: Level
+    happens: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameLength(Fact):
+    """The maximum length of a tool's name, with the client's prefix, in which `{server}` is the server's name."""
+
+    most: int
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameCharacters(Fact):
+    """A regular expression that the whole name of a tool must match."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCount(Fact):
+    """The maximum number of tools at once, of all the client's servers together."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsupportedKeywords(Fact):
+    """Keywords that the client does not support in an input schema, only at its root or anywhere."""
+
+    words: Sequence[str]
+    at: Literal["root", "anywhere"] = "anywhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextEnumsOnly(Fact):
+    """An `enum` may only contain text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertiesRequired(Fact):
+    """An object schema must have `properties`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSize(Fact):
+    """The maximum number of characters of text in a result."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructuredOnly(Fact):
+    """The model does not see the content blocks of a result that has structured content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoQuestions(Fact):
+    """The client does not support elicitation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoImages(Fact):
+    """The model does not see the images of a result, or sees them late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StringArguments(Fact):
+    """Arguments that are objects and lists may arrive as JSON in a string."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What is known about one client. Without a fact nothing is promised."""
+
+    name: str
+    title: str
+    facts: Sequence[Fact] = ()
+
+    @property
+    def dialect(self) -> SchemaDialect:
+        """What this client needs rewritten. Strings are parsed for every client, because models write them."""
+        keywords = [fact for fact in self.facts if isinstance(fact, UnsupportedKeywords)]
+        return SchemaDialect(
+            inline_references=any("$ref" in fact.words for fact in keywords),
+            flatten_unions=any("anyOf" in fact.words and fact.at == "root" for fact in keywords),
+            write_properties=any(isinstance(fact, PropertiesRequired) for fact in self.facts),
+            parse_strings=True,
+            show_injections=any(isinstance(fact, StructuredOnly) for fact in self.facts),
+        )

@@ -1,0 +1,271 @@
+"""A JSON-RPC 2.0 connection. Both sides may send requests at any time, so one class serves clients and servers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import CoroutineType
+from typing import Any, Protocol
+
+import anyio
+
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
+from mcp_bridge._protocol.peer.incoming import (
+    IncomingRequest,
+    Message,
+    MessageStream,
+    RequestId,
+    make_error,
+    make_notification,
+    make_response,
+    report_failure,
+)
+from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._runtime.tasks import TaskOwner
+
+logger = logging.getLogger("mcp_bridge._protocol.peer")
+
+CANCELLED, PROGRESS = "notifications/cancelled", "notifications/progress"
+"""The two notifications of MCP that belong to a request in flight rather than to a method."""
+
+ProgressListener = Callable[[Mapping[str, Any]], None]
+
+
+class Service(Protocol):
+    """Serves what the other side sends."""
+
+    def handle_request(self, request: IncomingRequest) -> Any:
+        """Return the result at once, or a coroutine for it, which runs in a task. Raises RpcError."""
+
+    def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Handle a notification. Raises RpcError for an invalid one, which is logged."""
+
+
+class PeerConnection:
+    """One connection. The transport passes each message to `receive`, and calls `close` at the end.
+
+    `stream` carries messages that belong to no request. `counter` counts the requests of the other side in flight.
+    """
+
+    def __init__(
+        self, service: Service, stream: MessageStream, tasks: TaskOwner, counter: RequestCounter | None = None
+    ) -> None:
+        self._service = service
+        self._stream = stream
+        self._tasks = tasks
+        self._counter = counter or RequestCounter()
+        self._requests: dict[RequestId, IncomingRequest] = {}
+        self._pending: dict[RequestId, PendingRequest] = {}
+        self._last_id = 0
+        self._is_closed = False
+
+    def has_request(self, request_id: RequestId) -> bool:
+        """Whether a request of the other side with this id is in flight."""
+        return request_id in self._requests
+
+    def get_request(self, request_id: RequestId) -> IncomingRequest | None:
+        """Return the request of the other side with this id that is in flight, or None."""
+        return self._requests.get(request_id)
+
+    def receive(self, message: Message, stream: MessageStream | None = None) -> bool:
+        """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one.
+
+        Returns False for a response to no request of this side, which is dropped.
+        """
+        if self._is_closed:
+            return True
+        method, request_id = message.get("method"), message.get("id")
+        if method is None:
+            return self._receive_response(message)
+        if request_id is None:
+            self._receive_notification(method, message.get("params") or {})
+        else:
+            request = IncomingRequest(request_id, method, message.get("params"), stream or self._stream)
+            self._receive_request(request)
+        return True
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        stream: MessageStream | None = None,
+        timeout: float | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> Any:
+        """Send a request and return the result. Cancelling the caller, or `timeout` seconds, cancel the request.
+
+        Raises RpcError: the error response, REQUEST_TIMEOUT, or CONNECTION_CLOSED.
+        """
+        if self._is_closed:
+            raise RpcError(CONNECTION_CLOSED, "Connection closed")
+        self._last_id += 1
+        number, out = self._last_id, stream or self._stream
+        if on_progress is not None:
+            params = {**(params or {}), "_meta": {**((params or {}).get("_meta") or {}), "progressToken": number}}
+        pending = self._pending[number] = PendingRequest(on_progress)
+        try:
+            out.send({"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params else {})})
+            if timeout is None:  # a cancel scope would cost a fifth of the request
+                await pending.wait_until_settled()
+            else:
+                with anyio.move_on_after(timeout):
+                    await pending.wait_until_settled()
+            if pending.is_settled:
+                return pending.get_result()
+            self._send_cancellation(number, out, "the request timed out")
+        except anyio.get_cancelled_exc_class():
+            self._send_cancellation(number, out, "the request was cancelled")
+            raise
+        finally:
+            self._pending.pop(number, None)
+        raise RpcError(REQUEST_TIMEOUT, f"{method}: no response within {timeout:g} seconds")
+
+    def notify(
+        self, method: str, params: Mapping[str, Any] | None = None, *, stream: MessageStream | None = None
+    ) -> None:
+        """Send a notification."""
+        if not self._is_closed:
+            (stream or self._stream).send(make_notification(method, params))
+
+    async def drain(self) -> None:
+        """Wait while the other side reads notifications of no request more slowly than they are sent."""
+        await self._stream.drain()
+
+    def close(self) -> None:
+        """Handle the end of the connection: cancel the requests of the other side, and fail those of this one."""
+        self._is_closed = True
+        for request in list(self._requests.values()):
+            request.cancel()
+        while self._pending:
+            self._pending.popitem()[1].settle(error=RpcError(CONNECTION_CLOSED, "Connection closed"))
+
+    def _send_cancellation(self, number: int, stream: MessageStream, reason: str) -> None:
+        """Cancel a request of this side, unless it has a response already or the connection is closed."""
+        if number in self._pending:
+            stream.send(make_notification(CANCELLED, {"requestId": number, "reason": reason}))
+
+    def _receive_request(self, request: IncomingRequest) -> None:
+        if request.id in self._requests:
+            problem = RpcError(INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
+            request.stream.finish(make_error(request.id, problem))
+            return
+        try:
+            outcome = self._service.handle_request(request)
+        except RpcError as error:
+            response = make_error(request.id, error)
+        except BaseException as error:  # SystemExit of a service must not end the server
+            response = make_error(request.id, report_failure(request.method, error))
+        else:
+            if type(outcome) is CoroutineType:
+                self._requests[request.id] = request
+                self._counter.add_request()
+                self._tasks.spawn(self._serve, request, outcome, cancel=request.cancel)
+                return
+            response = make_response(request.id, outcome)
+        request.is_done = True
+        request.stream.finish(response)
+
+    async def _serve(self, request: IncomingRequest, outcome: Coroutine[Any, Any, Any]) -> None:
+        response: Message | None = None
+        try:
+            response = await request.run(outcome)
+        except anyio.get_cancelled_exc_class() as error:
+            if request.is_cancelled or is_being_cancelled(error):
+                raise
+            # Only the owner of the task may cancel it, by `request.cancel`: this was the code that serves the request.
+            response = make_error(request.id, report_failure(request.method, error))
+        finally:
+            if self._requests.get(request.id) is request:
+                del self._requests[request.id]
+            if not request.is_abandoned:
+                request.stream.finish(response)
+            self._counter.remove_request()
+
+    def _receive_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        try:
+            if method == CANCELLED:
+                if (request := self._requests.get(_get_key(params, "requestId"))) is not None:
+                    request.cancel()
+            elif method == PROGRESS:
+                if (pending := self._pending.get(self._get_own_key(params, "progressToken"))) is not None:
+                    pending.report_progress(params)
+            else:
+                self._service.handle_notification(method, params)
+        except RpcError as error:
+            logger.warning("%s was dropped: %s", method, error)
+        except BaseException as error:
+            report_failure(method, error)
+
+    def _get_own_key(self, params: Mapping[str, Any], name: str) -> Any:
+        """Return an id of this side. Like the official SDKs, accept "1" for 1: small servers return ids as text."""
+        key = _get_key(params, name)
+        is_number = isinstance(key, str) and key not in self._pending and len(key) < 16 and key.isdecimal()
+        return int(key) if is_number else key
+
+    def _receive_response(self, message: Message) -> bool:
+        pending = self._pending.pop(self._get_own_key(message, "id"), None)
+        if pending is None:
+            logger.debug("a response to no request of this side was dropped")
+        elif (error := message.get("error")) is not None:
+            pending.settle(error=_read_error(error))
+        elif "result" not in message:
+            pending.settle(error=RpcError(INTERNAL_ERROR, "The response has no result"))
+        else:
+            pending.settle(message["result"])
+        return pending is not None
+
+
+class PendingRequest:
+    """A request of this side that waits for its response."""
+
+    def __init__(self, on_progress: ProgressListener | None) -> None:
+        self._on_progress = on_progress
+        self._result: Any = None
+        self._error: RpcError | None = None
+        self.is_settled = False
+        self._future: asyncio.Future[None] | None = None
+        try:
+            self._future = asyncio.get_running_loop().create_future()  # half as dear as an event of anyio
+        except RuntimeError:  # trio
+            self._event = anyio.Event()
+
+    def wait_until_settled(self) -> Awaitable[None]:
+        """Wait until the request is settled."""
+        return self._event.wait() if self._future is None else self._future
+
+    def settle(self, result: Any = None, *, error: RpcError | None = None) -> None:
+        self._result, self._error, self.is_settled = result, error, True
+        if self._future is None:
+            self._event.set()
+        elif not self._future.done():  # it is cancelled together with the waiting task
+            self._future.set_result(None)
+
+    def get_result(self) -> Any:
+        """Return the result of the response. Raises RpcError for an error."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def report_progress(self, params: Mapping[str, Any]) -> None:
+        if self._on_progress is not None:
+            self._on_progress(params)
+
+
+def _read_error(error: Any) -> RpcError:
+    """Return the error of a response, whatever the other side has sent as such."""
+    members = error if isinstance(error, dict) else {}
+    code, message = members.get("code"), members.get("message")
+    if type(code) is not int:
+        code = INTERNAL_ERROR
+    if not isinstance(message, str) or not message:
+        message = "The error response has no message"
+    return RpcError(code, message, members.get("data"))
+
+
+def _get_key(params: Mapping[str, Any], name: str) -> Any:
+    """Return an id that can be looked up; one that is neither text nor an integer matches no request."""
+    key = params.get(name)
+    return key if isinstance(key, str | int) and not isinstance(key, bool) else object()

@@ -1,0 +1,120 @@
+"""Writes JSON-RPC messages as lines to a pipe, without waiting for a slow reader as long as its buffer has room."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+
+import anyio
+
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._runtime.event_loop import is_on_asyncio
+from mcp_bridge._runtime.stdio_descriptors import Descriptor
+
+logger = logging.getLogger("mcp_bridge.stdio")
+
+MAX_BUFFERED_OUTPUT = 1024 * 1024
+"""Bytes that are buffered for a slow reader before senders have to wait, and before no more input is read."""
+
+
+class MessageWriter:
+    """The write side, a message stream. Messages are encoded when they are sent, and writes are coalesced.
+
+    A reader for whom more than `limit` bytes wait counts as gone. `lost` is set when the reader has gone.
+    """
+
+    def __init__(self, sink: Descriptor, *, limit: float = math.inf) -> None:
+        self._sink = sink
+        self._limit = limit
+        self.lost = anyio.Event()
+        self._waiting = bytearray()
+        self._filled = anyio.Event()
+        self._flushed: anyio.Event | None = None
+        self._writing = self._gone = self._is_scheduled = False
+        self._loop = asyncio.get_running_loop() if is_on_asyncio() else None
+
+    def send(self, message: Message) -> None:
+        self.put_bytes(dump_message(message))
+
+    def finish(self, response: Message | None) -> None:
+        if response is not None:
+            self.put_bytes(dump_message(response))
+
+    def is_full(self) -> bool:
+        return len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._gone
+
+    async def drain(self) -> None:
+        while self.is_full():
+            await self._wait_until_flushed()
+
+    async def close(self) -> None:
+        """Do nothing: a client cannot resume a pipe."""
+
+    def put_bytes(self, data: bytes) -> None:
+        if self._gone:
+            return
+        self._waiting += data
+        if len(self._waiting) > self._limit:
+            self._lose_reader("it does not read")
+        if self._loop is None:
+            self._filled.set()
+        elif not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._write_now)
+
+    async def run(self) -> None:
+        """Write what could not be written at once, until cancelled or until the reader has gone."""
+        while not self._gone:
+            await self._filled.wait()
+            self._filled = anyio.Event()
+            self._writing = True
+            while self._waiting and not self._gone:
+                data, self._waiting = self._waiting, bytearray()
+                try:
+                    await self._sink.write(data)
+                except OSError as error:
+                    self._lose_reader(error)
+                self._notify()
+            self._writing = False
+            self._notify()
+
+    def _write_now(self) -> None:
+        """Write without a task, which costs less, as far as the reader keeps up."""
+        self._is_scheduled = False
+        if self._writing:
+            return
+        try:
+            del self._waiting[: self._sink.write_now(self._waiting)]
+        except OSError as error:
+            self._lose_reader(error)
+        if self._waiting or self._gone:
+            self._filled.set()
+        self._notify()
+
+    def _lose_reader(self, error: OSError | str) -> None:
+        logger.info("the other side has stopped reading: %s", error)
+        self._gone = True
+        self._waiting = bytearray()  # a view of the old one may be in use
+        self.lost.set()
+
+    def _notify(self) -> None:
+        if self._flushed is not None:
+            self._flushed.set()
+            self._flushed = None
+
+    async def _wait_until_flushed(self) -> None:
+        if self._flushed is None:
+            self._flushed = anyio.Event()
+        await self._flushed.wait()
+
+    async def wait_until_closed(self) -> None:
+        """Wait until the reader has closed its end, as far as that can be detected without writing."""
+        if not await self._sink.wait_until_broken():
+            await anyio.sleep_forever()
+
+    async def flush(self, patience: float) -> None:
+        with anyio.move_on_after(patience):
+            while self._waiting or self._writing:
+                await self._wait_until_flushed()

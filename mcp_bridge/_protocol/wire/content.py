@@ -1,0 +1,94 @@
+"""Renders content blocks in the form that the client's protocol version supports."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge._protocol.wire.annotations import render_icons, select_annotations
+from mcp_bridge._protocol.wire.protocol_versions import AUDIO, STRUCTURED, has_feature
+from mcp_bridge._protocol.wire.values import Unreadable, as_block, as_text, make_text_block, to_plain, to_plain_mapping
+
+
+def render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
+    """Render content, which may be a single block, as JSON-ready dicts."""
+    items = [content] if isinstance(content, str | bytes | Content) else content
+    return [render_block(item, version) for item in items]
+
+
+def render_block(item: Any, version: str) -> dict[str, Any]:
+    """Render one block as a JSON-ready dict. Kinds of content that `version` does not know become text.
+
+    A block whose fields have wrong types becomes text too: clients drop a whole result because of one invalid block.
+    """
+    try:
+        content = item if type(item) in _KINDS else as_block(item)
+        block = _render_content(content, version)
+    except (TypeError, ValueError) as error:
+        why = str(error) if isinstance(error, Unreadable) else type(error).__name__
+        return make_text_block(f"[{type(item).__name__} content that cannot be shown: {to_plain(why)}]")
+    if annotations := select_annotations(content.annotations):
+        block["annotations"] = annotations
+    if has_feature(version, STRUCTURED) and (meta := to_plain_mapping(content.meta)):
+        block["_meta"] = meta
+    return block
+
+
+def _render_content(content: Content, version: str) -> dict[str, Any]:
+    kind: type | None = type(content)
+    if kind not in _KINDS:
+        kind = next((base for base in type(content).__mro__ if base in _KINDS), None)
+    if kind is None:
+        return make_text_block(as_text(content))  # a kind that MCP does not define, by its fields
+    make, since = _KINDS[kind]
+    if has_feature(version, since):
+        return make(content)
+    if isinstance(content, ResourceLink):
+        return make_text_block(f"[resource {as_text(content.name)}: {as_text(content.uri)}]")
+    kind_name = type(content).__name__.lower()
+    return make_text_block(f"[{kind_name} content, which this client's protocol version does not support]")
+
+
+def _make_binary_renderer(kind: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda content: {"type": kind, "data": _encode_base64(content.data), "mimeType": as_text(content.mime_type)}
+
+
+def _encode_base64(data: Any) -> str:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise Unreadable(f"its data must be bytes, found {type(data).__name__}")
+    return base64.b64encode(bytes(data)).decode()
+
+
+def _render_embedded_resource(content: Any) -> dict[str, Any]:
+    resource: dict[str, Any] = {"uri": as_text(content.uri)}
+    if content.mime_type:
+        resource["mimeType"] = as_text(content.mime_type)
+    if isinstance(content.content, bytes | bytearray | memoryview):
+        resource["blob"] = _encode_base64(content.content)
+    else:
+        resource["text"] = as_text(content.content)
+    if content.resource_meta and (meta := to_plain_mapping(content.resource_meta)):
+        resource["_meta"] = meta
+    return {"type": "resource", "resource": resource}
+
+
+def _render_resource_link(content: Any) -> dict[str, Any]:
+    link: dict[str, Any] = {"type": "resource_link", "uri": as_text(content.uri), "name": as_text(content.name)}
+    extras = {"title": content.title, "description": content.description, "mimeType": content.mime_type}
+    link |= {key: as_text(value) for key, value in extras.items() if value is not None}
+    if isinstance(content.size, int):
+        link["size"] = content.size
+    if content.icons and (icons := render_icons(content.icons)):
+        link["icons"] = icons
+    return link
+
+
+_KINDS: dict[type[Content], tuple[Callable[[Any], dict[str, Any]], str]] = {
+    Text: (lambda content: make_text_block(as_text(content.text)), ""),
+    Image: (_make_binary_renderer("image"), ""),
+    Audio: (_make_binary_renderer("audio"), AUDIO),
+    EmbeddedResource: (_render_embedded_resource, ""),
+    ResourceLink: (_render_resource_link, STRUCTURED),
+}

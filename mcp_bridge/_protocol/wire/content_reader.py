@@ -1,0 +1,49 @@
+"""Reads content blocks that clients and other servers send."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+
+
+def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
+    """Return a block as content. Blocks without a class here (`tool_use`), and invalid ones, are returned unchanged."""
+    shared = {"annotations": block.get("annotations"), "meta": block.get("_meta")}
+    try:
+        match block.get("type"):
+            case "text":
+                return Text(_convert_text(block["text"]), **shared)
+            case "image":
+                return Image(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
+            case "audio":
+                return Audio(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
+            case "resource":
+                return _read_embedded_resource(block["resource"], shared)
+            case "resource_link":
+                details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
+                uri, name = _convert_text(block["uri"]), _convert_text(block["name"])
+                return ResourceLink(uri, name, *details, icons=block.get("icons"), **shared)
+    except (KeyError, TypeError, ValueError):  # ValueError includes binascii.Error and UnicodeEncodeError
+        pass
+    return block
+
+
+def _read_embedded_resource(resource: Mapping[str, Any], shared: Mapping[str, Any]) -> EmbeddedResource:
+    content = _decode_base64(resource["blob"]) if "blob" in resource else _convert_text(resource["text"])
+    return EmbeddedResource(
+        _convert_text(resource["uri"]), content, resource.get("mimeType"), resource_meta=resource.get("_meta"), **shared
+    )
+
+
+def _convert_text(value: Any) -> str:
+    """Return a value as text. Raises TypeError for null, which would be shown as a word or as nothing."""
+    if value is None:
+        raise TypeError("null is not a text")
+    return str(value)
+
+
+def _decode_base64(data: Any) -> bytes:
+    return base64.b64decode(data, validate=True)

@@ -1,0 +1,59 @@
+"""Turns what a prompt handler returns into messages of prompts/get, and conversations into sampling messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.content_reader import from_block
+from mcp_bridge._protocol.wire.values import Unreadable, as_block, to_plain, to_plain_mapping
+
+ROLES = ("user", "assistant")
+
+
+def to_messages(value: Any) -> ToolResult:
+    """Return what a handler returned as a result whose content is messages, of the user unless they are a `Message`.
+
+    Raises Unreadable for a value that contains itself or cannot be read, and for a message with an unknown role.
+    """
+    meta = None
+    if isinstance(value, ToolResult):
+        if value.is_error:
+            return value
+        meta = value.meta
+        value = list(value.content) if value.content is not None else value.output
+    if value is None:
+        raise Unreadable("a prompt must return text, content or messages, found nothing")
+    items = value if isinstance(value, list | tuple) else [value]
+    return ToolResult(success=True, content=tuple(_to_message(item) for item in items), meta=meta)
+
+
+def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:
+    """Render messages as JSON-ready dicts that `version` supports. Mappings are passed on unchanged."""
+    return [_render_message(item, version) for item in content]
+
+
+def _to_message(item: Any) -> Message:
+    if isinstance(item, Mapping) and "role" in item and "content" in item:
+        item = Message(item["content"], item["role"])
+    elif hasattr(type(item), "model_fields") and {"role", "content"} <= set(type(item).model_fields):
+        item = Message(as_block(item.content), item.role)  # of the MCP SDK
+    if not isinstance(item, Message):
+        return Message(as_block(item))
+    if item.role not in ROLES:
+        raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {to_plain(item.role)!r}")
+    if isinstance(item.content, Mapping) and isinstance(block := from_block(item.content), Content):
+        return Message(block, item.role)
+    return item
+
+
+def _render_message(item: Any, version: str) -> dict[str, Any]:
+    if isinstance(item, Mapping):
+        return to_plain_mapping(item)
+    message = item if isinstance(item, Message) else Message(item)
+    content = message.content if isinstance(message.content, Content) else as_block(message.content)
+    return {"role": message.role, "content": render_block(content, version)}

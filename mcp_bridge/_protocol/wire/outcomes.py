@@ -1,0 +1,115 @@
+"""The table that maps error codes to what a client gets. docs/errors.md is generated from it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mcp_bridge._contracts import errors
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._protocol.wire.values import as_text
+
+REQUIRED = "requiredCapabilities"
+"""The key under which a result lists the capabilities that the client would need."""
+
+
+class ErrorOutcome(NamedTuple):
+    """How an error reaches a client: as a JSON-RPC error with `rpc_code`, or for None as a result with `isError`."""
+
+    error: type[errors.CallError]
+    meaning: str
+    advice: str
+    rpc_code: int | None = None
+
+    @property
+    def code(self) -> str:
+        """The stable code, in `_meta` of the result or `data` of the error."""
+        return str(self.error.code)
+
+
+TABLE: tuple[ErrorOutcome, ...] = (
+    ErrorOutcome(errors.ToolNotFound, "no tool with this name is published", "list the tools again", INVALID_PARAMS),
+    ErrorOutcome(
+        errors.ResourceNotFound,
+        "there is no resource at this URI",
+        "list the resources and templates again",
+        INVALID_PARAMS,
+    ),
+    ErrorOutcome(
+        errors.PromptNotFound, "no prompt with this name is published", "list the prompts again", INVALID_PARAMS
+    ),
+    ErrorOutcome(
+        errors.InvalidArguments, "the arguments do not match the input schema", "fix the problem in each line and retry"
+    ),
+    ErrorOutcome(
+        errors.InvalidOutput,
+        "the tool ran, but its result does not match the output schema, possibly because a policy changed it",
+        "use the text, and report the problem to the author of the tool or of the named policy",
+    ),
+    ErrorOutcome(
+        errors.ToolError, "the tool reports what went wrong; its author may use another code", "follow the text"
+    ),
+    ErrorOutcome(
+        errors.ToolFailed,
+        "the tool raised an unexpected exception",
+        "give the reference to the operator, who finds the traceback in the log",
+    ),
+    ErrorOutcome(
+        errors.ToolTimeout,
+        "the tool exceeded its time limit and was stopped, except for a synchronous function, which may still finish",
+        "ask for less, or raise the limit",
+    ),
+    ErrorOutcome(errors.ToolCrashed, "the worker process of the tool ended unexpectedly", "do not retry the same call"),
+    ErrorOutcome(errors.ToolUnavailable, "something that the tool depends on does not respond", "retry later"),
+    ErrorOutcome(
+        errors.DefinitionChanged,
+        "the definition of the tool is not the one that the user has accepted",
+        "ask the user to review it with `mcp-bridge approve`",
+    ),
+    ErrorOutcome(
+        errors.AuditUnavailable,
+        "the audit trail cannot be written, and calls without a record are not allowed",
+        "do not retry; the operator finds the reason in the log",
+    ),
+    ErrorOutcome(errors.Overloaded, "the server is at capacity", "retry later"),
+    ErrorOutcome(errors.RateLimited, "the caller made too many calls in too short a time", "wait, then retry"),
+    ErrorOutcome(errors.Denied, "a policy denied the call", "do not retry the same call"),
+    ErrorOutcome(
+        errors.ApprovalDeclined,
+        "the user declined the call, or no user has approved it",
+        "ask the user how to continue",
+    ),
+    ErrorOutcome(
+        errors.MissingCapability,
+        "the tool needs input from the user, and the client cannot be asked",
+        "use a client with the named capability, or another tool",
+        MISSING_CAPABILITY,
+    ),
+    ErrorOutcome(errors.InvalidAnswer, "the client's answers to a question were not valid", "ask the user again"),
+    ErrorOutcome(errors.QuestionExpired, "a question was not answered in time", "retry the call"),
+    ErrorOutcome(errors.MissingScope, "the caller's token lacks a scope", "sign in with the named scope"),
+    ErrorOutcome(errors.ResultTooLarge, "the result exceeds the size limit", "ask for a smaller part"),
+)
+
+
+def to_error_result(error: errors.CallError) -> ToolResult:
+    """Return an error as a result for the model. An invalid output is kept, but not as structured content."""
+    if isinstance(error, errors.InvalidOutput):
+        content = None if error.content is None else _add_output(error.content, error.output)
+        output = error.output if content is None else None
+        return ToolResult(
+            success=False, output=output, error=error.text, content=content, code=error.code, meta=error.meta
+        )
+    meta = {REQUIRED: error.required} if isinstance(error, errors.MissingCapability) else None
+    return ToolResult(success=False, error=error.text, code=error.code, meta=meta)
+
+
+def _add_output(content: Any, output: Any) -> list[Any]:
+    """Return the blocks of a result and its output as text, unless a block has this text."""
+    from mcp_bridge._contracts.content import Text  # a start needs no content
+
+    blocks = [*content] if isinstance(content, list | tuple) else [content]
+    text = None if output is None else as_text(output)
+    if text is None or any(isinstance(block, Text) and block.text == text for block in blocks):
+        return blocks
+    return [*blocks, Text(text)]

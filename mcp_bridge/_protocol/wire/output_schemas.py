@@ -1,0 +1,73 @@
+"""Output schemas as clients can use them.
+
+A client compiles the output schema of each tool, and checks every result against it. The TypeScript SDK does so with
+Ajv in draft 7: one schema that Ajv cannot compile makes its whole list of tools fail, and a keyword that Ajv reads
+differently makes it reject results. The bridge itself checks results against the complete schema, so clients get only
+what all validators read in the same way. A simplified schema accepts at least the values of the complete one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_bridge._json_schema.keywords import map_subschemas, walk_schemas
+from mcp_bridge._json_schema.references import resolve_pointer
+
+_REMOVED = frozenset(
+    {
+        "$dynamicRef", "$recursiveRef", "contains", "dependencies", "else", "format", "id", "if", "maxContains",
+        "minContains", "not", "nullable", "pattern", "then", "unevaluatedItems", "unevaluatedProperties",
+    }
+)  # fmt: skip
+"""Keywords that clients check differently or cannot compile: formats of naive datetimes, patterns in the syntax of
+another engine (`(?P<n>a)`, `\\w` for the letters of all languages), and keywords of OpenAPI and of other drafts. Some
+would reject more when a schema in them accepts more."""
+_LIMITS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
+
+
+def simplify_output_schema(schema: Any) -> Any:
+    """Return an output schema without what only some validators understand."""
+    simple = _simplify(schema)
+    for _, part in walk_schemas(simple):
+        reference = part.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/") and resolve_pointer(reference, simple) is None:
+            # It leads into a keyword that is removed.
+            return {"type": schema["type"]} if "type" in schema else {}
+    return simple
+
+
+def _simplify(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    simple = map_subschemas(schema, _simplify)
+    if "prefixItems" in simple or isinstance(simple.get("items"), list):
+        # Draft 7 has no `prefixItems`, and draft 2020-12 no list of `items`.
+        simple.pop("items", None)
+        simple.pop("additionalItems", None)
+    if "patternProperties" in simple:
+        del simple["patternProperties"]
+        simple.pop("additionalProperties", None)
+    if "oneOf" in simple:
+        # More than one alternative may accept a value once patterns are removed.
+        alternatives = simple.pop("oneOf")
+        if "anyOf" in simple:
+            simple["allOf"] = [*simple.get("allOf", ()), {"anyOf": alternatives}]
+        else:
+            simple["anyOf"] = alternatives
+    return {keyword: value for keyword, value in simple.items() if _is_common(keyword, value)}
+
+
+def _is_common(keyword: str, value: Any) -> bool:
+    """Return whether all validators read a keyword in the same way."""
+    if keyword in _LIMITS:
+        # Draft 4 has booleans.
+        return not isinstance(value, bool)
+    if keyword == "multipleOf":
+        # Ajv divides floats, so that 0.3 is no multiple of 0.1.
+        return isinstance(value, int)
+    if keyword == "enum":
+        return bool(value)
+    if keyword == "$schema":
+        return "draft-04" not in str(value)
+    return keyword not in _REMOVED

@@ -1,0 +1,71 @@
+"""Requests of a server to its client as questions, and answers as results of such requests.
+
+Elicitation, sampling and roots of the handshake versions, and the input requests of 2026-07-28, which have the same
+parameters and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE
+
+_SAMPLING = {
+    "systemPrompt": "system_prompt", "temperature": "temperature", "stopSequences": "stop_sequences",
+    "modelPreferences": "model_preferences", "includeContext": "include_context", "metadata": "metadata",
+    "tools": "tools", "toolChoice": "tool_choice",
+}  # fmt: skip
+
+
+def read_question(method: str, params: Mapping[str, Any]) -> Question:
+    """Return a request of a server as a question. Raises ValueError for an unknown method or invalid parameters."""
+    try:
+        if method == "elicitation/create":
+            if not isinstance(params["message"], str):
+                raise ValueError(f"{method}: message must be a text")
+            if params.get("mode") == "url":
+                return Link(params["message"], str(params["url"]))
+            if not isinstance(params["requestedSchema"], Mapping):
+                raise ValueError(f"{method}: requestedSchema must be an object")
+            return Form(params["message"], params["requestedSchema"])
+        if method == "sampling/createMessage":
+            options = {name: params[key] for key, name in _SAMPLING.items() if params.get(key) is not None}
+            return Sampling(params["messages"], params["maxTokens"], **options)
+    except KeyError as error:
+        raise ValueError(f"{method} has no parameter {error}") from None
+    if method == "roots/list":
+        return Roots()
+    raise ValueError(f"Method not found: {method}")
+
+
+def read_needs(requests: Mapping[str, Mapping[str, Any]], state: Any) -> NeedsInput:
+    """Return the input requests of a result as a NeedsInput. Raises ValueError if they ask nothing, or are invalid."""
+    questions = {key: read_question(one["method"], one.get("params") or {}) for key, one in requests.items()}
+    return NeedsInput(questions, state)
+
+
+def render_answer(answer: Answer | Sampled | Sequence[Root]) -> dict[str, Any]:
+    """Return an answer as the client's result of the request."""
+    if isinstance(answer, Answer):
+        has_content = answer.accepted and bool(answer.content or answer.data is not None)  # a link has none
+        return {"action": answer.action, **({"content": dict(answer.content)} if has_content else {})}
+    if isinstance(answer, Sampled):
+        blocks = [render_block(one, HANDSHAKE) if isinstance(one, Content) else dict(one) for one in answer.content]
+        content = blocks[0] if len(blocks) == 1 else blocks
+        reason = {"stopReason": answer.stop_reason} if answer.stop_reason else {}
+        return {"role": answer.role, "content": content, "model": answer.model, **reason}
+    return {"roots": [{"uri": root.uri, **({"name": root.name} if root.name else {})} for root in answer]}
+
+
+def render_continuation(answers: Mapping[str, Any], state: Any) -> dict[str, Any]:
+    """Return the answers to a NeedsInput, and its state, as the parameters of the request that continues a call."""
+    rendered = {key: render_answer(answer) for key, answer in answers.items()}
+    return {
+        **({"inputResponses": rendered} if rendered else {}),
+        **({"requestState": state} if state is not None else {}),
+    }

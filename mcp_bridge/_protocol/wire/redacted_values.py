@@ -1,0 +1,37 @@
+"""Values of clients for logs and records: without known secrets, and without what a name marks as a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_bridge._json_schema.secret_names import find_secret_values, is_secret_key
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._runtime.redaction import MARK, Redactor
+
+
+def redact_arguments(arguments: Any, redactor: Redactor) -> Any:
+    """Return arguments as JSON-ready data without secrets, which keys such as `password` mark.
+
+    Raises TypeError, ValueError or RecursionError for what is not JSON: a caller in process can pass anything.
+    """
+    plain = to_plain(arguments)
+    return redact_values(plain, Redactor(find_secret_values(plain)), redactor)
+
+
+def redact_values(value: Any, *redactors: Redactor) -> Any:
+    """Return JSON data without what a name such as `password` marks as a secret, and without what these redact."""
+    value = _mask_secrets(value)
+    for redactor in redactors:
+        value = redactor.redact_value(value)
+    return value
+
+
+def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
+    """Return the arguments without the texts and numbers directly under the name of a secret, however short."""
+    if isinstance(value, Mapping):
+        return {key: _mask_secrets(item, is_secret=is_secret_key(str(key))) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mask_secrets(item, is_secret=is_secret) for item in value]
+    is_shown = not is_secret or not value or isinstance(value, bool)
+    return value if is_shown else MARK

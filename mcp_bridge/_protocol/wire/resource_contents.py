@@ -1,0 +1,60 @@
+"""Turns what a resource's handler returns into contents of resources/read (MCP server/resources)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.values import as_text, from_bytes, to_data, to_text
+
+JSON = "application/json"
+
+
+def to_contents(value: Any, uri: str, mime_type: str | None) -> ToolResult:
+    """Return what a handler returned as a result whose content is one or more embedded resources.
+
+    Text, bytes, JSON values and an `EmbeddedResource` without a URI get `uri`. A list that contains content or bytes
+    becomes several resources. Raises ValueError for a value that contains itself or cannot be read.
+    """
+    meta = None
+    if isinstance(value, ToolResult):
+        if value.is_error:
+            return value
+        meta = value.meta
+        value = list(value.content) if value.content is not None else value.output
+    is_list = isinstance(value, list | tuple) and any(isinstance(item, Content | bytes) for item in value)
+    items = value if is_list else [value]
+    contents = tuple(_to_embedded_resource(item, uri, mime_type) for item in items)
+    return ToolResult(success=True, content=contents, meta=meta)
+
+
+def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
+    """Render the contents of a result that `to_contents` made as JSON-ready dicts."""
+    rendered = []
+    for item in result.content or ():
+        rendered_block = render_block(item, version)
+        uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
+        resource: dict[str, Any] = rendered_block.get("resource") or {"uri": uri, "text": rendered_block["text"]}
+        rendered.append({**resource, **({"_meta": rendered_block["_meta"]} if "_meta" in rendered_block else {})})
+    return rendered
+
+
+def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
+    if isinstance(item, EmbeddedResource):
+        return item if item.uri else replace(item, uri=uri)
+    if isinstance(item, Text):
+        return EmbeddedResource(uri, item.text, mime_type or "text/plain", meta=item.meta)
+    if isinstance(item, Image | Audio):
+        return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
+    if isinstance(item, bytes | bytearray | memoryview):
+        return EmbeddedResource(uri, bytes(item), mime_type or _detect_mime_type(bytes(item)))
+    value = to_data(item)  # dates and paths become text
+    return EmbeddedResource(uri, to_text(value), mime_type or ("text/plain" if isinstance(value, str) else JSON))
+
+
+def _detect_mime_type(data: bytes) -> str:
+    mime_type: str | None = getattr(from_bytes(data), "mime_type", None)
+    return mime_type or "application/octet-stream"

@@ -1,0 +1,60 @@
+"""Tasks in the shape of the extension io.modelcontextprotocol/tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from mcp_bridge._contracts.tasks import TASKS, TaskRecord
+
+REQUIRED_CAPABILITIES: Mapping[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+"""The data of the error for clients that have not declared the extension."""
+
+
+def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a client has declared the extension for this request."""
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, Mapping) and extensions.get(TASKS) is not None
+
+
+def render_created(record: TaskRecord, poll: float) -> dict[str, Any]:
+    """Return the result of tools/call whose call continues as a task."""
+    return {"resultType": "task", **_render_task(record, poll)}
+
+
+def render_detailed(record: TaskRecord, poll: float) -> dict[str, Any]:
+    """Return a task with what belongs to its status: questions, the result or the error."""
+    state = record.state
+    detailed = {"resultType": "complete", **_render_task(record, poll)}
+    if state.status == "input_required":
+        detailed["inputRequests"] = dict(state.requests)
+    elif state.status == "completed":
+        detailed["result"] = dict(state.result or {})
+    elif state.status == "failed":
+        detailed["error"] = dict(state.error or {})
+    return detailed
+
+
+def render_notification(record: TaskRecord, poll: float) -> dict[str, Any]:
+    """Return the params of notifications/tasks: the task as tasks/get returns it."""
+    detailed = render_detailed(record, poll)
+    del detailed["resultType"]
+    return detailed
+
+
+def _render_task(record: TaskRecord, poll: float) -> dict[str, Any]:
+    order, state = record
+    return {
+        "taskId": order.id,
+        "status": state.status,
+        **({"statusMessage": state.message} if state.message else {}),
+        "createdAt": _format_time(order.created),
+        "lastUpdatedAt": _format_time(max(order.created, state.updated)),
+        "ttlMs": max(1, round(order.ttl * 1000)),
+        "pollIntervalMs": max(1, round(poll * 1000)),
+    }
+
+
+def _format_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

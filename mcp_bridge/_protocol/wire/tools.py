@@ -1,0 +1,165 @@
+"""Tools as clients see them: how each protocol version lists them, and how arguments become the handler's data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.tool import ToolDefinition
+from mcp_bridge._protocol.wire.annotations import render_icons
+from mcp_bridge._protocol.wire.client_names import to_client_name
+from mcp_bridge._protocol.wire.output_schemas import simplify_output_schema
+from mcp_bridge._protocol.wire.protocol_versions import AUDIO, ICONS, STATELESS, STRUCTURED, has_feature
+from mcp_bridge._protocol.wire.schemas import (
+    as_object,
+    can_be_null,
+    can_be_object,
+    is_always_object,
+    sanitize_root,
+    wrap_schema,
+)
+from mcp_bridge._protocol.wire.values import sanitize_text, to_plain, to_plain_mapping, to_text
+
+logger = logging.getLogger("mcp_bridge._protocol.wire")
+
+INPUT = "input"
+"""The only argument of a tool whose input is not an object."""
+RESULT = "result"
+"""The field that wraps structured content that is not an object, where clients require one."""
+META = "mcp-bridge/"
+"""The prefix of our own `_meta` keys."""
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True, slots=True)
+class WireTool:
+    """One tool as clients see it.
+
+    Attributes:
+        wraps_input: The input is not an object, so it is wrapped in the argument `input`.
+        wraps_output: The output may be something other than an object.
+        may_be_null: The output may be null.
+        repair: Repairs a client's arguments before anything else reads them.
+        shows_injections: A result with texts that policies have added has no structured content, because the client's
+            model would read nothing else.
+    """
+
+    name: str
+    definition: ToolDefinition
+    input_schema: dict[str, Any]
+    wraps_input: bool
+    output_schema: Mapping[str, Any] | None
+    wraps_output: bool
+    may_be_null: bool
+    description: str
+    repair: Callable[[Any], Any] | None = None
+    shows_injections: bool = False
+    _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def root(self) -> str:
+        """The path of the handler's data in a client's arguments."""
+        return f"$.{INPUT}" if self.wraps_input else "$"
+
+    def render_listing(self, version: str) -> dict[str, Any]:
+        """Return the tool as tools/list shows it in this protocol version; rendered once per version."""
+        listing = self._listings.get(version)
+        if listing is None:
+            listing = self._listings[version] = _render_listing(self, version)
+        return listing
+
+    def needs_wrapper(self, version: str) -> bool:
+        """Whether structured content is wrapped: clients take null for none, and older versions accept objects only."""
+        return self.wraps_output and (self.may_be_null or not has_feature(version, STATELESS))
+
+    def read_arguments(self, arguments: Mapping[str, Any] | None, root: str = "$") -> Any:
+        """Turn a client's arguments into the handler's data. `root` is their path in what the client sent.
+
+        Raises InvalidArguments if a wrapped input is missing.
+        """
+        given: Any = {} if arguments is None else arguments
+        if self.wraps_input:
+            given = self._unwrap_input(given, root)
+        return given if self.repair is None else self.repair(given)
+
+    def _unwrap_input(self, given: Mapping[str, Any], root: str) -> Any:
+        if set(given) != {INPUT}:
+            extra = [f"{root}.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
+            missing = [] if INPUT in given else [f"{root}.{INPUT}: required field missing"]
+            raise InvalidArguments([*missing, *extra], tool=self.definition.name)
+        return given[INPUT]
+
+
+def to_wire(definition: ToolDefinition) -> WireTool:
+    """Prepare a definition for clients. Invalid parts are logged and left out, so that no tool can break the list."""
+    given = _make_plain_schema(definition, "input", definition.input_schema)
+    wraps = not can_be_object(given)
+    schema = wrap_schema(given, INPUT) if wraps else as_object(given)
+    output = simplify_output_schema(_make_plain_schema(definition, "output", definition.output_schema))
+    declared = output if isinstance(output, dict) and output else None
+    return WireTool(
+        name=to_client_name(definition.name),
+        definition=definition,
+        input_schema=schema,
+        wraps_input=wraps,
+        output_schema=declared,
+        wraps_output=declared is not None and not is_always_object(declared),
+        may_be_null=declared is not None and can_be_null(declared),
+        description=sanitize_text(definition.description),
+    )
+
+
+def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
+    """Return a schema as plain JSON; empty if it contains itself or cannot be read."""
+    try:
+        return to_plain(schema)
+    except ValueError as error:
+        logger.warning("tool %r is listed without its %s schema: %s", definition.name, side, error)
+        return {}
+
+
+def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
+    definition = tool.definition
+    rendered: dict[str, Any] = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    if has_feature(version, STRUCTURED):
+        if title := sanitize_text(definition.title):
+            rendered["title"] = title
+        if (schema := render_output_schema(tool, version)) is not None:
+            rendered["outputSchema"] = schema
+        if meta := _render_tool_meta(tool):
+            rendered["_meta"] = meta
+    if has_feature(version, AUDIO) and (annotations := _select_hints(definition)):
+        rendered["annotations"] = annotations
+    if has_feature(version, ICONS) and (own := render_icons(definition.icons)):
+        rendered["icons"] = own
+    return rendered
+
+
+def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
+    """Return the declared output schema in the form that `version` supports, or None."""
+    if (schema := tool.output_schema) is None:
+        return None
+    if tool.needs_wrapper(version):
+        return wrap_schema(schema, RESULT)
+    return sanitize_root(schema) if has_feature(version, STATELESS) else as_object(schema)
+
+
+def _render_tool_meta(tool: WireTool) -> dict[str, Any]:
+    definition = tool.definition
+    meta = to_plain_mapping(definition.meta)
+    if tags := [to_text(to_plain(tag)) for tag in definition.tags if isinstance(tag, str)]:
+        meta[f"{META}tags"] = tags
+    if tool.name != definition.name:
+        meta[f"{META}name"] = to_plain(definition.name)
+    return meta
+
+
+def _select_hints(definition: ToolDefinition) -> dict[str, Any]:
+    given = definition.annotations if isinstance(definition.annotations, Mapping) else {}
+    kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
+    if title := sanitize_text(given.get("title")):
+        kept["title"] = title
+    return kept

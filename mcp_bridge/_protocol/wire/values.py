@@ -1,0 +1,378 @@
+"""Turns what a handler returns into a ToolResult with JSON-ready output. The tool ran, so most values are accepted."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import logging
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time, timedelta
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from mcp_bridge._contracts.tool import EncodedOutput, ToolResult
+from mcp_bridge._contracts.tool_use_results import Result
+from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json
+
+if TYPE_CHECKING:
+    from mcp_bridge._contracts.content import Content
+
+logger = logging.getLogger("mcp_bridge._protocol.wire")
+
+MAX_DEPTH = 100
+"""The maximum number of levels of a value. Deeper values, and those that contain themselves, cannot be read."""
+MAX_ITEMS = 1_000_000
+"""The maximum number of items that are read from an iterator; an endless one would exhaust the memory."""
+_STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_TEXT = (str, type(None))
+_PLAIN = frozenset({dict, list, tuple, int, float, bool})
+_LOST_NUMBER = "NaN and infinities are null here, because JSON has no such numbers."
+_UUID = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-')
+_SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"ID3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"%PDF-", "application/pdf"),
+)
+
+
+class Unreadable(ValueError):
+    """A value that cannot be sent to a client. Unlike that of other ValueErrors, its text is safe to show."""
+
+
+def to_result(value: Any) -> ToolResult:
+    """Turn a handler's return value into a ToolResult.
+
+    Text, numbers, dicts, lists, dataclasses and pydantic models become `output`, bytes and content blocks `content`. A
+    ToolResult is kept, and a tool_use Result converted. Raises Unreadable for a value that contains itself or cannot be
+    read.
+    """
+    if isinstance(value, str):
+        return ToolResult(success=True, output=_replace_surrogates(value))
+    if type(value) in _PLAIN and (encoded := _encode_plain(value)) is not None:  # the usual case, found at once
+        return ToolResult(success=True, output=value, encoded=encoded)
+    if isinstance(value, ToolResult):
+        return _normalize_result(value)
+    if isinstance(value, Result):
+        return _from_result(value)
+    from mcp_bridge._contracts.content import Content, is_sdk_content  # a start does not need it
+
+    if is_sdk_content(type(value)):
+        return _read_sdk_value(value)
+    if isinstance(value, Content | bytes | bytearray):
+        return ToolResult(success=True, content=(as_block(value),))
+    if isinstance(value, list | tuple) and any(_is_block(item) for item in value):
+        return ToolResult(success=True, content=tuple(as_block(item) for item in value))
+    output = value.value if isinstance(value, Enum) else value  # orjson writes enums, but not as their text
+    if (encoded := _encode_plain(output)) is not None:
+        return ToolResult(success=True, output=output, encoded=encoded)
+    output, content = _convert_output(output)
+    return ToolResult(success=True, output=output, content=content)
+
+
+def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
+    """Return an output as JSON types, and the content that a client gets instead, if something has to be explained."""
+    conversion = _Conversion(is_strict=True)
+    output = conversion.run(value)
+    if not conversion.has_lost_number:
+        return output, None
+    from mcp_bridge._contracts.content import Text
+
+    return output, (Text(to_text(output)), Text(_LOST_NUMBER))
+
+
+def _is_block(value: Any) -> bool:
+    from mcp_bridge._contracts.content import Content, is_sdk_content
+
+    return isinstance(value, Content | bytes | bytearray) or is_sdk_content(type(value))
+
+
+def _read_sdk_value(value: Any) -> ToolResult:
+    """Return a content block or CallToolResult of the MCP SDK as a result."""
+    data = _dump_sdk_value(value)
+    if "type" in data:
+        return ToolResult(success=True, content=(as_block(value),))
+    from mcp_bridge._contracts.content import Text
+
+    is_error = data.get("isError", False)
+    content = tuple(as_block(block) for block in value.content)
+    error = "\n".join(block.text for block in content if isinstance(block, Text)) if is_error else None
+    code = "tool_error" if is_error else None
+    output, meta = data.get("structuredContent"), data.get("_meta")
+    return ToolResult(is_error=is_error, output=output, error=error, content=content, code=code, meta=meta)
+
+
+def _dump_sdk_value(value: Any) -> dict[str, Any]:
+    """Return a model of the MCP SDK, or an Image, Audio or File that makes one, as JSON."""
+    for name in ("to_image_content", "to_audio_content", "to_resource_content"):
+        if callable(make := getattr(value, name, None)):
+            value = make()
+            break
+    data: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data
+
+
+def _normalize_result(value: ToolResult) -> ToolResult:
+    """Return a handler's own result with an output that is plain, and an error and code that are text."""
+    if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
+        if value.output is None and value.encoded is None:
+            return value
+        encoded = _encode_plain(value.output)
+        if encoded is None and value.success:
+            output, note = _convert_output(value.output)
+            content = note if value.content is None else value.content
+            return dataclasses.replace(value, output=output, content=content, encoded=None)
+        if encoded is None:
+            return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
+        return value if value.encoded in (None, encoded) else dataclasses.replace(value, encoded=encoded)
+    error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_text(value.error)
+    code = _as_text(value.code)
+    return dataclasses.replace(value, output=to_plain(value.output), error=error, code=code, encoded=None)
+
+
+def get_output_text(result: ToolResult) -> str:
+    """Return a result's output as text, without serialising it again."""
+    encoded = result.encoded
+    return encoded.text if encoded is not None and encoded.output is result.output else to_text(result.output)
+
+
+def to_text(output: Any) -> str:
+    """Return an output as text for the model: text unchanged, everything else as compact JSON."""
+    return output if isinstance(output, str) else dump_json(output).decode()
+
+
+def make_text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _as_text(value: Any) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def sanitize_text(text: Any) -> str:
+    """Return text from a third party as plain text; empty if it is not text."""
+    return str(to_plain(text)) if isinstance(text, str) else ""
+
+
+def as_text(value: Any) -> str:
+    """Return any value as text, else as compact JSON. Raises Unreadable as `to_plain` does."""
+    return to_text(to_plain(value))
+
+
+def to_plain(value: Any) -> Any:
+    """Convert a value to JSON types: str, int, float, bool, None, list, and dict with text keys.
+
+    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, durations ISO 8601, and integers that clients
+    cannot read and unknown objects text. Raises Unreadable for more than MAX_DEPTH levels, for an iterator of more than
+    MAX_ITEMS items, and for an object that raises when it is read.
+    """
+    if type(value) is str:  # the usual case
+        return _replace_surrogates(value)
+    return _Conversion(is_strict=False).run(value)
+
+
+def to_data(value: Any) -> Any:
+    """Convert what a handler returns, as `to_plain` does.
+
+    Raises Unreadable too for an object without data, whose text is only its `repr`, and for an integer that clients
+    cannot read.
+    """
+    return _Conversion(is_strict=True).run(value)
+
+
+def to_plain_mapping(value: Any) -> dict[str, Any]:
+    """Convert a third-party mapping to JSON types; empty if it is not a mapping or, which is logged, cannot be read."""
+    if value is None:
+        return {}
+    try:
+        converted: dict[str, Any] = to_plain(value) if isinstance(value, Mapping) else {}
+    except ValueError as error:
+        logger.warning("a mapping is left out: %s", error)
+        return {}
+    return converted
+
+
+def _encode_plain(value: Any) -> EncodedOutput | None:
+    """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
+    try:
+        data = dump_json(value, option=_STRICT)
+    except (TypeError, RecursionError):
+        return None
+    if b"null" in data or _UUID.search(data) is not None:
+        return None
+    return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
+
+
+def _replace_surrogates(text: str) -> str:
+    if text.isascii():  # known without reading the text
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return text
+
+
+def check_item_count(items: list[Any]) -> list[Any]:
+    """Return the items of an iterator. Raises Unreadable for more than MAX_ITEMS."""
+    if len(items) > MAX_ITEMS:
+        raise Unreadable(f"the iterator yields more than {MAX_ITEMS} items")
+    return items
+
+
+class _Conversion:
+    """The conversion of one value to JSON types.
+
+    Attributes:
+        has_lost_number: Whether a NaN or an infinity has become None.
+    """
+
+    def __init__(self, *, is_strict: bool) -> None:
+        self._is_strict = is_strict
+        self.has_lost_number = False
+
+    def run(self, value: Any) -> Any:
+        try:
+            return self.convert(value, 0)
+        except Unreadable:
+            raise
+        # A third-party __str__, __iter__ or model_dump raises anything. It is no cancellation: nothing awaits.
+        except BaseException as error:
+            kind = type(value).__name__
+            raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
+
+    def convert(self, value: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
+        if value is None or value is True or value is False:
+            return value
+        for kinds, convert in _CONVERSIONS:
+            if isinstance(value, kinds):
+                return convert(self, value, depth)
+        return self._convert_object(value, depth)
+
+    def convert_integer(self, value: int, _: int) -> int | str:
+        number = int(value)
+        if abs(number) <= LARGEST_INTEGER:
+            return number
+        if self._is_strict:
+            raise Unreadable("an integer has more than 308 digits, which clients cannot read. Return it as text")
+        return str(number)
+
+    def convert_float(self, value: float, _: int) -> float | None:
+        if math.isfinite(value):
+            return float(value)
+        self.has_lost_number = True
+        return None
+
+    def convert_mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        return {self._convert_key(key, depth): self.convert(item, depth + 1) for key, item in value.items()}
+
+    def _convert_key(self, key: Any, depth: int) -> str:
+        is_text = isinstance(key, str) and not isinstance(key, Enum)
+        return _replace_surrogates(str.__str__(key)) if is_text else to_text(self.convert(key, depth + 1))
+
+    def convert_items(self, value: Iterable[Any], depth: int) -> list[Any]:
+        return [self.convert(item, depth + 1) for item in value]
+
+    def _convert_object(self, value: Any, depth: int) -> Any:
+        """Convert an object by its data, else by its text."""
+        from mcp_bridge._protocol.wire.third_party_values import NO_DATA, unfold
+
+        data = unfold(value)
+        if data is value:
+            items: Iterable[Any] = check_item_count(list(islice(value, MAX_ITEMS + 1)))
+            return self.convert_items(items, depth)
+        if data is not NO_DATA:
+            return self.convert(data, depth)
+        if self._is_strict and getattr(type(value), "__str__", None) is object.__str__:
+            raise Unreadable(
+                f"a value of type {type(value).__name__} has no data that can be sent. Return text, numbers, lists, "
+                "dicts, dataclasses or pydantic models"
+            )
+        return _replace_surrogates(str(value))
+
+
+def _format_time(value: datetime | date | time) -> str | None:
+    """Return a date or time in ISO 8601; None for pandas' NaT, which does not equal itself."""
+    return value.isoformat() if value == value else None  # noqa: PLR0124
+
+
+def _format_duration(value: timedelta) -> str:
+    """Return a duration in ISO 8601, such as PT1H5M."""
+    sign = "-" if value < timedelta() else ""
+    value = abs(value)
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
+    parts = ((hours, "H"), (minutes, "M"), (f"{seconds}{fraction}" if seconds or fraction else 0, "S"))
+    clock = "".join(f"{number}{unit}" for number, unit in parts if number)
+    days = f"{value.days}D" if value.days else ""
+    return f"{sign}P{days}T{clock or '0S'}" if clock or not days else f"{sign}P{days}"
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[_Conversion, Any, int], Any]], ...] = (
+    (Enum, lambda conversion, value, depth: conversion.convert(value.value, depth + 1)),
+    (str, lambda _, value, __: _replace_surrogates(str.__str__(value))),
+    (int, _Conversion.convert_integer),
+    (float, _Conversion.convert_float),
+    (complex, lambda _, value, __: str(complex(value))),
+    (Mapping, _Conversion.convert_mapping),
+    ((bytes, bytearray, memoryview), lambda _, value, __: base64.b64encode(bytes(value)).decode()),
+    ((datetime, date, time), lambda _, value, __: _format_time(value)),
+    (timedelta, lambda _, value, __: _format_duration(value)),
+    (re.Pattern, lambda conversion, value, depth: conversion.convert(value.pattern, depth)),
+    ((Sequence, AbstractSet), _Conversion.convert_items),
+)
+
+
+def as_block(item: Any) -> Content:
+    """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `to_plain` does."""
+    from mcp_bridge._contracts.content import Content, Text, is_sdk_content
+
+    kind = type(item)  # not isinstance, which reads the item's __class__
+    if is_sdk_content(kind):
+        from mcp_bridge._protocol.wire.content_reader import from_block
+
+        item = from_block(_dump_sdk_value(item))
+        kind = type(item)
+    if issubclass(kind, Content):
+        block: Content = item
+        return block
+    if issubclass(kind, bytes | bytearray):
+        return from_bytes(bytes(item))
+    return Text(to_text(to_data(item)))
+
+
+def from_bytes(data: bytes) -> Content:
+    """Return bytes as an image, audio or embedded resource, depending on their signature."""
+    from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image
+
+    kind = next((mime for start, mime in _SIGNATURES if data.startswith(start)), "application/octet-stream")
+    if data[:4] == b"RIFF":
+        kind = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], kind)
+    if kind.startswith("image/"):
+        return Image(data, kind)
+    if kind.startswith("audio/"):
+        return Audio(data, kind)
+    return EmbeddedResource(f"data:{kind}", data, kind)
+
+
+def _from_result(result: Result) -> ToolResult:
+    lines = [result.message, *(f"- {error}" for error in result.errors if error != result.message)]
+    return ToolResult(
+        success=result.ok,
+        output=to_plain(result.data),
+        error=None if result.ok else "\n".join(line for line in lines if line) or result.status.value,
+        code=None if result.ok else result.status.value,
+        meta=to_plain(result.metadata) or None,
+    )

@@ -1,0 +1,40 @@
+"""Runs asyncio code from any event loop: directly on asyncio, elsewhere in a thread with its own loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+from anyio import to_thread
+
+from mcp_bridge._runtime import event_loop
+
+T = TypeVar("T")
+
+
+async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Await the coroutine that `call` makes: directly on asyncio, elsewhere in a thread with its own loop.
+
+    Cancellation is passed on to the coroutine.
+    """
+    if event_loop.is_on_asyncio():
+        return await call()
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+    cancelled = threading.Event()
+
+    async def run_call() -> T:
+        started.append((asyncio.get_running_loop(), cast("asyncio.Task[T]", asyncio.current_task())))
+        if cancelled.is_set():
+            raise asyncio.CancelledError
+        return await call()
+
+    try:
+        return await to_thread.run_sync(lambda: asyncio.run(run_call()), abandon_on_cancel=True)
+    finally:
+        cancelled.set()
+        for loop, task in started:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(task.cancel)

@@ -1,0 +1,115 @@
+"""The output of a child process, which is read from its own pipe and written to stderr at a limited rate.
+
+A worker that had the bridge's stderr itself could truncate or read the log file behind it, even from a sandbox, because
+`/proc/self/fd/2` opens the file again. It could also make a shared pipe nonblocking.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import deque
+
+import anyio
+from anyio.abc import ByteReceiveStream
+
+from mcp_bridge._runtime.stderr_relay import READER_TIMEOUT, write_nowait
+from mcp_bridge._runtime.terminal_text import escape_line
+from mcp_bridge._runtime.token_bucket import TokenBucket
+
+STDERR = None if sys.platform == "win32" else subprocess.PIPE
+"""The stderr of child processes, as subprocess names it. On Windows they inherit that of the bridge."""
+RATE, BURST = 1024**2, 4 * 1024**2
+"""Bytes per second in the long run and at once; a process that prints more has to wait."""
+MAX_LINE = 4_096
+"""PIPE_BUF: the most bytes that no other writer can interrupt. A longer line is continued on the next one."""
+_READ = 65_536
+_COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
+_PAUSE = 0.02
+"""Seconds between two attempts to write to a stderr that is full."""
+
+
+class OutputQueue:
+    """Pieces of output that wait to be written. A piece of which a part has been written is written to its end."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._has_begun = False
+
+    def add_piece(self, piece: bytes) -> None:
+        """Add a piece."""
+        self._pieces.append(piece)
+
+    async def write_pieces(self, target: int) -> None:
+        """Write all pieces. Those that cannot be written within a second are dropped."""
+        with anyio.move_on_after(READER_TIMEOUT) as limit:
+            while self._pieces:
+                if not (written := write_nowait(target, self._pieces[0])):
+                    await anyio.sleep(_PAUSE)
+                    continue
+                self._pieces[0] = self._pieces[0][written:]
+                self._has_begun = bool(self._pieces[0])
+                if not self._has_begun:
+                    self._pieces.popleft()
+        if limit.cancelled_caught:
+            while len(self._pieces) > self._has_begun:
+                self._pieces.pop()
+
+
+class LineLabeller:
+    """Puts a label before each line, and makes control characters visible: a terminal could hide the label by them.
+
+    `lines` are those that wait to be written.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = f"[{label}] ".encode()[: MAX_LINE // 4]
+        self._rest = b""
+        self.lines = OutputQueue()
+
+    def feed(self, data: bytes) -> None:
+        """Add output."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        for line in lines:
+            self._add_line(line)
+
+    def finish(self) -> None:
+        """Add the last line, also if it has no end."""
+        if self._rest:
+            self._add_line(self._rest)
+            self._rest = b""
+
+    def _add_line(self, line: bytes) -> None:
+        text = _COLOURS.sub(b"", line.removesuffix(b"\r")).decode(errors="backslashreplace")
+        line = escape_line(text).encode()
+        size = MAX_LINE - len(self._label) - 1
+        for start in range(0, max(len(line), 1), size):
+            self.lines.add_piece(self._label + line[start : start + size] + b"\n")
+
+
+async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: LineLabeller | None = None) -> None:
+    """Write what a child process prints to `target`. Output that cannot be written within a second is dropped.
+
+    With a `labeller`, this can be cancelled and begun again, and no line is lost.
+    """
+    budget = TokenBucket(rate=RATE, burst=BURST)
+    pending = OutputQueue() if labeller is None else labeller.lines
+    while True:
+        await pending.write_pieces(target)
+        await budget.wait_while_empty()
+        try:
+            data = await output.receive(_READ)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError):
+            if labeller is not None:
+                labeller.finish()
+            await pending.write_pieces(target)
+            return  # RuntimeError is uvloop's for a closed stream
+        budget.charge(len(data))
+        if labeller is None:
+            pending.add_piece(data)
+        else:
+            labeller.feed(data)

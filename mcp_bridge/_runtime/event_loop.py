@@ -1,0 +1,183 @@
+"""An event loop that tools cannot end, and functions about cancellation of the running task."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Literal
+
+import anyio
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._version import DISTRIBUTION
+
+logger = logging.getLogger("mcp_bridge.calls")
+
+EventLoop = Literal["asyncio", "uvloop"]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+EXHAUSTION_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""The errors of `accept` after which asyncio waits for a second before it accepts again."""
+REPORT_INTERVAL = 10.0
+"""Seconds between two log lines about connections that cannot be accepted."""
+
+
+class ResilientLoop(asyncio.AbstractEventLoop):
+    """Runs until its main task is done, whatever other tasks raise. This costs nothing per call.
+
+    SystemExit and KeyboardInterrupt in any task or callback end asyncio's loop (`Task.__step`, `Handle._run`). The
+    queue is kept, and the code that awaits the task receives the error, so the loop can be entered again.
+    """
+
+    _last_report = float("-inf")
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Return the result of `future`. Ctrl-C raises KeyboardInterrupt as on any loop."""
+        main: Any = asyncio.ensure_future(future, loop=self)
+        main.add_done_callback(self._stop_loop)
+        try:
+            while not main.done():
+                self._run_until_stopped(main)
+        finally:
+            main.remove_done_callback(self._stop_loop)
+        return main.result()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Handle an error in a callback. Exhausted system resources are reported in one line, not once per connection.
+
+        Before Python 3.12.9, asyncio reports them for each place in the backlog, every second, each with a traceback
+        (https://github.com/python/cpython/issues/127529).
+        """
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in EXHAUSTION_ERRORS and "socket" in context):
+            super().call_exception_handler(context)
+        elif self.time() - self._last_report >= REPORT_INTERVAL:
+            self._last_report = self.time()
+            logger.error("new connections wait because the system is out of resources (%s)", error.strerror)
+
+    def _run_until_stopped(self, main: Any) -> None:
+        try:
+            self.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            if main.done():  # the main task's own error, which is in its result
+                return
+            if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
+                raise
+            logger.error("a task or callback outside of any call tried to end the server", exc_info=error)
+        else:
+            if not main.done():
+                logger.error("something stopped the event loop; it continues")
+
+    def _stop_loop(self, _: object) -> None:
+        self.stop()
+
+
+def is_on_asyncio() -> bool:
+    """Whether this code runs on asyncio, rather than on trio or outside of an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def wake_on_signals() -> Iterator[None]:
+    """During the block, a signal wakes this event loop, so handlers of the `signal` module run at once.
+
+    Python runs such a handler between two instructions. Without this, a signal that arrives just before asyncio's loop
+    begins to wait would be handled only after the next event. uvloop and trio wake up by themselves. Use it in the main
+    thread.
+    """
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        if (before := signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)) != -1:
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            loop.add_reader(receiver, receiver.recv, 4096)
+            yield
+        finally:
+            loop.remove_reader(receiver)
+            if (current := signal.set_wakeup_fd(-1)) != sender.fileno():  # that of a handler added to the loop since
+                signal.set_wakeup_fd(current)
+
+
+@contextmanager
+def interrupt_imports() -> Iterator[None]:
+    """Inside, in this event loop, Ctrl-C raises KeyboardInterrupt at once while a module is imported.
+
+    asyncio's own handler only cancels the main task, which has no effect before the import ends.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle_signal(number: int, frame: FrameType | None) -> None:
+        if is_importing(frame):
+            raise KeyboardInterrupt
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, handle_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether the code of this frame runs during the import of a module."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_being_cancelled(error: BaseException) -> bool:
+    """Whether the current scope is being cancelled, rather than the code that raised `error` doing so on its own."""
+    cancelled = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        if error.subgroup(cancelled) is None:
+            return False
+    elif not isinstance(error, cancelled):
+        return False
+    return anyio.current_effective_deadline() == float("-inf")
+
+
+def _is_user_interrupt(main: Any) -> bool:
+    """Whether a KeyboardInterrupt may come from SIGINT: asyncio cancels the main task first, Python does not."""
+    if isinstance(main, asyncio.Task) and main.cancelling():
+        return True
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def make_loop_factory(kind: EventLoop = "asyncio") -> LoopFactory:
+    """Return a factory of event loops that tools cannot end. Raises ConfigError when uvloop is unavailable.
+
+    asyncio's own loop is the default because third-party code is written for it. uvloop differs: writing to a child
+    process that has stopped reading raises RuntimeError there, which `Process.communicate` does not suppress.
+    """
+    # On Windows only the Proactor loop can start processes.
+    bases: tuple[Any, ...] = (getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop),)
+    if kind == "uvloop":
+        try:
+            import uvloop
+        except ImportError as error:
+            hint = f"Run `pip install '{DISTRIBUTION}[uvloop]'` (CPython on Linux and macOS), or write `asyncio`"
+            raise ConfigError("uvloop is not available in this Python", hint=hint) from error
+        bases = (uvloop.Loop,)
+    factory: LoopFactory = type("LastingLoop", (ResilientLoop, *bases), {})
+    return factory

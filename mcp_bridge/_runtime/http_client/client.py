@@ -1,0 +1,256 @@
+"""HttpClient: sends requests to public addresses, with limits for time and size.
+
+A host name is resolved once for each connection. The addresses are checked, and the connection goes to one of them,
+while TLS verifies the name, so that no second resolution can lead elsewhere. Proxies of the environment are not used,
+because they would resolve the name again.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+
+import anyio
+import httpcore2
+import httpx2
+
+from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_address
+from mcp_bridge._runtime.http_client.requests import AddressRejected, ApiRequest, HttpResponse, ServerUnreachable
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for resolving a name, and for connecting. Calls have time limits of their own."""
+MAX_REDIRECTS = 5
+MAX_IDLE = 100
+"""Connections that are kept for further requests. Calls in flight need one each, and are limited themselves."""
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAFE = frozenset({"GET", "HEAD"})
+_FOREIGN_HEADERS = frozenset({"accept", "user-agent"})
+"""The headers of a request that another origin receives after a redirect."""
+
+
+class HttpClient:
+    """Sends requests. `max_body` is the maximum size of a response in bytes.
+
+    It belongs to one event loop, and stores no cookies, because all callers share it.
+    """
+
+    def __init__(self, policy: AddressPolicy, *, max_body: int, tls: ssl.SSLContext | None = None) -> None:
+        self._max_body = max_body
+        self._client = httpx2.AsyncClient(
+            transport=CheckedTransport(policy, tls or httpx2.create_ssl_context()),
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            headers={"user-agent": "mcp-bridge"},
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def fetch_response(self, request: ApiRequest) -> HttpResponse:
+        """Send a request and return the response. Redirects of GET and HEAD are followed.
+
+        Raises AddressRejected and ServerUnreachable.
+        """
+        with _convert_errors():
+            sent = self._encode_request(request)
+            for _ in range(MAX_REDIRECTS):
+                response = await self._exchange(sent)
+                location = response.headers.get("location")
+                if response.status not in _REDIRECTS or sent.method not in _SAFE or location is None:
+                    return response
+                sent = self._follow_redirect(sent, location)
+        raise ServerUnreachable(f"the server redirects more than {MAX_REDIRECTS} times")
+
+    def _encode_request(self, request: ApiRequest) -> httpx2.Request:
+        query = "&".join(filter(None, (request.query, request.secret_query)))
+        separator = "&" if "?" in request.url else "?"
+        url = httpx2.URL(f"{request.url}{separator}{query}" if query else request.url)
+        files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
+        headers = httpx2.Headers(request.headers)
+        headers.update(request.secret_headers)  # by names in any case
+        return self._client.build_request(
+            request.method, url, headers=headers, content=request.content, files=files or None
+        )
+
+    def _follow_redirect(self, sent: httpx2.Request, location: str) -> httpx2.Request:
+        """Return the request for a redirect; another origin gets neither credentials nor arguments."""
+        url = sent.url.join(location)
+        if url.scheme not in ("http", "https") or (sent.url.scheme == "https" and url.scheme != "https"):
+            raise ServerUnreachable("the server redirects from https to an address without encryption")
+        if (url.scheme, url.host, url.port) == (sent.url.scheme, sent.url.host, sent.url.port):
+            headers = {name: value for name, value in sent.headers.items() if name != "host"}
+            return self._client.build_request(sent.method, url, headers=headers, content=sent.content)
+        headers = {name: value for name, value in sent.headers.items() if name in _FOREIGN_HEADERS}
+        return self._client.build_request(sent.method, url, headers=headers)
+
+    async def _exchange(self, sent: httpx2.Request) -> HttpResponse:
+        response = await self._client.send(sent, stream=True, follow_redirects=False)
+        async with aclosing(response):
+            body, is_truncated = bytearray(), False
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if is_truncated := len(body) > self._max_body:
+                    break
+        return HttpResponse(
+            response.status_code,
+            response.reason_phrase,
+            {name.lower(): value for name, value in response.headers.items()},
+            bytes(body[: self._max_body]),
+            str(sent.url.copy_with(query=None, fragment=None)),
+            is_truncated,
+        )
+
+
+@contextmanager
+def _convert_errors() -> Iterator[None]:
+    """Convert the errors of httpx2, whose texts may contain URLs."""
+    try:
+        yield
+    except httpx2.InvalidURL:
+        raise ServerUnreachable("the URL is not valid") from None
+    except httpx2.TimeoutException as error:
+        raise ServerUnreachable(f"the server does not respond in time ({type(error).__name__})") from error
+    except (httpx2.HTTPError, httpx2.StreamError) as error:
+        raise ServerUnreachable(f"the server cannot be reached: {str(error) or type(error).__name__}") from error
+
+
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Connects only to addresses that the policy allows.
+
+    It uses one pool for each scheme, because more addresses are allowed with encryption than without.
+    """
+
+    def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext) -> None:
+        self._pools = {
+            scheme: httpcore2.AsyncConnectionPool(
+                ssl_context=tls,
+                max_connections=None,
+                max_keepalive_connections=MAX_IDLE,
+                keepalive_expiry=30.0,
+                network_backend=_CheckedBackend(policy, encrypted=scheme == "https"),
+            )
+            for scheme in ("http", "https")
+        }
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request."""
+        pool = self._pools.get(request.url.scheme)
+        if pool is None:
+            raise httpx2.UnsupportedProtocol(f"'{request.url.scheme}' is not supported, only http and https")
+        assert isinstance(request.stream, httpx2.AsyncByteStream)
+        url = request.url
+        with _convert_core_errors():
+            response = await pool.handle_async_request(
+                httpcore2.Request(
+                    request.method,
+                    httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
+            )
+        return httpx2.Response(
+            response.status, headers=response.headers, stream=_Body(response.stream), extensions=response.extensions
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for pool in self._pools.values():
+            await pool.aclose()
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of a response of httpcore2."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _convert_core_errors():
+            async for chunk in self._stream:
+                yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@contextmanager
+def _convert_core_errors() -> Iterator[None]:
+    """Raise the error of httpx2 with the name of the one of httpcore2; they are the same."""
+    try:
+        yield
+    except _CORE_ERRORS as error:
+        raise getattr(httpx2, type(error).__name__, httpx2.TransportError)(str(error)) from error
+
+
+_CORE_ERRORS = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.UnsupportedProtocol,
+)
+
+
+class _CheckedBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to the first address of a host that the policy allows."""
+
+    def __init__(self, policy: AddressPolicy, *, encrypted: bool) -> None:
+        self._policy = policy
+        self._encrypted = encrypted
+        self._backend = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Resolve the host, check its addresses and connect. Raises AddressRejected."""
+        found = await resolve_host(host, port, timeout)
+        allowed = [one for one in found if self._policy.is_allowed(parse_address(one), encrypted=self._encrypted)]
+        if not allowed:
+            raise AddressRejected(self._explain(host, found))
+        problem: Exception | None = None
+        for address in allowed:
+            try:
+                return await self._backend.connect_tcp(
+                    address, port, timeout=timeout, local_address=local_address, socket_options=socket_options
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                problem = error
+        assert problem is not None
+        raise problem
+
+    async def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
+        """Reject sockets of this machine."""
+        raise httpcore2.UnsupportedProtocol("Unix sockets are not supported")
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep between attempts to connect."""
+        await anyio.sleep(seconds)
+
+    def _explain(self, host: str, found: Sequence[str]) -> str:
+        is_public = any(self._policy.is_allowed(parse_address(one), encrypted=True) for one in found)
+        if is_public:
+            return f"'{host}' is only reached without encryption (http). Use https, or allow its address"
+        return f"the addresses of '{host}' ({', '.join(found)}) are not public, and the settings do not allow them"
+
+
+async def resolve_host(host: str, port: int, timeout: float | None) -> Sequence[str]:
+    """Return the addresses of a host, without duplicates."""
+    try:
+        with anyio.fail_after(timeout):
+            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except TimeoutError:
+        raise httpcore2.ConnectTimeout(f"the name '{host}' could not be resolved in time") from None
+    except (OSError, UnicodeError) as error:
+        raise httpcore2.ConnectError(f"the name '{host}' cannot be resolved") from error
+    return list(dict.fromkeys(str(address[4][0]) for address in found))

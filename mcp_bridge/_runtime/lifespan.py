@@ -1,0 +1,84 @@
+"""Enters and leaves the async context managers that users write."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.server_info import Lifespan
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
+
+logger = logging.getLogger("mcp_bridge.lifespan")
+
+PATIENCE = 10.0
+"""Seconds that a lifespan may take to shut down."""
+
+
+@asynccontextmanager
+async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
+    """Yield the value of a lifespan. Raises SourceError if it cannot start; an error at its shutdown is logged.
+
+    It runs in a task of its own, where it can enter task groups, and ends in full even if the block is cancelled.
+    """
+    closing = anyio.Event()
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield await tasks.start(_keep_open, lifespan, closing)
+        except BaseException as error:  # raised below, where no task group wraps it
+            failure = error
+        closing.set()
+    if failure is not None:
+        raise failure
+
+
+async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: TaskStatus[Any]) -> None:
+    with anyio.CancelScope() as scope:
+        try:
+            manager = _make_manager(lifespan)
+            value = await manager.__aenter__()
+        except BaseException as error:  # users may raise any error
+            if is_own_cancellation(error):
+                raise
+            place = _find_place(lifespan, error)
+            raise SourceError(f"{place}the lifespan cannot start: {describe_error(error)}") from error
+        scope.shield = True
+        task_status.started(value)
+        failure: BaseException | None = None
+        try:
+            await closing.wait()
+        except BaseException as error:  # a task group of the lifespan cancels what is inside of it if a task fails
+            failure = error
+        scope.deadline = anyio.current_time() + PATIENCE
+        try:
+            await manager.__aexit__(type(failure) if failure is not None else None, failure, None)
+        except BaseException as error:
+            if is_own_cancellation(error):
+                raise
+            logger.error("the lifespan failed%s", "" if failure is not None else " at shutdown", exc_info=error)
+    if scope.cancelled_caught:
+        logger.error("the lifespan did not shut down within %g seconds", PATIENCE)
+
+
+def _make_manager(lifespan: Lifespan) -> AbstractAsyncContextManager[Any]:
+    manager = lifespan()
+    if not isinstance(manager, AbstractAsyncContextManager):
+        raise TypeError("it does not return an async context manager. Decorate it with @contextlib.asynccontextmanager")
+    return manager
+
+
+def _find_place(lifespan: Lifespan, error: BaseException) -> str:
+    """Return where in the file of the lifespan the error was raised, as a prefix for messages."""
+    code = getattr(inspect.unwrap(lifespan), "__code__", None)
+    if code is None:
+        return ""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
+    return f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}: "

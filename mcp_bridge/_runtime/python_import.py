@@ -1,0 +1,180 @@
+"""Imports third-party Python: modules by name, files, attributes. Errors name file and line, prints go to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.similar_names import find_similar_name
+from mcp_bridge._runtime.requirements import suggest_package
+from mcp_bridge._runtime.third_party import describe_error, get_error_text, is_own_cancellation
+
+_PACKAGE = Path(__file__).parent.parent
+_HINTS = {
+    "attempted relative import with no known parent package": "Serve it as a module of its package, with the setting "
+    "`module`",
+    "asyncio.run() cannot be called from a running event loop": "The event loop is already running. Call it in a tool "
+    "or a lifespan",
+}
+"""What to do about errors of files that run as scripts."""
+
+
+def add_to_path(directory: Path) -> None:
+    """Make the modules of a directory importable, as Python does for the directory of a script."""
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+    importlib.invalidate_caches()
+
+
+def import_module(name: str, directory: Path) -> ModuleType:
+    """Import a module by its dotted name, and make `directory` importable.
+
+    Raises SourceError with file and line, also where another module of that name hides a file in `directory`.
+    """
+    add_to_path(directory)
+    with report_errors(f"'{name}' cannot be imported", root=directory):
+        module = importlib.import_module(name)
+    hidden, file = directory / f"{name}.py", getattr(module, "__file__", None)
+    if "." not in name and file is not None and hidden.is_file() and not hidden.samefile(file):
+        raise SourceError(f"{hidden}: the name '{name}' is taken by {file}. Rename the file")
+    return module
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file, and make its directory importable. Raises SourceError with file and line.
+
+    The module has the name that files beside it import it by, so that it exists once; where another module has that
+    name, it has one of its own.
+    """
+    add_to_path(path.parent)
+    name = path.stem if _is_free(path) else _make_module_name(path)
+    if name in sys.modules:  # a file beside it has imported it already
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SourceError(f"{path}: not a Python file")
+    with report_errors(root=path.parent, fallback=str(path)):
+        return run_spec(spec)
+
+
+def _make_module_name(path: Path) -> str:
+    from hashlib import sha256
+
+    return f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+
+
+def run_spec(spec: ModuleSpec) -> ModuleType:
+    """Import the module of a spec under its own name. A module that raises is forgotten, and the error is passed on."""
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except BaseException:
+        sys.modules.pop(spec.name, None)
+        raise
+    return module
+
+
+def _is_free(path: Path) -> bool:
+    known = sys.modules.get(path.stem)
+    return path.stem not in sys.stdlib_module_names if known is None else getattr(known, "__file__", None) == str(path)
+
+
+def import_attribute(reference: str, directory: Path) -> Any:
+    """Return what `module:attribute` refers to, where the attribute may have dots; `directory` is importable.
+
+    Raises SourceError that says which part is wrong.
+    """
+    name, _, path = reference.partition(":")
+    if not name or not path:
+        raise SourceError(f"'{reference}': write it as module:attribute")
+    found: Any = import_module(name, directory)
+    where = f"module '{name}'"
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            match = find_similar_name(part, [name for name in dir(found) if not name.startswith("_")])
+            hint = f"Did you mean '{match}'?" if match is not None else "Correct the name"
+            raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
+        except BaseException as error:  # a property may raise anything
+            if is_own_cancellation(error):
+                raise
+            raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {describe_error(error)}") from error
+        where = f"'{part}'"
+    return found
+
+
+def forget_modules(root: Path) -> None:
+    """Remove every module below `root` from the imported ones, so that it is read again; installed ones stay."""
+    importlib.invalidate_caches()
+    own = __name__.partition(".")[0]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and is_below(file, root) and name.partition(".")[0] not in ("__main__", own):
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def without_bytecode() -> Iterator[None]:
+    """Write no bytecode: an edit within the same second would be mistaken for the old file."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+@contextlib.contextmanager
+def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = "") -> Iterator[None]:
+    """Run third-party code: what it prints goes to stderr, and what it raises becomes a SourceError.
+
+    Args:
+        doing: what has failed then, such as "'x' cannot be imported".
+        root: where the user's own files are, whose lines are named rather than those of libraries that they call;
+            None for all files that are not installed.
+        fallback: named where no line can be.
+    """
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except SourceError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = _find_place(error, root) or fallback
+        text = (error.msg if isinstance(error, SyntaxError) else get_error_text(error)) or "no message"
+        hint = f". {_HINTS[text]}" if text in _HINTS else ""
+        parts = (place, doing, f"{type(error).__name__}: {text}{hint}{suggest_package(error)}")
+        raise SourceError(": ".join(part for part in parts if part)) from error
+
+
+def is_below(file: str, root: Path | None) -> bool:
+    """Whether a file is the user's own below `root` (None: anywhere), rather than installed there."""
+    if file.startswith("<") or "site-packages" in file:
+        return False
+    return root is None or Path(file).is_relative_to(root)
+
+
+def _find_place(error: BaseException, root: Path | None) -> str:
+    """Return file and line: of the syntax error, else of the innermost frame in one of the user's own files.
+
+    With a root but no such file, it is the innermost frame outside of this package; otherwise an empty string.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and not Path(frame.filename).is_relative_to(_PACKAGE)
+    ]
+    own = [frame for frame in frames if is_below(frame.filename, root)] or (frames if root is not None else [])
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""

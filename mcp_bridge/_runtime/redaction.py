@@ -1,0 +1,121 @@
+"""Redaction: removes secret values from text and from JSON-ready data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.secret_forms import SecretForm
+
+T = TypeVar("T")
+MARK = "[secret]"
+GUESSABLE = 8
+"""Secrets with fewer characters can be guessed by clients of a tool that returns its input."""
+
+
+class Redactor:
+    """Replaces secrets by `[secret]`, also where `repr`, JSON, a URL, HTML or base64 has encoded them.
+
+    Each line of a secret with several lines is a secret too, and so is the password of a URL. Values of fewer than 4
+    characters are not. `version` changes with the secrets. `substitutions` are functions that replace other text.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._parts: frozenset[str] = frozenset()
+        self._landmarks: list[tuple[str, SecretForm]] = []
+        self._shortest = 0
+        self._numbers = False
+        self.substitutions: list[Callable[[str], str]] = []
+        self._get_pattern = lru_cache(maxsize=64)(_compile_forms)
+        self.version = 0
+        self.add_secrets(secrets)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._parts and not self.substitutions
+
+    def add_substitution(self, substitute: Callable[[str], str]) -> None:
+        """Apply a function to all text from now on. It returns text that has nothing to replace as it is."""
+        self.version += 1
+        self.substitutions.append(substitute)
+        self._numbers = True
+
+    def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
+        """Redact these secrets too from now on, except words and parts of the vocabulary."""
+        secrets = frozenset(secrets)
+        if not secrets:
+            return
+        from mcp_bridge._runtime.secret_forms import list_forms, list_parts  # most servers have no secrets
+
+        parts = {part for secret in secrets for part in list_parts(secret)}
+        added = {part for part in parts - self._parts if part not in vocabulary}
+        if not added:
+            return
+        self.version += 1
+        self._parts |= added
+        forms = sorted({form for part in self._parts for form in list_forms(part)}, key=_get_order)
+        self._landmarks = [(landmark, form) for form in forms for landmark in form.landmarks]
+        self._shortest = min(map(len, self._parts))
+        self._numbers = bool(self.substitutions) or any(map(_is_number, self._parts))
+
+    def redact_text(self, text: str) -> str:
+        """Return the text without secrets; the same object if it has none."""
+        pattern = self._find_pattern(text)
+        text = text if pattern is None else pattern.sub(MARK, text)
+        for substitute in self.substitutions:
+            text = substitute(text)
+        return text
+
+    def redact_value(self, value: T) -> T:
+        """Return JSON-ready data without secrets, also in keys; the same object if it has none."""
+        if not self._has_secret_inside(value):
+            return value
+        redacted: T = self._redact_inside(value)
+        return redacted
+
+    def _find_pattern(self, text: str) -> re.Pattern[str] | None:
+        """Return the pattern of the secrets that the text has, or None. In most texts, no landmark is found."""
+        if len(text) < self._shortest or not self._landmarks:
+            return None
+        forms = [form for landmark, form in self._landmarks if landmark in text]
+        if not forms:
+            return None
+        pattern = self._get_pattern(*forms)
+        return pattern if pattern.search(text) is not None else None
+
+    def _has_secret(self, text: str) -> bool:
+        return self._find_pattern(text) is not None or any(each(text) != text for each in self.substitutions)
+
+    def _has_secret_inside(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return self._has_secret(value)
+        if isinstance(value, dict):
+            return any(self._has_secret(key) or self._has_secret_inside(item) for key, item in value.items())
+        if isinstance(value, list | tuple):
+            return any(map(self._has_secret_inside, value))
+        return self._numbers and isinstance(value, int | float) and self._has_secret(str(value))
+
+    def _redact_inside(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.redact_text(value)
+        if isinstance(value, dict):
+            return {self.redact_text(key): self._redact_inside(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._redact_inside(item) for item in value]
+        return MARK if self._has_secret_inside(value) else value
+
+
+def _get_order(form: SecretForm) -> tuple[int, str]:
+    """The longest forms come first: others may be parts of them."""
+    return -len(form.text), form.text
+
+
+def _compile_forms(*forms: SecretForm) -> re.Pattern[str]:
+    return re.compile("|".join(form.pattern for form in dict.fromkeys(forms)))
+
+
+def _is_number(text: str) -> bool:
+    return not text.strip("0123456789.e+-")

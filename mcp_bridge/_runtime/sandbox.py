@@ -1,0 +1,171 @@
+"""The bubblewrap sandbox: a process sees the system and named files read-only, an empty /tmp, and no network."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._contracts.extension import FileListingSource, ToolSource
+from mcp_bridge._runtime.source_files import contains_home
+
+PROGRAM = "bwrap"
+HINT = "Install bubblewrap and allow user namespaces, or remove sandbox from the settings"
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/local", "/nix/store")
+_ETC = (
+    *("alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+    *("nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl"),
+)
+_PATIENCE = 10.0
+_SMALLEST = 4096
+"""The smallest size of a file system in memory in bytes; 0 would mean no limit."""
+logger = logging.getLogger("mcp_bridge._isolation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxOptions:
+    """What a sandboxed process can access besides the system: paths, and the network.
+
+    `files` are those of the program or source that it runs. `namespaces`: whether it can create user namespaces,
+    because bubblewrap cannot forbid that here.
+    """
+
+    network: bool = False
+    files: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    namespaces: bool = False
+
+
+def is_installed() -> bool:
+    return shutil.which(PROGRAM) is not None
+
+
+def list_source_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
+    """Return what a source can read in the sandbox: its own files if it lists them, else the folder of the settings.
+
+    Raises ConfigError if that would be the user's home folder.
+    """
+    hint = "Move the settings file and the tools into a folder of their own"
+    at_home = contains_home(directory)
+    if isinstance(source, FileListingSource):
+        if at_home:
+            text = "SECURITY: the settings file of the sandboxed source %r is in your home folder, %s. %s"
+            logger.warning(text, source.name, directory, hint)
+        return tuple(map(str, source.list_files()))
+    if at_home:
+        raise ConfigError(f"the sandbox could read all keys in your home folder, {directory}", hint=hint)
+    return (str(directory),)
+
+
+def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
+    for path in paths:
+        if contains_home(Path(path)):
+            text = "SECURITY: %s gives the sandbox of source %r your home folder (%s) and all keys in it"
+            logger.warning(text, setting, source, path)
+
+
+def build_command(command: list[str], sandbox: SandboxOptions, directory: str, memory: int) -> list[str]:
+    return [PROGRAM, *_list_options(sandbox, directory, memory), "--", *command]
+
+
+async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
+    """Return the options that bubblewrap supports here. Raises SourceError with its message if there are none."""
+    strict, lenient = replace(sandbox, namespaces=False), replace(sandbox, namespaces=True)
+    if not await _try_options(strict, directory, memory):
+        return strict
+    problem = await _try_options(lenient, directory, memory)
+    if "option --size" in problem:
+        raise SourceError(f"bubblewrap before 0.7 cannot limit the size of /tmp in memory ({problem}). Update it")
+    if problem:
+        raise SourceError(f"bubblewrap cannot create a sandbox here: {problem}. {HINT}")
+    logger.warning("bubblewrap cannot forbid user namespaces here (0.8 or later can): `memory` does not limit files")
+    return lenient
+
+
+async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> str:
+    """Return bubblewrap's problem with these options, or an empty string."""
+    command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory, memory)
+    try:
+        with anyio.fail_after(_PATIENCE):
+            done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, TimeoutError) as error:
+        return str(error) or "it does not respond"
+    message = done.stderr.decode(errors="replace").strip()
+    return "" if done.returncode == 0 else message or f"exit code {done.returncode}"
+
+
+def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
+    yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    if not sandbox.namespaces:  # in one of its own, a tool could mount file systems in memory without a limit
+        yield from ("--unshare-user", "--disable-userns")
+    if sandbox.network:
+        yield "--share-net"
+    mounts = _list_mounts(sandbox, directory, memory)
+    read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)  # both are in memory without a limit
+    if directory not in mounts and not any(
+        _is_below(directory, each) for each in mounts if mounts[each][0] != "--size"
+    ):
+        mounts[directory] = ("--size", str(_SMALLEST), "--tmpfs")  # only what is mounted in it is there
+        read_only.add(directory)
+    for place, mount in sorted(mounts.items()):  # parents first: a later mount hides what is below it
+        yield from (*mount, place)
+    yield from ("--dir", directory)
+    for place in sorted(read_only):
+        yield from ("--remount-ro", place)
+    yield from ("--chdir", directory)
+
+
+def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[str, tuple[str, ...]]:
+    """Return the options of each mount by its path. Paths in the settings must exist; system paths are optional.
+
+    Each of the two file systems in memory can hold half of `memory`.
+    """
+    in_memory = ("--size", str(max(memory // 2, _SMALLEST)), "--perms", "1777", "--tmpfs")
+    python = (*_list_prefixes(), os.path.dirname(os.path.realpath(sys.executable)))
+    usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_list_import_paths())
+    mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
+    mounts |= {"/proc": ("--proc",), "/dev": ("--dev",)}
+    mounts |= dict.fromkeys(("/tmp", "/dev/shm"), in_memory)  # noqa: S108 - private, and empty
+    shared = [place for place, mount in mounts.items() if mount == ("--ro-bind-try", place)]
+    own = [path for path in _list_own_files(sandbox, directory) if not any(_is_below(path, one) for one in shared)]
+    mounts |= {path: ("--ro-bind", path) for path in (*own, *sandbox.read)}
+    return mounts | {path: ("--bind", path) for path in sandbox.write}
+
+
+def _list_own_files(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
+    """Yield the files to mount for the source. Files in a writable folder are not mounted: tools can put links there.
+
+    The folder of the settings stays read-only in a writable one.
+    """
+    if any(_is_below(directory, path) and directory != path for path in sandbox.write):
+        yield directory
+    for path in sandbox.files:
+        if not any(_is_below(path, folder) for folder in sandbox.write):
+            yield path
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _list_prefixes() -> Iterator[str]:
+    for prefix in (sys.prefix, sys.base_prefix):
+        parts = ("bin", "lib", "lib64", "pyvenv.cfg") if contains_home(Path(prefix)) else ("",)
+        yield from (os.path.join(prefix, part).rstrip(os.sep) for part in parts)
+
+
+def _list_import_paths() -> Iterator[str]:
+    """Yield the import paths of Python, except the current folder (added by `python -m`) and the home folder."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    for path in (str(Path(__file__).parent.parent), *sys.path):
+        if os.path.isabs(path) and not contains_home(Path(path)) and (path != os.getcwd() or path in named):
+            yield path

@@ -1,0 +1,90 @@
+"""Sessions that are kept for clients: which one ends for a further one, and when idle ones end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Protocol, TypeVar
+from weakref import ref
+
+import anyio
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import Overloaded
+from mcp_bridge._runtime.limiter import compute_share
+
+SWEEP = 0.25
+"""The share of the idle timeout between two searches for idle sessions."""
+
+
+class KeptSession(Protocol):
+    """A session of a client.
+
+    Attributes:
+        owner: Whose share of the sessions it counts against; None if there is only one client.
+        calls: How many calls are in flight.
+        last_used: When the last call ended, on the event loop's clock.
+    """
+
+    owner: str | None
+    calls: int
+    last_used: float
+
+
+Key = TypeVar("Key", bound=Hashable)
+Kept = TypeVar("Kept", bound=KeptSession)
+
+
+def get_owner(ctx: CallContext) -> str | None:
+    """Return whose share a session counts against, or None if there is only one client."""
+    return f"principal/{ctx.principal}" if ctx.principal else ctx.client
+
+
+def choose_session_to_end(
+    sessions: Iterable[tuple[Key, KeptSession]], limit: int, owner: str | None, kind: str
+) -> Key | None:
+    """Return the key of the session to end for a new one of this owner, or None if there is room.
+
+    One of several clients has at most three quarters of the places. Beyond its share it loses the one of its own that
+    has been idle the longest; if all places are taken, the client with the most sessions does. Raises Overloaded if
+    all of these are in use; `kind` names the sessions in its text.
+    """
+    found = list(sessions)
+    counts = Counter(one.owner for _, one in found)
+    has_share = owner is None or counts[owner] < compute_share(limit)
+    if has_share and len(found) < limit:
+        return None
+    counts[owner] += 1
+    idle = [
+        (-counts[one.owner], one.last_used, key)
+        for key, one in found
+        if not one.calls and (one.owner == owner or (has_share and counts[one.owner] >= counts[owner]))
+    ]
+    if not idle:
+        beginning = "There are" if has_share else "This client has"
+        raise Overloaded(f"{beginning} too many {kind}, and all are in use. Retry later.")
+    return min(idle, key=lambda one: one[:2])[2]
+
+
+async def end_idle_sessions(
+    sessions: Mapping[Key, KeptSession], idle_timeout: float, end: Callable[[Key], None]
+) -> None:
+    """Call `end` with the key of each session that has had no call for `idle_timeout` seconds. Never returns."""
+    while True:
+        await anyio.sleep(idle_timeout * SWEEP)
+        oldest = anyio.current_time() - idle_timeout
+        for key, found in list(sessions.items()):
+            if not found.calls and found.last_used < oldest:
+                end(key)
+
+
+def end_with_client(ctx: CallContext, sessions: Mapping[Key, Kept], key: Key, end: Callable[[Key], None]) -> None:
+    """Call `end` when the client of a call disconnects, unless another session has this key by then."""
+    added = ref(sessions[key])  # weak, because a client may outlive many sessions
+
+    def end_session() -> None:
+        found = sessions.get(key)
+        if found is not None and found is added():
+            end(key)
+
+    ctx.on_session_end(end_session)

@@ -1,0 +1,227 @@
+"""The standard streams: reserved for the protocol, hidden from tools, read and written without blocking."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from functools import cached_property, partial
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge._runtime.event_loop import is_on_asyncio
+
+if TYPE_CHECKING:
+    import select
+
+T = TypeVar("T")
+
+HANG_UP_INTERVAL = 0.1
+"""Seconds between two checks whether the writer has gone, while input is not read."""
+READ_SIZE = 65_536
+"""The maximum number of bytes of one read."""
+WRITE_SIZE = 4_096
+"""PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
+WRITE_AT_ONCE = 65_536
+"""The maximum number of bytes that are written before other tasks run."""
+BINARY = getattr(os, "O_BINARY", 0)
+
+
+class StdioPipes(NamedTuple):
+    """Private descriptors: the client writes to `source` and reads from `sink`."""
+
+    source: int
+    sink: int
+
+
+@contextlib.contextmanager
+def reserve_stdio(
+    source: int = 0, sink: int = 1, elsewhere: int = 2, *, keeps_terminal: bool = False
+) -> Iterator[StdioPipes]:
+    """Reserve the standard streams for the protocol: inside the block, tools read nothing and print to stderr.
+
+    With `keeps_terminal`, tools, and debuggers in them, can read from a terminal.
+
+    Enter the block before any tool is imported, because tools may print at import too. What they print appears line by
+    line, as on stderr: Python would keep it until the end of the process.
+    """
+    pipes = StdioPipes(os.dup(source), os.dup(sink))
+    if not (keeps_terminal and os.isatty(source)):
+        _replace_by_null(source)
+    os.dup2(elsewhere, sink, inheritable=True)
+    printed = sys.stdout
+    was_by_line = isinstance(printed, TextIOWrapper) and printed.line_buffering
+    _buffer_by_line(printed, True)
+    try:
+        yield pipes
+    finally:
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have replaced it by anything
+            sys.stdout.flush()
+        _buffer_by_line(printed, was_by_line)
+        os.dup2(pipes.source, source, inheritable=True)
+        os.dup2(pipes.sink, sink, inheritable=True)
+        os.close(pipes.source)
+        os.close(pipes.sink)
+
+
+def _buffer_by_line(stream: object, by_line: bool) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a tool may have closed it
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(line_buffering=by_line)
+
+
+@contextlib.contextmanager
+def detach_stdin(source: int = 0) -> Iterator[None]:
+    """Inside the block, tools read nothing from standard input, unless it is a terminal."""
+    try:
+        saved = None if os.isatty(source) else os.dup(source)
+    except OSError:  # it was closed already
+        saved = None
+    if saved is None:
+        yield
+        return
+    _replace_by_null(source)
+    try:
+        yield
+    finally:
+        os.dup2(saved, source, inheritable=True)
+        os.close(saved)
+
+
+def _replace_by_null(source: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY | BINARY)
+    os.dup2(null, source, inheritable=True)
+    os.close(null)
+
+
+class Descriptor:
+    """Reads and writes a descriptor after polling it, or in a thread where polling is impossible (files, Windows)."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._polls = sys.platform != "win32"
+
+    async def read(self, most: int = READ_SIZE) -> bytes:
+        """Return some bytes, or none at the end."""
+        return await self._run_when_ready(anyio.wait_readable, partial(os.read, self.fd, most))
+
+    async def read_all(
+        self, receive: Callable[[bytes], None], is_full: Callable[[], bool], drain: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Pass everything to `receive` until the end. While `is_full`, wait for `drain` before reading on.
+
+        Once the writer has gone, what is left is read without waiting: it is no more than a pipe holds, and the end
+        must be noticed even if nothing is drained any more. Raises OSError when the descriptor cannot be read.
+        """
+        is_over = False
+        while self._polls and is_on_asyncio() and not is_over:
+            try:
+                is_over = await self._watch(receive, is_full)
+            except PermissionError:  # epoll does not take files and some devices
+                self._polls = False
+                break
+            if not is_over:
+                await self._wait_for_room(drain)
+        while not is_over and (data := await self.read()):
+            receive(data)
+            await self._wait_for_room(drain)
+
+    async def _wait_for_room(self, drain: Callable[[], Awaitable[None]]) -> None:
+        while not self._has_lost_writer():
+            with anyio.move_on_after(HANG_UP_INTERVAL):
+                await drain()
+                return
+
+    def _has_lost_writer(self) -> bool:
+        """Whether the other end of a pipe that is read was closed; data may be left in it."""
+        return self._polls and bool(self._hang_up_poll.poll(0))
+
+    async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
+        """Read in callbacks of the event loop, which cost less than waiting does. Return whether input has ended."""
+        loop = asyncio.get_running_loop()
+        stopped: asyncio.Future[bool] = loop.create_future()
+
+        def read_some() -> None:
+            try:
+                data = os.read(self.fd, READ_SIZE)
+                if data:
+                    receive(data)
+                if not stopped.done() and (not data or is_full()):
+                    stopped.set_result(not data)
+            except BlockingIOError:
+                pass
+            except Exception as error:
+                if not stopped.done():
+                    stopped.set_exception(error)
+
+        loop.add_reader(self.fd, read_some)
+        try:
+            return await stopped
+        finally:
+            loop.remove_reader(self.fd)
+
+    async def write(self, data: bytes | bytearray) -> None:
+        """Write all of `data`. Raises OSError when the reader has gone."""
+        view = memoryview(data)
+        while view:
+            written = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
+            view = view[written:]
+
+    def write_now(self, data: bytes | bytearray) -> int:
+        """Write what can be written without waiting, and return how much. Raises OSError when the reader has gone."""
+        if not self._polls:
+            return 0
+        view, written = memoryview(data)[:WRITE_AT_ONCE], 0
+        with view:
+            while written < len(view) and self._poll.poll(0):
+                written += os.write(self.fd, view[written : written + WRITE_SIZE])
+        return written
+
+    @cached_property
+    def _hang_up_poll(self) -> select.poll:
+        import select
+
+        poll = select.poll()
+        poll.register(self.fd, 0)  # a hang-up is always reported
+        return poll
+
+    @cached_property
+    def _poll(self) -> select.poll:
+        import select
+
+        poll = select.poll()
+        poll.register(self.fd, select.POLLOUT)
+        return poll
+
+    async def wait_until_broken(self) -> bool:
+        """Wait until the reader has closed its end; False at once where that cannot be detected.
+
+        The write end of a pipe is never readable, except when the other end is closed.
+        """
+        if not self._polls or os.isatty(self.fd):
+            return False
+        import select
+
+        try:
+            await anyio.wait_readable(self.fd)
+            poll = select.poll()
+            poll.register(self.fd, 0)
+            return bool(poll.poll(0))  # a socket may only have data
+        except OSError:
+            return False
+
+    async def _run_when_ready(self, ready: Callable[[int], Awaitable[None]], act: Callable[[], T]) -> T:
+        while self._polls:
+            try:
+                await ready(self.fd)
+            except OSError:  # epoll does not take files and some devices
+                self._polls = False
+                break
+            with contextlib.suppress(BlockingIOError):
+                return act()
+        return await to_thread.run_sync(act, abandon_on_cancel=True)

@@ -1,0 +1,125 @@
+"""Owners of tasks: plain tasks on asyncio, which cost a seventh of a task in a group of anyio; a nursery on trio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import anyio
+
+from mcp_bridge._runtime.event_loop import is_being_cancelled, is_on_asyncio
+
+logger = logging.getLogger("mcp_bridge.tasks")
+
+RETRY_INTERVAL = 0.1
+"""Seconds after which the end of an owner cancels its tasks again, and those that were started meanwhile."""
+CLEANUP_TIMEOUT = 5.0
+"""Seconds that cancelled tasks have for cleanup in shielded scopes, before asyncio interrupts that too."""
+
+
+Cancel = Callable[[], object]
+
+
+class TaskOwner(Protocol):
+    """Starts tasks, which end with their owner."""
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
+        """Start `function(*args)` as a task. An exception that it raises is logged and ends nothing else.
+
+        `cancel` cancels what the function does, also before its first step. Without it, the task is cancelled by the
+        means of the event loop: that of asyncio interrupts shielded scopes too, and a function that has not begun never
+        does.
+        """
+
+
+@asynccontextmanager
+async def own_tasks(*, cleanup: float = CLEANUP_TIMEOUT) -> AsyncIterator[TaskOwner]:
+    """Yield an owner of tasks. At the end of the block, its tasks are cancelled and awaited.
+
+    After `cleanup` seconds, asyncio interrupts shielded scopes too. On trio, nothing can.
+    """
+    if is_on_asyncio():
+        owner = AsyncioTasks()
+        try:
+            yield owner
+        finally:
+            await owner.cancel_all(cleanup)
+        return
+    async with anyio.create_task_group() as group:
+        try:
+            yield GroupTasks(group)
+        finally:
+            group.cancel_scope.cancel()
+
+
+class AsyncioTasks:
+    """An owner of tasks on asyncio."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[int, tuple[asyncio.Task[Any], Cancel]] = {}
+        self._last = 0
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
+        self._last += 1
+        task = self._loop.create_task(self._run_task(self._last, function, *args))
+        self._tasks[self._last] = task, cancel or task.cancel
+
+    async def cancel_all(self, cleanup: float) -> None:
+        """Cancel all tasks, until they have ended."""
+        deadline = self._loop.time() + cleanup
+        interruption: asyncio.CancelledError | None = None
+        with anyio.CancelScope(shield=True):
+            while tasks := [(task, cancel) for task, cancel in self._tasks.values() if not task.done()]:
+                is_late = self._loop.time() >= deadline
+                for task, cancel in tasks:
+                    cancel()
+                    if is_late:
+                        task.cancel()
+                try:
+                    await asyncio.wait([task for task, _ in tasks], timeout=RETRY_INTERVAL)
+                except asyncio.CancelledError as error:  # asyncio's own cancellation passes the shield
+                    interruption = error
+        if interruption is not None:
+            raise interruption
+
+    async def _run_task(self, number: int, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        try:
+            await function(*args)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            logger.error("a task of the server failed", exc_info=error)
+        finally:
+            del self._tasks[number]  # cheaper than a callback
+
+
+class GroupTasks:
+    """An owner of tasks in a task group of anyio."""
+
+    def __init__(self, group: anyio.abc.TaskGroup) -> None:
+        self._group = group
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
+        self._group.start_soon(_run_logged, function, *args)
+
+
+async def _run_logged(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    try:
+        await function(*args)
+    except BaseException as error:
+        if is_being_cancelled(error):
+            raise
+        logger.error("a task of the server failed", exc_info=error)
+
+
+async def close_at_end(close: Callable[[], Awaitable[None]]) -> None:
+    """Wait until cancelled, and then run `close`, which is not cancelled."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await close()

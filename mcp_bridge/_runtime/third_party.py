@@ -1,0 +1,117 @@
+"""Guards around third-party code: its methods are called or awaited, its errors contained, its data copied.
+
+An object of another package may return an awaitable or a value, raise anything (SystemExit and CancelledError included)
+and keep what it is given. Every integration calls such code through these functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+from anyio import to_thread
+
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._runtime.event_loop import is_being_cancelled
+
+_ADVICE = (
+    r" Set `arbitrary_types_allowed=.*"
+    r"|\s*If you got this error by calling handler.*"
+    r"|\s*For further information visit \S+"
+)
+
+_ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
+
+
+async def call_method(method: Callable[..., Any], *args: object) -> Any:
+    """Return the result of a method; a synchronous one runs in a thread. Raises what the method raises."""
+    if is_async(method):
+        return await method(*args)
+    result, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
+    if error is not None:
+        raise error
+    return await resolve_awaitable(result)
+
+
+async def resolve_awaitable(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
+
+
+def is_own_cancellation(error: BaseException) -> bool:
+    """Whether an error has to be raised on, because the caller itself is being cancelled.
+
+    Any other error is the third-party code's own.
+    """
+    if isinstance(error, Exception | SystemExit | KeyboardInterrupt):
+        return False
+    if isinstance(error, GeneratorExit):
+        return True
+    return is_being_cancelled(error) or (isinstance(error, asyncio.CancelledError) and _is_cancelled_by_asyncio())
+
+
+def get_error_text(error: BaseException) -> str:
+    """Return the text of an error without pydantic's links and its advice to authors of types."""
+    return re.sub(_ADVICE, "", str(error))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return type and text of an error, also if its `__str__` fails."""
+    try:
+        return f"{type(error).__name__}: {get_error_text(error)}"
+    except Exception:
+        return type(error).__name__
+
+
+def unwrap_group(error: Exception) -> Exception:
+    """Return the error of a single task without the groups around it, whose text does not name it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def copy_value(value: Any) -> Any:
+    """Return a deep copy; values that cannot be copied are shared."""
+    try:
+        return _copy_plain(value)
+    except RecursionError:
+        return _copy_object(value)  # deepcopy handles values that contain themselves
+
+
+def _copy_plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {key: item if type(item) in _ATOMS else _copy_plain(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in _ATOMS else _copy_plain(item) for item in value]
+    return _copy_object(value)
+
+
+def _copy_object(value: Any) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception:  # a lock, a socket
+        return value
+
+
+def _is_cancelled_by_asyncio() -> bool:
+    """Whether asyncio itself cancels this task, as `asyncio.timeout` does. anyio does not know about that."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _capture_outcome(method: Callable[..., Any], *args: object) -> tuple[Any, BaseException | None]:
+    """Return errors as values: a future cannot carry a StopIteration, and a SystemExit would end the loop."""
+    try:
+        return method(*args), None
+    except BaseException as error:
+        return None, error

@@ -1,0 +1,190 @@
+"""A bounded pool of threads for synchronous handlers.
+
+A thread keeps its slot until it is done, also when its call has timed out: Python cannot stop a thread.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import current_token
+
+from mcp_bridge._contracts.errors import Overloaded
+from mcp_bridge._runtime.cancellation import cancel_scope_first
+from mcp_bridge._runtime.limiter import Limiter, Quota, Slot, compute_share
+
+T = TypeVar("T")
+CallSoon = Callable[[Callable[[], None]], object]
+"""Schedules a callback in an event loop."""
+_HANDOVER: ContextVar[_SlotHandover | None] = ContextVar("_HANDOVER", default=None)
+
+
+def is_abandoned() -> bool:
+    """Whether this code runs for a thread of a pool whose call no longer waits. Exact on the event loop only."""
+    handover = _HANDOVER.get()
+    return handover is not None and handover.is_abandoned
+
+
+def make_call_soon() -> CallSoon:
+    """Return a function that schedules a callback in this event loop from any thread or signal handler.
+
+    It returns at once and raises RuntimeError when the loop has ended. Unlike `anyio.from_thread.run_sync` it does not
+    wait for the callback, because the loop may be ending, or waiting for the very thread. The callback runs in a copy
+    of this task's context: in that of an unknown thread, anyio could not find the event loop.
+    """
+    loop: Any = current_token().native_token
+    soon: CallSoon | None = getattr(loop, "run_sync_soon", None)  # trio runs callbacks in a context of its own
+    return soon or partial(loop.call_soon_threadsafe, context=copy_context())
+
+
+class ThreadPool:
+    """Runs at most `size` synchronous functions at once. A cancelled call stops waiting; its thread keeps its slot.
+
+    Functions of the same name, or of the same client, have at most their share of the threads (`compute_share`).
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._share = compute_share(size)
+        self._slots = Limiter(size)
+        self._unbounded = anyio.CapacityLimiter(float("inf"))
+        self._stuck: dict[Slot, str] = {}
+
+    @property
+    def busy_count(self) -> int:
+        """The number of threads at work, including abandoned ones and excluding those that wait for a user."""
+        return self._slots.in_use
+
+    @property
+    def stuck(self) -> dict[str, int]:
+        """The number of abandoned threads that still run, by the name of what they run."""
+        return dict(Counter(self._stuck.values()))
+
+    async def run(
+        self,
+        function: Callable[..., T],
+        *args: object,
+        name: str = "",
+        client: str | None = None,
+        holds: list[Any] | None = None,
+    ) -> T:
+        """Run `function(*args)` in a thread, with this task's context variables, and return its result.
+
+        Args:
+            name: What `stuck` calls it.
+            client: Whose share of the threads it counts against (see `CallContext.client`).
+            holds: A list that contains the thread's slot while the function runs (see `CallContext.holds`). Its
+                deadlines are paused while the function waits for a thread, which takes no longer than they allow.
+
+        Raises:
+            Overloaded: Abandoned threads occupy all slots of this name or client, or none became free in time.
+        """
+        quotas: tuple[Quota, ...] = ((f"entry/{name}", self._share),) if name else ()
+        if client is not None:
+            quotas = (*quotas, (client, self._share))
+        if self._stuck:
+            self._check_stuck(quotas)
+        slot = self._slots.acquire_nowait(quotas, quotas=quotas)
+        if slot is None:
+            slot = await self._wait_for_slot(name, quotas, holds or [])
+        mark_stuck = partial(self._stuck.__setitem__, slot, name)
+        handover = _SlotHandover(partial(self._release, slot), mark_stuck)
+        context = copy_context()
+        context.run(_HANDOVER.set, handover)
+
+        def work() -> tuple[T | None, BaseException | None]:
+            if not handover.start_thread_work():
+                return None, None
+            # Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop.
+            try:
+                return context.run(function, *args), None
+            except BaseException as error:
+                return None, error
+            finally:
+                handover.end_thread_work()
+
+        held = holds if holds is not None else []
+        held.append(slot)
+        scope = anyio.CancelScope()
+        try:
+            with scope:  # the thread sees only this one cancelled, and so do the tasks that it waits for
+                waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
+                result, error = await cancel_scope_first(scope, waiting)
+        finally:
+            held.remove(slot)
+            handover.stop_waiting()
+        if error is not None:
+            raise error
+        return cast("T", result)
+
+    def _check_stuck(self, quotas: Sequence[Quota]) -> None:
+        counts = Counter(key for slot in self._stuck for key, _ in slot.quotas)
+        if len(self._stuck) >= self._size:
+            occupied = "All threads are occupied"
+        elif any(counts[key] >= quota for key, quota in quotas):
+            occupied = "All threads that one tool or client may have are occupied"
+        else:
+            return
+        names = ", ".join(f"{stuck} ({count})" for stuck, count in sorted(self.stuck.items()))
+        raise Overloaded(f"{occupied} by calls that timed out but still run: {names}. Retry later.")
+
+    async def _wait_for_slot(self, name: str, quotas: Sequence[Quota], holds: list[Any]) -> Slot:
+        deadlines = [hold for hold in holds if hold.deadline < math.inf]
+        seconds = min((hold.deadline for hold in deadlines), default=math.inf) - anyio.current_time()
+        for deadline in deadlines:
+            deadline.pause()
+        try:
+            with anyio.move_on_after(seconds):
+                return await self._slots.acquire(quotas, quotas=quotas)
+        finally:
+            for deadline in deadlines:
+                deadline.resume()
+        raise Overloaded(f"No thread was free for '{name}' within {seconds:.4g} seconds. Retry later.")
+
+    def _release(self, slot: Slot) -> None:
+        self._stuck.pop(slot, None)
+        slot.release()
+
+
+class _SlotHandover:
+    """Decides who releases the slot: the thread if it still works when the waiting task leaves, else that task."""
+
+    def __init__(self, release: Callable[[], None], abandon: Callable[[], None]) -> None:
+        self._release = release
+        self._abandon = abandon
+        self._soon: CallSoon | None = None
+        self._lock = threading.Lock()
+        self._is_working = self.is_abandoned = False
+
+    def start_thread_work(self) -> bool:
+        """Return whether the task still waits: a cancelled call may leave before its thread begins."""
+        with self._lock:
+            self._is_working = not self.is_abandoned
+            return self._is_working
+
+    def end_thread_work(self) -> None:
+        with self._lock:
+            self._is_working = False
+            soon = self._soon
+        if soon is not None:
+            with suppress(RuntimeError):  # the loop has ended, and the pool with it
+                soon(self._release)
+
+    def stop_waiting(self) -> None:
+        with self._lock:
+            self.is_abandoned = True
+            is_working = self._is_working
+            if is_working:
+                self._soon = make_call_soon()
+                self._abandon()
+        if not is_working:
+            self._release()

@@ -1,0 +1,256 @@
+"""The context of a call that a client made: its progress, log messages and questions reach that client."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+from uuid import uuid4
+
+from anyio.lowlevel import current_token
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import MissingCapability
+from mcp_bridge._contracts.log_levels import LEVELS, Level, check_level
+from mcp_bridge._contracts.observation import ClientInfo
+from mcp_bridge._contracts.session_state import SessionState, StateValues
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._protocol.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._server.requests import ClientInfoReader, Request
+
+if TYPE_CHECKING:
+    from mcp_bridge._contracts.question import Answer, Question
+    from mcp_bridge._policies.approvals.desk import QuestionDesk
+    from mcp_bridge._runtime.token_bucket import TokenBucket
+    from mcp_bridge._server.questions.requests import QuestionRequest
+
+SESSION = "mcp-bridge/session"
+"""The key of a session's name in the `_meta` of a request."""
+NAME = 256
+"""The maximum number of characters in a session name that a client chooses."""
+RATE = 50.0
+"""Notifications per second that a call may send in the long run (basic/utilities/progress: SHOULD)."""
+BURST = 100
+"""Notifications that a call may send at once."""
+_CLIENTS = ClientInfoReader()
+_CONNECTION = "connection/"
+_ONLY_CLIENT = f"process/{uuid4().hex}"
+"""The session of all calls where there is one client, such as over stdio. Other processes may use the same store."""
+
+
+class QuestionChannel(Protocol):
+    """How questions reach the client: as requests of the server, or between two requests of the client."""
+
+    @property
+    def loop(self) -> object:
+        """The event loop that may ask, as `anyio.lowlevel.current_token` names it."""
+
+    async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
+        """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
+
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """See `CallContext.wait_for_late_answer`."""
+
+    async def wait_until_owned(self) -> None:
+        """See `CallContext.wait_until_owned`."""
+
+
+class ServedContext(CallContext):
+    """A running call that has a client.
+
+    `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
+    `get_store` returns the store of the state of sessions. `desk` asks users if the client cannot.
+    """
+
+    __slots__ = (
+        *("_channel", "_client_info", "_desk", "_get_store", "_log_throttle", "_progress", "_progress_throttle"),
+        *("_request", "_state_key"),
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        registry: ToolRegistry,
+        get_store: Callable[[], Store] | None = None,
+        desk: QuestionDesk | None = None,
+    ) -> None:
+        super().__init__(
+            caller=registry,
+            principal=request.incoming.principal,
+            protocol_version=request.version,
+            request_id=str(request.id),
+            meta=request.meta,
+        )
+        self.client = request.incoming.client
+        request.incoming.holds = self.holds
+        self.session = self._state_key = _find_session(request, self.principal)
+        self._request: Request | None = request
+        self._client_info: ClientInfo | None = None
+        self._capabilities = request.capabilities
+        self._progress: float | None = None
+        self._progress_throttle: TokenBucket | None = None
+        self._log_throttle: TokenBucket | None = None
+        self._channel: QuestionChannel | None = None
+        self._get_store = get_store
+        self._desk = desk
+
+    @property
+    def state_key(self) -> str:
+        if not self._state_key and self.client is not None:
+            self._state_key = f"call/{uuid4().hex}"
+        return self._state_key
+
+    @property
+    def client_info(self) -> ClientInfo:
+        if self._client_info is None:
+            request = self._request
+            if request is not None and request.session is not None:
+                self._client_info = request.session.client
+            else:
+                transport = request.incoming.transport if request is not None else ""
+                self._client_info = _CLIENTS.read_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
+        return self._client_info
+
+    def set_request(self, request: Request | None) -> None:
+        """Respond to this request from now on; its progress starts again."""
+        self._request = request
+        if request is not None:
+            self._progress = None
+            self._capabilities = request.capabilities  # each request declares them again
+            self.request_id, self.meta = str(request.id), request.meta
+
+    def ask_through(self, channel: QuestionChannel) -> None:
+        self._channel = channel
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
+        message = self.filter_message(message)
+        if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
+            return
+        if self._progress_throttle is None:
+            self._progress_throttle = _make_throttle()
+        await super().progress(progress, total, message)
+        if self._request is not None and self._progress_throttle.take_token():
+            self._progress = progress
+            await self._request.report_progress(progress, total, message)
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Send a log message on this request's stream if the client asked for its level.
+
+        Raises ValueError for an unknown level.
+        """
+        severity = check_level(level)
+        data, logger = self.filter_message(to_plain(data)), self.filter_message(logger)
+        request = self._request
+        lowest = self._find_lowest_level() if request is not None else None
+        if request is None or lowest not in LEVELS or severity < LEVELS.index(lowest):
+            return
+        if self._log_throttle is None:
+            self._log_throttle = _make_throttle()
+        if not self._log_throttle.take_token():
+            return
+        params = {"level": level, "data": data, **({"logger": logger} if logger is not None else {})}
+        await request.notify("notifications/message", params)
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask several questions at once, by key. The call's deadlines pause until they are answered."""
+        from mcp_bridge._server.questions.requests import (  # the first question needs them, not the start
+            is_capability_missing,
+            merge_capabilities,
+            to_request,
+            with_plain_answers,
+        )
+
+        self.is_interactive = True
+        needed = self.needs is not None and questions is self.needs.questions
+        requests = {key: to_request(question, self.protocol_version) for key, question in questions.items()}
+        if needed:
+            requests = {key: with_plain_answers(request) for key, request in requests.items()}
+        required = [request.required for request in requests.values()]
+        missing = [each for each in required if is_capability_missing(self.capabilities, each)]
+        if missing or self._channel is None:
+            if self._desk is not None and (answers := await self._ask_desk(questions, requests)) is not None:
+                return answers
+            raise MissingCapability(merge_capabilities(missing or required))
+        if current_token() != self._channel.loop:
+            raise RuntimeError(
+                "ask in the server's event loop: a synchronous function calls anyio.from_thread.run(ctx.ask, ...)"
+            )
+        with self.release_holds():
+            return await self._channel.put(requests, needed=needed)
+
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait until a request of the client is open; return its answer to a question that no longer waits, or None."""
+        if self._channel is None:
+            return None
+        from mcp_bridge._contracts.question import Form
+        from mcp_bridge._server.questions.requests import to_request
+
+        request = to_request(Form(message, schema), self.protocol_version)
+        answer: Answer | None = await self._channel.wait_for_late_answer(request)
+        return answer
+
+    async def wait_until_owned(self) -> None:
+        if self._channel is not None:
+            await self._channel.wait_until_owned()
+
+    async def _ask_desk(
+        self, questions: Mapping[str, Question], requests: Mapping[str, QuestionRequest]
+    ) -> Mapping[str, Any] | None:
+        """Ask users on the page, because the client cannot ask. Returns None if no such user can answer everything."""
+        from mcp_bridge._contracts.question import ApprovalForm, Form, Link
+
+        desk, forms = self._desk, (Form, Link)
+        if desk is None or any(type(one) is ApprovalForm or not isinstance(one, forms) for one in questions.values()):
+            return None
+        tool = self.observation.name if self.observation is not None else ""
+        answers: dict[str, Any] = {}
+        with self.release_holds():
+            for key, request in requests.items():
+                answer = await desk.ask_form(tool, request.params, request.read, principal=self.principal)
+                if answer is None:
+                    return None
+                answers[key] = request.read(answer.value)
+        return answers
+
+    def open_session_state(self) -> StateValues:
+        """Return the values of this session; those of the call for a client that neither has a session nor a name."""
+        session = self.session or (_ONLY_CLIENT if self.client is None else "")
+        if self._get_store is None or not session:
+            return SessionState()
+        return SessionState(self._get_store(), session)
+
+    def on_session_end(self, callback: Callable[[], None]) -> None:
+        """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""
+        request = self._request
+        if request is not None and request.session is not None and self.session.startswith(_CONNECTION):
+            request.session.on_end(callback)
+
+    async def close_stream(self) -> None:
+        if self._request is not None:
+            await self._request.incoming.stream.close()
+
+    def _find_lowest_level(self) -> Any:
+        """Return the least severe level that the client asked for, or None."""
+        assert self._request is not None
+        session = self._request.session
+        return session.log_level if session is not None else self.meta.get(LOG_LEVEL)
+
+
+def _make_throttle() -> TokenBucket:
+    from mcp_bridge._runtime.token_bucket import TokenBucket  # a start does not need it
+
+    return TokenBucket(rate=RATE, burst=BURST)
+
+
+def _find_session(request: Request, principal: str | None) -> str:
+    """Return the session's key: the name in the request, else the connection, else the principal."""
+    name = request.meta.get(SESSION)
+    if isinstance(name, str) and 0 < len(name) <= NAME:
+        return f"named/{quote(principal or '', safe='')}/{name}"
+    if request.session is not None:
+        return _CONNECTION + request.session.key
+    return f"principal/{principal}" if principal else ""

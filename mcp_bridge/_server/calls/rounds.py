@@ -1,0 +1,137 @@
+"""Runs calls of the stateless era in rounds: each round ends with a result, or with questions for the client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._contracts.errors import InvalidOutput, MissingCapability, Overloaded, QuestionExpired
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._protocol.wire.outcomes import to_error_result
+from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.calls.suspended_calls import CallState, SuspendedCall, SuspendedCalls
+from mcp_bridge._server.questions.request_state import StateSealer
+from mcp_bridge._server.questions.requests import is_capability_missing, merge_capabilities
+from mcp_bridge._server.questions.used_states import MARKS, StateUse, UsedStates
+from mcp_bridge._server.requests import Request
+
+logger = logging.getLogger("mcp_bridge._server")
+
+
+class CallRounds:
+    """Runs the rounds of calls that may ask. The instances that share `store` accept each request state once."""
+
+    def __init__(self, registry: ToolRegistry, state: State, store: Store | None, *, audience: str) -> None:
+        self._registry = registry
+        self._used = UsedStates(store, state.ttl, most=max(MARKS, 2 * state.suspended))
+        self._suspended = SuspendedCalls(size=state.suspended, ttl=state.ttl, is_shared=store is not None)
+        self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the suspended calls until cancelled."""
+        await self._suspended.run(task_status=task_status)
+
+    async def run_round(
+        self, prepared: PreparedEntry, call: ToolCall, context: ServedContext, request: Request
+    ) -> ToolResult | dict[str, Any]:
+        """Run a call until it has a result or asks. Raises RpcError for an invalid request state."""
+        sealed, responses = request.params.get("requestState"), request.params.get("inputResponses") or {}
+        if sealed is None:
+            suspended = await self._start(prepared, call, context, CallState(), responses)
+        else:
+            state = CallState.from_text(self._sealer.open(sealed, **_bind(request, context)))
+            resumed = await self._resume(prepared, call, context, state, responses)
+            if isinstance(resumed, ToolResult):
+                return resumed
+            suspended = resumed
+        suspended.context.set_request(request)
+        return await self._wait_for_outcome(suspended, call, request)
+
+    async def _start(
+        self,
+        prepared: PreparedEntry,
+        call: ToolCall,
+        context: ServedContext,
+        state: CallState,
+        offered: Mapping[str, Any],
+    ) -> SuspendedCall:
+        suspended = SuspendedCall(self._suspended, context, state, offered)
+        context.needs, context.since = state.needs, state.since
+        context.ask_through(suspended)
+        await self._suspended.start(suspended, partial(self._registry.run_prepared, prepared, call, context))
+        return suspended
+
+    async def _resume(
+        self,
+        prepared: PreparedEntry,
+        call: ToolCall,
+        context: ServedContext,
+        state: CallState,
+        responses: Mapping[str, Any],
+    ) -> SuspendedCall | ToolResult:
+        """Return the suspended call or, if another instance suspended it, a new call with the answers so far."""
+        try:
+            use = await self._used.use(state.handle, context.client)
+        except anyio.get_cancelled_exc_class():
+            self._suspended.cancel_suspended(state.handle)
+            raise
+        if use is StateUse.NO_ROOM:
+            return to_error_result(_make_overload())
+        if use is StateUse.REPEATED:
+            logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
+            # the same error as for a state that was changed, has expired or belongs to another request
+            raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        if (suspended := self._suspended.take(state.handle)) is not None:
+            suspended.answer(responses)
+            return suspended
+        if state.started:
+            return to_error_result(
+                QuestionExpired("This question has expired, and its call was cancelled. Retry the call.")
+            )
+        return await self._start(prepared, call, context, state.with_answers(responses), {})
+
+    async def _wait_for_outcome(
+        self, suspended: SuspendedCall, call: ToolCall, request: Request
+    ) -> ToolResult | dict[str, Any]:
+        """Wait for the result or for questions. Cancelling the request cancels its call."""
+        try:
+            result = await suspended.wait()
+        except anyio.get_cancelled_exc_class():
+            suspended.scope.cancel()
+            raise
+        if result is not None:
+            return result
+        required = [pending.request.required for pending in suspended.pending.values()]
+        if missing := [each for each in required if is_capability_missing(request.capabilities, each)]:
+            suspended.scope.cancel()  # each request declares the capabilities again
+            return to_error_result(MissingCapability(merge_capabilities(missing)))
+        if not self._used.has_room(suspended.context.client, self._suspended.count):
+            suspended.scope.cancel()
+            return to_error_result(_make_overload())
+        requests = {name: pending.to_mcp() for name, pending in suspended.pending.items()}
+        try:
+            state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
+        except ValueError as error:  # the state of a `NeedsInput` is not JSON
+            self._suspended.cancel_suspended(suspended.handle)
+            return to_error_result(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
+        sealed = self._sealer.seal(state, **_bind(request, suspended.context))
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": sealed}
+
+
+def _make_overload() -> Overloaded:
+    return Overloaded("The server is at capacity: too many questions were answered recently. Retry later.")
+
+
+def _bind(request: Request, context: ServedContext) -> dict[str, Any]:
+    """Return what a request state is bound to."""
+    return {"method": request.incoming.method, "params": request.params, "principal": context.principal}

@@ -1,0 +1,361 @@
+"""Calls of the stateless era that are suspended between two requests, until their questions are answered.
+
+A call that asks the user something runs in a task of its own (`SuspendedCall`), which `SuspendedCalls` owns. What
+another instance needs to continue it travels through the client as a sealed `CallState` (docs/architecture.md,
+decisions 15 and 16).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from secrets import token_urlsafe
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import current_token
+
+from mcp_bridge._contracts.errors import Overloaded
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.question import Question
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._protocol.peer.incoming import report_failure
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
+from mcp_bridge._server.questions.requests import QuestionRequest, SealedQuestion, to_request
+
+
+class SuspendedCall:
+    """One call in a task of its own, which outlives the request that started it.
+
+    Args:
+        state: The answers that other instances have received, and those that are new.
+        offered: Answers that the client sent without being asked. They settle questions whose author gave them a key.
+
+    Attributes:
+        answered: Records of questions that were asked before the handler began.
+        needed: Records of the questions of the `NeedsInput` that the handler waits for.
+    """
+
+    def __init__(
+        self, calls: SuspendedCalls, context: ServedContext, state: CallState, offered: Mapping[str, Any]
+    ) -> None:
+        self.context = context
+        self.loop: object = current_token()
+        self.scope = anyio.CancelScope()
+        self.handle = ""
+        self.resumed = anyio.Event()
+        self.answered: list[AnswerRecord] = []
+        self.needed: list[AnswerRecord] = []
+        self.pending: dict[str, PendingQuestion] = {}
+        self.sent: dict[str, PendingQuestion] = {}
+        self._calls = calls
+        known, new = state.answered, state.new
+        self._known = [*((one, None, True) for one in known), *((one, state.seconds, False) for one in new)]
+        self._offered = dict(offered)
+        self._count = 0
+        self._changed = anyio.Event()
+        self._outcome: ToolResult | Exception | None = None
+        self._has_ended = False
+
+    async def run(self, work: Callable[[], Awaitable[ToolResult]]) -> None:
+        """Carry out the call. Never raises: `wait` returns or raises the outcome."""
+        try:
+            with self.scope:
+                self._outcome = await work()
+                self._end()
+                await self._calls.wait_until_resumed(self)
+        except Exception as error:  # an error of the server outside the pipeline; the request's task raises it
+            self._outcome = error
+        except anyio.get_cancelled_exc_class() as error:
+            if is_being_cancelled(error):
+                raise
+            self._outcome = report_failure("The call", error)  # its code has cancelled its own task
+        finally:
+            self._end()
+            self._calls.remove_call(self)
+            for pending in self.pending.values():
+                pending.expire()  # on trio, a thread that asked is still waiting
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._changed.set()
+
+    async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
+        """Ask, and wait until a later request has brought the answers. Raises as `CallContext.ask` does."""
+        records = self._select_records(needed=needed)
+        asked = {key: PendingQuestion(key, request, records) for key, request in questions.items()}
+        try:
+            for key, pending in asked.items():
+                if not self._answer_from_known(key, pending):
+                    self._ask(key, pending)
+            answers = {key: await pending.wait() for key, pending in asked.items()}
+            self.sent = {name: pending for name, pending in self.sent.items() if pending not in asked.values()}
+            return answers
+        finally:
+            for name, pending in list(self.pending.items()):
+                if pending in asked.values():
+                    del self.pending[name]
+            if not self.pending:
+                self._calls.release(self)
+
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """Wait until a request is open; return its answer to a withdrawn question, or None. Raises InvalidAnswer."""
+        await self._calls.wait_until_resumed(self)
+        for pending in self.sent.values():
+            if pending.is_settled and pending.request.digest == question.digest:
+                return await pending.wait()
+        return None
+
+    async def wait_until_owned(self) -> None:
+        """Wait for the client's next request, unless only this instance can receive it."""
+        if self._calls.is_shared:
+            await self._calls.wait_until_resumed(self)
+
+    async def wait(self) -> ToolResult | None:
+        """Wait until the call has ended, or asks: then return None (see `pending`). Raises errors of the server."""
+        while not self._has_ended:
+            if self.pending:
+                await anyio.lowlevel.checkpoint()  # questions that are asked at the same time are sent together
+                if self.pending:
+                    return None
+            await self._changed.wait()
+            self._changed = anyio.Event()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome or ToolResult(success=False, error="The call was cancelled.", code="cancelled")
+
+    def answer(self, responses: Mapping[str, Any]) -> None:
+        """Accept the answers of a request, ignoring those to questions that were not asked."""
+        for name, pending in self.sent.items():
+            if name not in responses:
+                continue
+            # the call may have withdrawn the question in the meantime and asked another under its name
+            if self.pending.get(name) is not pending:
+                pending.answer_late(responses[name])
+            elif pending.answer(responses[name]):
+                del self.pending[name]
+        if not self.pending:
+            self._calls.release(self)
+
+    def _select_records(self, *, needed: bool) -> list[AnswerRecord]:
+        """Return the list that answers are recorded in. Those for a `NeedsInput` hold for one run of the handler."""
+        if self.context.has_begun:
+            return []  # no other instance can continue this call
+        if not needed:
+            return self.answered
+        self.needed = []
+        return self.needed
+
+    def _ask(self, key: str, pending: PendingQuestion) -> None:
+        if self._has_ended:
+            pending.expire()
+            return
+        self._calls.admit(self)
+        name = key
+        while not name or name in self.pending:
+            self._count += 1
+            name = f"q{self._count}"
+        self.pending[name] = pending
+        self._changed.set()
+
+    def _answer_from_known(self, key: str, pending: PendingQuestion) -> bool:
+        """Return whether an answer that arrived before the question settles it."""
+        for known in [each for each in self._known if each[0][:2] == (key, pending.request.digest)]:
+            self._known.remove(known)
+            record, seconds, again = known
+            if pending.answer(record[2], seconds=seconds, again=again):
+                return True
+        return bool(key) and key in self._offered and pending.answer(self._offered.pop(key))
+
+
+class SuspendedCalls:
+    """Owns the calls with tasks of their own. At most `size` wait for answers, each for at most `ttl` seconds.
+
+    One of several clients has at most three quarters of these places. If it asks more, or all places are taken, the
+    oldest unanswered question ends: that of a call that can restart, else that of the client with the most. If the
+    server has only one client, the new question is rejected instead. If they are shared, other instances can continue
+    them.
+    """
+
+    def __init__(self, *, size: int, ttl: float, is_shared: bool) -> None:
+        self.is_shared = is_shared
+        self._size = size
+        self._share = -(-size * 3 // 4)
+        self._ttl = ttl
+        self._asking: set[SuspendedCall] = set()
+        self._counts: Counter[str | None] = Counter()  # of calls in `_asking`, by client
+        self._suspended: dict[str, SuspendedCall] = {}
+        self._tasks: TaskGroup | None = None
+        self._running = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the calls until cancelled, which cancels them."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._running.set()
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks, self._running = None, anyio.Event()
+
+    async def start(self, call: SuspendedCall, work: Callable[[], Awaitable[ToolResult]]) -> None:
+        await self._running.wait()  # a request may arrive before `run` does
+        assert self._tasks is not None
+        self._tasks.start_soon(call.run, work)
+
+    def admit(self, call: SuspendedCall) -> None:
+        """Allow a call to ask. Raises Overloaded when too many others have unanswered questions."""
+        if call in self._asking:
+            return
+        client = call.context.client
+        has_share = client is None or self._counts[client] < self._share
+        if (not has_share or len(self._asking) >= self._size) and not self._make_room(client, has_share=has_share):
+            raise Overloaded("The server is at capacity: too many calls are waiting for answers. Retry later.")
+        self._asking.add(call)
+        self._counts[client] += 1
+
+    def _make_room(self, client: str | None, *, has_share: bool) -> bool:
+        """End the oldest question that costs the least; return whether there was one.
+
+        Calls that can restart from the state that their clients hold lose nothing.
+        """
+        others = self._suspended.values()
+        candidates = (each for each in others if has_share or each.context.client == client)
+        victim = next((each for each in candidates if not each.context.has_begun), None)
+        if victim is None and client is not None:
+            heaviest = max(self._counts, key=lambda each: self._counts[each] + (each == client))
+            victim = next((each for each in others if each.context.client == heaviest), None)
+        if victim is None:
+            return False
+        victim.scope.cancel()
+        self.remove_call(victim)
+        return True
+
+    @property
+    def count(self) -> int:
+        """How many calls wait for their clients."""
+        return len(self._suspended)
+
+    def release(self, call: SuspendedCall) -> None:
+        """Stop counting a call whose questions are answered, unless its client has yet to fetch the result."""
+        if call.handle not in self._suspended:
+            self._stop_counting(call)
+
+    def suspend(self, call: SuspendedCall) -> str:
+        """Suspend a call until its answers arrive. Returns the handle that resumes it, once."""
+        call.handle = token_urlsafe(16)
+        call.resumed = anyio.Event()
+        call.scope.deadline = anyio.current_time() + self._ttl
+        call.sent = dict(call.pending)
+        call.context.set_request(None)
+        self._suspended[call.handle] = call
+        return call.handle
+
+    def take(self, handle: str) -> SuspendedCall | None:
+        """Return the call with this handle and resume it; None if it is not, or no longer, suspended here."""
+        call = self._suspended.pop(handle, None)
+        if call is not None:
+            call.scope.deadline = float("inf")
+            call.resumed.set()
+        return call
+
+    def cancel_suspended(self, handle: str) -> None:
+        """Cancel the call with this handle, which no client will resume."""
+        if (call := self.take(handle)) is not None:
+            call.scope.cancel()
+
+    async def wait_until_resumed(self, call: SuspendedCall) -> None:
+        """Wait for the request that fetches the result: a call may continue and end before it arrives."""
+        if call.handle in self._suspended:
+            await call.resumed.wait()
+
+    def remove_call(self, call: SuspendedCall) -> None:
+        self._suspended.pop(call.handle, None)
+        self._stop_counting(call)
+
+    def _stop_counting(self, call: SuspendedCall) -> None:
+        if call in self._asking:
+            self._asking.remove(call)
+            client = call.context.client
+            self._counts[client] -= 1
+            if not self._counts[client]:
+                del self._counts[client]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallState:
+    """The state of a call between two requests, which the client carries, sealed.
+
+    Attributes:
+        handle: Resumes the call on the instance where it is suspended.
+        started: Whether a handler has begun, the call's own or one that it called, and has not ended with a
+            `NeedsInput`. Then no other instance can continue the call, and all fields below are empty.
+        answered: The answers so far.
+        asked: The key and digest of each question that is open now, by its name in the request.
+        needs: The `NeedsInput` that the handler returned.
+        since: When the open questions were asked, in seconds since 1970.
+        new: Answers that no instance has acted upon yet.
+    """
+
+    handle: str = ""
+    started: bool = False
+    answered: Sequence[AnswerRecord] = ()
+    asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    needs: NeedsInput | None = None
+    since: float | None = None
+    new: Sequence[AnswerRecord] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """How long ago the questions were asked; None if the clocks of the two machines disagree."""
+        passed = time.time() - self.since if self.since is not None else -1.0
+        return passed if passed >= 0 else None
+
+    @classmethod
+    def from_call(cls, call: SuspendedCall, handle: str) -> CallState:
+        """Return the state of a suspended call. Raises ValueError for a `NeedsInput` whose state is not JSON."""
+        context = call.context
+        if context.has_begun:
+            return cls(handle=handle, started=True)
+        asked = {name: (pending.key, pending.request.digest) for name, pending in call.pending.items()}
+        needs = context.needs
+        if needs is not None:
+            version = context.protocol_version
+            sealed = {key: _to_sealed_question(question, version) for key, question in needs.questions.items()}
+            needs = NeedsInput(sealed, to_plain(needs.state))
+        answered = (*call.answered, *call.needed)
+        return cls(handle=handle, answered=answered, asked=asked, needs=needs, since=time.time())
+
+    @classmethod
+    def from_text(cls, text: str) -> CallState:
+        """The inverse of `to_text`. The seal has already been verified."""
+        data = json.loads(text)
+        data["answered"] = [tuple(record) for record in data["answered"]]
+        if (needs := data["needs"]) is not None:
+            questions = {key: SealedQuestion(**question) for key, question in needs["questions"].items()}
+            data["needs"] = NeedsInput(questions, needs["state"])
+        return cls(**data)
+
+    def to_text(self) -> str:
+        """Return this state as JSON, to be sealed."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    def with_answers(self, responses: Mapping[str, Any]) -> CallState:
+        """Return this state with the client's answers to the questions that were asked."""
+        new = [(key, digest, responses[name]) for name, (key, digest) in self.asked.items() if name in responses]
+        return replace(self, new=new)
+
+
+def _to_sealed_question(question: Question, version: str) -> SealedQuestion:
+    """Return the question with the full schema of its answer, of which clients may see a part only."""
+    request = to_request(question, version)
+    complete = SealedQuestion(request.method, request.params, request.form)
+    is_same = to_request(complete, version).digest == request.digest
+    return complete if is_same else SealedQuestion(request.method, request.params)

@@ -1,0 +1,211 @@
+"""completion/complete: suggests values for the arguments of prompts and the variables of templates."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from mcp_bridge._contracts.completion import CompletionEntry
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._json_schema.callables import adapt_completion
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.client_text import RequestError
+from mcp_bridge._server.requests import Request, truncate_text
+from mcp_bridge._server.responses import Responses
+
+KNOWN, KNOWN_LENGTH = 100, 10_000
+"""The maximum numbers of arguments in the context of a request, and of characters in each name and value."""
+MOST = 100
+"""The maximum number of values in one result (server/utilities/completion)."""
+LONGEST = 1000
+"""The maximum number of characters of the text to complete, and of a value; longer values are dropped."""
+VALUES, CHARACTERS = 10_000, 1_000_000
+"""The maximum numbers of values, and of their characters, that one request compares in the event loop."""
+_EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
+
+
+class CompletionMethod:
+    """The MCP method completion/complete."""
+
+    def __init__(self, registry: ToolRegistry, responses: Responses) -> None:
+        self._registry = registry
+        self._responses = responses
+        self._prepared: dict[tuple[str, str], tuple[Any, PreparedEntry]] = {}
+
+    async def complete_argument(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve completion/complete: values that match the text, best first.
+
+        Raises RequestError for an unknown prompt, template or argument.
+        """
+        argument, typed = params["argument"]["name"], params["argument"]["value"]
+        known = (params.get("context") or {}).get("arguments") or {}
+        _check_size(typed, known)
+        await self._responses.wait_for_sources()
+        name, entry = self._find_entry(params["ref"])
+        if argument not in _list_arguments(entry):
+            unknown = truncate_text(argument)
+            raise RequestError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
+        offered = entry.completions.get(argument, ())
+        data = {"argument": argument, "value": typed, "known": dict(known)}
+        values = await self._call_completion(offered, entry, name, request, data) if offered else ()
+        if isinstance(values, Mapping):
+            completion = _limit_completion(values)
+        else:
+            ranked, total = rank_values([str(value) for value in values], typed)
+            completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
+        return self._responses.complete_result({"completion": completion}, request.version)
+
+    async def _call_completion(
+        self,
+        offered: Callable[..., Any] | Sequence[Any],
+        completed: PromptEntry | ResourceTemplate,
+        name: str,
+        request: Request,
+        data: Mapping[str, Any],
+    ) -> Collection[Any] | Mapping[str, Any]:
+        call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
+        prepared = self._prepare_completion(completed, name, data["argument"], offered)
+        result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
+        output = to_plain(self._responses.check_success(result, request.version, name=name).output)
+        return output if isinstance(output, list | Mapping) else [] if output is None else [output]
+
+    def _find_entry(self, ref: Mapping[str, Any]) -> tuple[str, PromptEntry | ResourceTemplate]:
+        if ref["type"] == "ref/prompt":
+            name, entry = ref["name"], self._registry.prompts.get(ref["name"])
+            if entry is not None:
+                return name, entry
+            name = truncate_text(name)
+            raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
+        template = self._registry.finder.find_template(ref["uri"])
+        if template is None:
+            uri = truncate_text(ref["uri"])
+            raise RequestError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
+        return template.uri_template, template
+
+    def _prepare_completion(
+        self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, offered: Any
+    ) -> PreparedEntry:
+        known = self._prepared.get((name, argument))
+        if known is None or known[0] is not offered:
+            function = offered if callable(offered) else _make_completion_function(offered)
+            prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
+            known = self._prepared[name, argument] = (offered, prepared)
+        return known[1]
+
+
+def _make_completion_function(values: Any) -> Callable[[str], Awaitable[Any]]:
+    async def return_values(typed: str) -> Any:
+        return list(values)
+
+    return return_values
+
+
+def _check_size(value: str, known: Mapping[str, str]) -> None:
+    """Raise RequestError for text that no user types, before any work is done with it."""
+    if len(value) > LONGEST:
+        raise RequestError(
+            INVALID_PARAMS,
+            f"argument.value has {len(value)} characters; at most {LONGEST} can be completed. Send a shorter value.",
+        )
+    if len(known) > KNOWN:
+        raise RequestError(
+            INVALID_PARAMS, f"context.arguments has {len(known)} arguments; at most {KNOWN} are allowed. Send fewer."
+        )
+    for name, text in known.items():
+        if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
+            raise RequestError(
+                INVALID_PARAMS,
+                f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most {KNOWN_LENGTH} are "
+                f"allowed. Send a shorter value, or omit it.",
+            )
+
+
+def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
+    if isinstance(entry, PromptEntry):
+        return [argument.name for argument in entry.arguments]
+    from mcp_bridge._json_schema.uri_templates import (
+        parse_template_variables,  # a start without templates does not need it
+    )
+
+    return [variable.name for variable in parse_template_variables(entry.uri_template)]
+
+
+def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a completion of another server in its order, with the values that may be sent."""
+    texts = [str(value) for value in completion.get("values") or ()]
+    values = [text for text in texts if len(text) <= LONGEST][:MOST]
+    limited: dict[str, Any] = {"values": values}
+    total, has_more = completion.get("total"), completion.get("hasMore")
+    if type(total) is int and total >= len(values):
+        limited["total"] = total
+    if len(values) < len(texts):
+        limited["hasMore"] = True
+    elif isinstance(has_more, bool):
+        limited["hasMore"] = has_more
+    return limited
+
+
+def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[list[str], int]:
+    """Return at most `limit` of the values that match what was typed, best first, and the number of all that match.
+
+    An exact match ranks first, then values that begin with the text, contain a word that begins with it, contain it,
+    and contain its letters in this order. Case, accents and duplicates are ignored. Within a rank, and when nothing was
+    typed, the given order is kept. Values longer than `LONGEST`, and those after the first `VALUES` or `CHARACTERS`,
+    are dropped.
+    """
+    distinct = dict.fromkeys(_take_bounded(values))
+    wanted = _normalize(typed)
+    if not wanted:
+        return list(distinct)[:limit], len(distinct)
+    ranks: list[list[str]] = [[] for _ in range(_RANKS)]
+    for value in distinct:
+        rank = _rank_value(_normalize(value), wanted)
+        if rank is not None:
+            ranks[rank].append(value)
+    matches = [value for rank in ranks for value in rank]
+    return matches[:limit], len(matches)
+
+
+def _rank_value(value: str, wanted: str) -> int | None:
+    if value == wanted:
+        return _EXACT
+    index = value.find(wanted)
+    if index == 0:
+        return _PREFIX
+    if index < 0:
+        letters = iter(value)
+        return _SCATTERED if all(letter in letters for letter in wanted) else None
+    while index > 0:
+        if not value[index - 1].isalnum():
+            return _WORD
+        index = value.find(wanted, index + 1)
+    return _INSIDE
+
+
+def _take_bounded(values: Iterable[str]) -> Iterator[str]:
+    remaining = CHARACTERS
+    for value in islice(values, VALUES):
+        if len(value) <= LONGEST:
+            remaining -= len(value)
+            if remaining < 0:
+                return
+            yield value
+
+
+def _normalize(text: str) -> str:
+    """Remove case and accents: é, É and e become one letter.
+
+    At most `LONGEST` characters: the compatibility decomposition of one character, U+FDFA, has 18.
+    """
+    if text.isascii():
+        return text[:LONGEST].lower()
+    letters = unicodedata.normalize("NFKD", text[:LONGEST].casefold())[:LONGEST]
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -1,0 +1,424 @@
+"""One MCP endpoint: a registry as a server, for any number of clients of either era."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import cached_property, partial
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, RpcError
+from mcp_bridge._contracts.listing import ToolListing
+from mcp_bridge._contracts.state import State
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge._protocol.peer.connection import PeerConnection
+from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, MessageStream
+from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS, STATELESS_VERSIONS
+from mcp_bridge._runtime.tasks import TaskOwner
+from mcp_bridge._server.calls.runner import CallRunner
+from mcp_bridge._server.change_notices import ChangeNotifier
+from mcp_bridge._server.client_text import RequestError
+from mcp_bridge._server.lifecycle import Lifecycle, set_log_level
+from mcp_bridge._server.metrics import (
+    SESSION,
+    TRANSPORTS,
+    DurationRecorder,
+    MessageMeasurement,
+    MetricRecorders,
+    record_duration,
+)
+from mcp_bridge._server.params import check_params
+from mcp_bridge._server.prompts import PromptMethods
+from mcp_bridge._server.redaction import SecretRedaction
+from mcp_bridge._server.requests import Request, Session, check_version, has_envelope, read_version, truncate_text
+from mcp_bridge._server.resources import ResourceMethods
+from mcp_bridge._server.responses import Responses
+from mcp_bridge._server.tools.methods import ToolMethods
+from mcp_bridge._server.tracing import MessageTracing, trace_message
+from mcp_bridge._server.truncation import ResultTruncator
+
+if TYPE_CHECKING:
+    from mcp_bridge._policies.approvals.desk import QuestionDesk
+    from mcp_bridge._server.completions import CompletionMethod
+    from mcp_bridge._server.skills import SkillMethods
+    from mcp_bridge._server.tasks.methods import TaskMethods
+
+NOTIFICATIONS = frozenset({"notifications/initialized", "notifications/cancelled", "notifications/progress"})
+"""Notifications of clients, with those that change nothing here.
+"""
+Result = Any
+"""The result of a request: a mapping, or a fragment of JSON."""
+Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Result]]
+"""Serves a request at once, or returns a coroutine that does. Raises RpcError."""
+
+
+class Endpoint:
+    """A registry as an MCP server. `run` must be running while requests arrive.
+
+    Args:
+        started: Set once the sources have published; None means that they have.
+        secrets: Values that are redacted in everything that clients receive.
+        dialect: How tools are presented to clients.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        identity: Identity | None = None,
+        *,
+        started: anyio.Event | None = None,
+        state: State | None = None,
+        secrets: Iterable[str] = (),
+        dialect: SchemaDialect = NO_DIALECT,
+    ) -> None:
+        identity = identity or Identity()
+        self.registry = registry
+        self._redaction = SecretRedaction()
+        self.redactor = self._redaction.redactor
+        self.hide(secrets)
+        self._tracing = MessageTracing()
+        self._metrics = MetricRecorders()
+        self._responses = responses = Responses(
+            identity, self.redactor, ready=started, report_listing=registry.report_listing
+        )
+        self._notifier = ChangeNotifier(responses, registry.subscriptions)
+        state, page = state or State(), identity.page
+        self._runner = runner = CallRunner(registry, state, audience=identity.name)
+        sizes = {"most": identity.result, "content": identity.content}
+        truncator = ResultTruncator(lambda: runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
+        listing = identity.listing
+        self.tools = ToolMethods(
+            registry, runner.run_call, responses, truncator, page=page, dialect=dialect, listing=listing
+        )
+        resources = ResourceMethods(registry, runner, responses, self._notifier, truncator, page=page)
+        prompts = PromptMethods(registry, runner, responses, page=page)
+        if listing.built_in:
+            self._add_built_in_tools(listing, resources, prompts, truncator)
+        self._tasks = tasks = self._make_tasks(state, identity)
+        skills = self._make_skills(identity)
+        self._lifecycle = lifecycle = Lifecycle(
+            identity,
+            responses,
+            extensions=skills.extensions if skills is not None else {},
+            stateless_extensions=tasks.extensions if tasks is not None else {},
+        )
+        common: dict[str, Method] = {
+            "tools/list": self.tools.list_tools,
+            "tools/call": self.tools.call if tasks is None else tasks.call_tool,
+            "resources/list": resources.list_resources,
+            "resources/templates/list": resources.list_templates,
+            "resources/read": resources.read_resource,
+            "prompts/list": prompts.list_prompts,
+            "prompts/get": prompts.get,
+            "completion/complete": self._complete_argument,
+            **(skills.methods if skills is not None else {}),
+        }
+        self._stateless_methods: dict[str, Method] = common | {
+            "server/discover": lifecycle.discover,
+            "subscriptions/listen": self._notifier.listen,
+            **(tasks.methods if tasks is not None else {}),
+        }
+        self._handshake_methods: dict[str, Method] = common | {
+            "initialize": lifecycle.initialize,
+            "ping": lambda request, params: {},
+            "resources/subscribe": resources.subscribe,
+            "resources/unsubscribe": resources.unsubscribe,
+            "logging/setLevel": set_log_level,
+        }
+
+    def _make_tasks(self, state: State, identity: Identity) -> TaskMethods | None:
+        if state.tasks is None:
+            return None
+        from mcp_bridge._server.tasks.methods import TaskMethods  # most servers do not need it
+
+        return TaskMethods(
+            state.tasks,
+            self.registry,
+            self.tools,
+            self._responses,
+            self._notifier,
+            state,
+            audience=identity.name,
+            get_store=self._runner.get_session_store,
+        )
+
+    def _make_skills(self, identity: Identity) -> SkillMethods | None:
+        if not identity.has_skills:
+            return None
+        from mcp_bridge._server.skills import SkillMethods  # most servers do not need it
+
+        return SkillMethods(self.registry, self._responses, page=identity.page)
+
+    def _add_built_in_tools(
+        self, listing: ToolListing, resources: ResourceMethods, prompts: PromptMethods, truncator: ResultTruncator
+    ) -> None:
+        from mcp_bridge._server.tools import entry_tools
+        from mcp_bridge._server.tools import search as tool_search
+
+        index = self.tools.index
+        if listing.search is not None:
+            index.add_built_in(tool_search.ToolSearch(self.registry, index).build_tools())
+        if listing.resources:
+            index.add_built_in(entry_tools.ResourceTools(self.registry, resources, truncator).build_tools())
+        if listing.prompts:
+            index.add_built_in(entry_tools.PromptTools(prompts).build_tools())
+
+    @cached_property
+    def _completions(self) -> CompletionMethod:
+        from mcp_bridge._server.completions import CompletionMethod  # a start does not need it
+
+        return CompletionMethod(self.registry, self._responses)
+
+    def _complete_argument(self, request: Request, params: Mapping[str, Any]) -> Result:
+        return self._completions.complete_argument(request, params)
+
+    def describe_server(self, identity: Identity) -> None:
+        """Present the server to clients with the name, version, title and instructions of this identity."""
+        self._responses.describe_server(identity)
+
+    def connect(
+        self,
+        stream: MessageStream,
+        tasks: TaskOwner,
+        counter: RequestCounter | None = None,
+        *,
+        principal: str | None = None,
+        client: str | None = None,
+        transport: str = "",
+    ) -> ClientConnection:
+        """Return a connection for a client that sends its messages over one connection, in either era."""
+        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
+
+    def use_desk(self, desk: QuestionDesk) -> None:
+        """Ask users at this desk the questions of calls whose clients cannot ask."""
+        self._runner.desk = desk
+        if self._tasks is not None:
+            self._tasks.desk = desk
+
+    def watch_sessions(self, listener: Callable[[Session], None]) -> None:
+        """Call `listener` with the session of each handshake client that connects."""
+        self._lifecycle.on_session = listener
+
+    def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
+        """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.
+
+        `version` is that of the envelope, if the caller has read it already.
+        """
+        version = read_version(incoming.params) if version is None else version
+        check_version(version)
+        capabilities = incoming.params["_meta"][CLIENT_CAPABILITIES]
+        request = Request(incoming, self.redactor, version=version, session=None, capabilities=capabilities)
+        return self._dispatch(self._stateless_methods, request)
+
+    def handle_handshake(self, incoming: IncomingRequest, session: Session) -> Any:
+        """Serve a request of a handshake client. Returns the result, or a coroutine for it. Raises RpcError."""
+        method, version = incoming.method, session.version or HANDSHAKE
+        if method in self._handshake_methods:
+            if not session.version and method not in ("initialize", "ping"):
+                raise RpcError(INVALID_REQUEST, "Invalid Request: send initialize first")
+            if session.version and method == "initialize":
+                raise RpcError(INVALID_REQUEST, "Invalid Request: this connection is already initialized")
+        request = Request(incoming, self.redactor, version=version, session=session, capabilities=session.capabilities)
+        return self._dispatch(self._handshake_methods, request)
+
+    def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
+        """Handle a notification of a handshake client. Raises RpcError for invalid parameters."""
+        accept = self._measure(
+            partial(self._accept_notification, method, params, session),
+            method,
+            params,
+            session.version or HANDSHAKE,
+            session.client.transport,
+        )
+        if (tracer := self._tracing.find_tracer()) is None:
+            accept()
+        else:
+            version = session.version or HANDSHAKE
+            trace_message(tracer, accept, method, params, redactor=self.redactor, version=version, session=session)
+
+    def _accept_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
+        if session.version:
+            check_params(method, session.version, params)
+            if method == "notifications/initialized":
+                self._notifier.add_session(session)
+
+    def _dispatch(self, methods: Mapping[str, Method], request: Request) -> Any:
+        tracer = self._tracing.find_tracer()
+        if tracer is None and not self._metrics.find_recorders():
+            return self._serve(methods, request)
+        incoming = request.incoming
+        serve = self._measure(
+            partial(self._serve, methods, request),
+            incoming.method,
+            request.params,
+            request.version,
+            incoming.transport,
+        )
+        if tracer is None:
+            return serve()
+        return trace_message(
+            tracer,
+            serve,
+            incoming.method,
+            request.params,
+            redactor=self.redactor,
+            version=request.version,
+            session=request.session,
+            request_id=request.id,
+        )
+
+    def _measure(
+        self, serve: Callable[[], Any], method: str, params: Mapping[str, Any], version: str, transport: str
+    ) -> Callable[[], Any]:
+        """Return `serve`, measured from now on if there are recorders. Clients cannot add attributes of their own."""
+        recorders = self._metrics.find_recorders()
+        if not recorders:
+            return serve
+        is_known = method in self._stateless_methods or method in self._handshake_methods or method in NOTIFICATIONS
+        attributes = {"mcp.method.name": method if is_known else "_OTHER", "mcp.protocol.version": version}
+        attributes |= TRANSPORTS.get(transport, {})
+        name = params.get("name")
+        if method == "tools/call" and isinstance(name, str):
+            attributes["gen_ai.operation.name"] = "execute_tool"
+            if self.tools.index.find_published(name) or self.tools.index.get_built_in(name):
+                attributes["gen_ai.tool.name"] = name
+        elif method == "prompts/get" and isinstance(name, str) and self.registry.prompts.get(name) is not None:
+            attributes["gen_ai.prompt.name"] = name
+        return partial(MessageMeasurement(recorders, attributes).serve, serve)
+
+    def add_recorder(self, recorder: DurationRecorder) -> None:
+        """Record the durations of messages and sessions here too."""
+        self._metrics.add_recorder(recorder)
+
+    def record_session(self, session: Session) -> None:
+        """Record the duration of a session that has ended."""
+        if session.version and (recorders := self._metrics.find_recorders()):
+            attributes = {"mcp.protocol.version": session.version, **TRANSPORTS.get(session.client.transport, {})}
+            record_duration(recorders, SESSION, session.began, attributes)
+
+    def _serve(self, methods: Mapping[str, Method], request: Request) -> Any:
+        name = request.incoming.method
+        method = methods.get(name)
+        if method is None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", truncate_text(name))
+        check_params(name, request.version, request.params)
+        if self.redactor.is_empty:
+            return method(request, request.params)
+        try:
+            outcome = method(request, request.params)
+        except RequestError:
+            raise
+        except RpcError as error:
+            raise self._redaction.redact_error(error) from error
+        return self._redact_later(outcome) if type(outcome) is CoroutineType else self._redaction.redact_result(outcome)
+
+    async def _redact_later(self, outcome: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            return self._redaction.redact_result(await outcome)
+        except RequestError:
+            raise
+        except RpcError as error:
+            raise self._redaction.redact_error(error) from error
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        self._redaction.hide(secrets)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Send change notifications and own the suspended calls, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._runner.run)
+            await tasks.start(self._notifier.run, self.registry)
+            if self._tasks is not None:
+                await tasks.start(self._tasks.run_tasks)
+            task_status.started()
+
+    async def run_worker(self) -> None:
+        """Run tasks that servers have created, and serve no client, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._runner.run)
+            if self._tasks is not None:
+                await self._tasks.run_tasks()
+
+    def limit_subscriptions(self, most: int) -> None:
+        """Limit the number of concurrent subscriptions/listen streams: each may hold a connection."""
+        self._notifier.limit_streams(most)
+
+    def close_subscriptions(self) -> None:
+        self._notifier.close_streams()
+
+    def reject_questions(self) -> None:
+        self._runner.reject_questions()
+
+    def cancel_calls(self) -> None:
+        self._runner.cancel_calls()
+
+    def abandon_calls(self) -> None:
+        self._runner.abandon_calls()
+
+
+class ClientConnection:
+    """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
+
+    `stream` carries messages that belong to no request. Every request has this `principal`, `client` and `transport`.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        stream: MessageStream,
+        tasks: TaskOwner,
+        counter: RequestCounter | None = None,
+        *,
+        principal: str | None = None,
+        client: str | None = None,
+        transport: str = "",
+    ) -> None:
+        self._principal, self._client, self._transport = principal, client, transport
+        self._endpoint = endpoint
+        self._is_stateless: bool | None = None
+        self.peer = PeerConnection(self, stream, tasks, counter)
+        self.session = Session(self.peer, endpoint.redactor, transport=transport, principal=principal)
+
+    def receive(self, message: Message, stream: MessageStream | None = None) -> None:
+        """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one."""
+        self.peer.receive(message, stream)
+
+    def close(self) -> None:
+        """End the connection: cancel the client's requests and the session."""
+        self.peer.close()
+        self.session.end()
+        self._endpoint.record_session(self.session)
+
+    def handle_request(self, request: IncomingRequest) -> Any:
+        """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
+        request.principal, request.client, request.transport = self._principal, self._client, self._transport
+        if self._is_stateless is None:
+            if request.method == "initialize":
+                self._is_stateless = False
+            elif has_envelope(request.params):
+                self._is_stateless = True
+        if not self._is_stateless:
+            if has_envelope(request.params) and request.method != "initialize":
+                message = f"this connection has begun with a handshake; requests of {STATELESS} need another one"
+                raise RpcError(INVALID_REQUEST, f"Invalid Request: {message}")
+            return self._endpoint.handle_handshake(request, self.session)
+        if request.method == "initialize":
+            requested = request.params.get("protocolVersion")
+            data = {"supported": list(STATELESS_VERSIONS)}
+            if isinstance(requested, str):
+                data["requested"] = truncate_text(requested)  # type: ignore[assignment]
+            message = f"this connection has begun with requests of {STATELESS}, which has no initialize"
+            raise RpcError(UNSUPPORTED_VERSION, message, data)
+        return self._endpoint.handle_stateless(request)
+
+    def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Handle a notification; only the handshake era has any besides those of requests in flight."""
+        if not self._is_stateless:
+            self._endpoint.handle_notification(method, params, self.session)

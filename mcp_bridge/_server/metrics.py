@@ -1,0 +1,144 @@
+"""Durations of messages and sessions, by the semantic conventions for MCP (gen-ai/mcp, "Metrics").
+
+They are recorded with OpenTelemetry if other code has imported it and set a meter provider, and by the recorders of the
+endpoint. If there are none, nothing is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import CoroutineType
+from typing import Any, Protocol
+
+from anyio import get_cancelled_exc_class
+
+from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge._protocol.wire.results import ERROR_CODE
+from mcp_bridge._version import __version__
+
+OPERATION = "mcp.server.operation.duration"
+SESSION = "mcp.server.session.duration"
+DESCRIPTIONS = {
+    OPERATION: "The duration of an MCP request or notification, from its receipt to its result.",
+    SESSION: "The duration of an MCP session.",
+}
+BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+"""The boundaries of buckets in seconds, which the conventions ask for."""
+CODE = "mcp_bridge.error.code"
+"""The attribute with the code of a tool's error: for the conventions, each one is a `tool_error`."""
+_HTTP = {"network.transport": "tcp", "network.protocol.name": "http"}
+TRANSPORTS: Mapping[str, Mapping[str, str]] = {
+    "stdio": {"network.transport": "pipe"},
+    "socket": {"network.transport": "unix"},
+    "http": _HTTP,
+    "sse": _HTTP,
+}
+_CODES = frozenset(row.code for row in TABLE)
+_API = "opentelemetry.metrics"
+
+
+class DurationRecorder(Protocol):
+    """Records how long something took. Must be fast, because responses wait for it."""
+
+    def record_duration(self, metric: str, seconds: float, attributes: Mapping[str, str]) -> None:
+        """Record one duration of the metric `OPERATION` or `SESSION`."""
+
+
+class OpenTelemetryRecorder:
+    """Records histograms of a meter."""
+
+    def __init__(self, meter: Any) -> None:
+        self._histograms = {
+            name: meter.create_histogram(name, "s", text, explicit_bucket_boundaries_advisory=BUCKETS)
+            for name, text in DESCRIPTIONS.items()
+        }
+
+    def record_duration(self, metric: str, seconds: float, attributes: Mapping[str, str]) -> None:
+        self._histograms[metric].record(seconds, attributes)
+
+
+class MetricRecorders:
+    """Finds the recorders of an endpoint. The meter provider is looked up again each time, since it may be set late."""
+
+    def __init__(self) -> None:
+        self._own: tuple[DurationRecorder, ...] = ()
+        self._all: Sequence[DurationRecorder] = ()
+        self._provider: Any = None
+
+    def add_recorder(self, recorder: DurationRecorder) -> None:
+        self._own = (*self._own, recorder)
+        self._all, self._provider = self._own, None
+
+    def find_recorders(self) -> Sequence[DurationRecorder]:
+        """Return the recorders; none if nothing has to be measured."""
+        get_provider = getattr(sys.modules.get(_API), "get_meter_provider", None)
+        if get_provider is None:
+            return self._own
+        provider = get_provider()
+        if provider is not self._provider:
+            # The API's own providers record nothing: one does nothing, the other waits for that of an SDK.
+            is_set = not type(provider).__module__.startswith(_API)
+            meters = (OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)),) if is_set else ()
+            self._all, self._provider = (*self._own, *meters), provider
+        return self._all
+
+
+class MessageMeasurement:
+    """Measures one message from now on."""
+
+    def __init__(self, recorders: Sequence[DurationRecorder], attributes: dict[str, str]) -> None:
+        self._recorders = recorders
+        self._attributes = attributes
+        self._started = time.perf_counter()
+
+    def serve(self, serve: Callable[[], Any]) -> Any:
+        """Return what `serve` returns, a result or a coroutine for one. The duration covers both."""
+        try:
+            outcome = serve()
+        except BaseException as error:
+            self._record_outcome(_describe_error(error))
+            raise
+        if type(outcome) is CoroutineType:
+            return self._await_result(outcome)
+        self._record_outcome(_describe_outcome(outcome))
+        return outcome
+
+    async def _await_result(self, outcome: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            result = await outcome
+        except BaseException as error:
+            self._record_outcome(_describe_error(error))
+            raise
+        self._record_outcome(_describe_outcome(result))
+        return result
+
+    def _record_outcome(self, outcome: Mapping[str, str]) -> None:
+        record_duration(self._recorders, OPERATION, self._started, {**self._attributes, **outcome})
+
+
+def record_duration(
+    recorders: Sequence[DurationRecorder], metric: str, started: float, attributes: Mapping[str, str]
+) -> None:
+    """Record the time since `started`, a value of `time.perf_counter`."""
+    seconds = time.perf_counter() - started
+    for recorder in recorders:
+        recorder.record_duration(metric, seconds, attributes)
+
+
+def _describe_outcome(result: Any) -> Mapping[str, str]:
+    """Return the attributes of a tool's error, which is one although the response is none."""
+    if not isinstance(result, Mapping) or result.get("isError") is not True:
+        return {}
+    code = (result.get("_meta") or {}).get(ERROR_CODE)
+    return {"error.type": "tool_error", CODE: code if code in _CODES else "tool_error"}
+
+
+def _describe_error(error: BaseException) -> Mapping[str, str]:
+    if isinstance(error, get_cancelled_exc_class()):
+        return {"error.type": "cancelled"}
+    code = str(error.code if isinstance(error, RpcError) else INTERNAL_ERROR)
+    kind = code if isinstance(error, RpcError) else type(error).__qualname__
+    return {"error.type": kind, "rpc.response.status_code": code}

@@ -1,0 +1,208 @@
+"""Checks what clients send by the JSON Schemas of its protocol revision, which docs/generate_params.py generates.
+
+A valid message costs one `is_valid`, which visits only what its schema restricts. The walk that explains invalid ones
+stops after five problems and repeats no values, because they may be secret or large.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge._json_schema.references import extend_path, resolve_pointer
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS, has_feature
+from mcp_bridge._runtime.exact_json import dump_json, load_json
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+_FOLDER = Path(__file__).parent / "schemas"
+_MAX_PROBLEMS = 5
+_MAX_KEY = 100
+"""The maximum number of characters of a client's key that a message repeats."""
+_MAX_WALKED = 10
+"""The maximum number of items that are walked. Beyond it, a compiled validator first finds the invalid ones."""
+_TYPES = {
+    str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array", type(None): "null",
+}  # fmt: skip
+_REQUIRED = "required field missing"
+
+_Schema = Mapping[str, Any]
+_Problem = tuple[str, str]
+"""A path such as `.arguments.name`, and what is wrong there."""
+
+
+def check_params(method: str, version: str, params: Mapping[str, Any] | None) -> None:
+    """Raise RpcError for invalid params of a request or notification. Params of unknown methods are not checked.
+
+    Missing params are checked as `{}`.
+    """
+    schema = _load_schemas(has_feature(version, STATELESS))["params"].get(method)
+    data = {} if params is None else params
+    if schema is not None and not schema.is_valid(data):
+        problems = "; ".join(schema.list_problems(data, "params"))
+        raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
+
+
+def is_larger(params: Any, most: int) -> bool:
+    """Whether params that are kept have more than `most` bytes as JSON, or are nested too deep to be written."""
+    try:
+        return len(dump_json(params)) > most
+    except TypeError:
+        return True
+
+
+def list_result_problems(method: str, version: str, result: Any) -> list[str]:
+    """At most five problems of a client's result for a request of this method; empty if it is valid.
+
+    In 2026-07-28 the results are the `inputResponses` of a request.
+    """
+    schema = _load_schemas(has_feature(version, STATELESS))["results"].get(method)
+    return [] if schema is None or schema.is_valid(result) else schema.list_problems(result, "result")
+
+
+class _MessageSchema:
+    """The schema of one kind of message, compiled on first use. `root` has the definitions that it refers to.
+
+    A valid first message is walked instead, so that a start does not wait for the import of jsonschema-rs.
+    """
+
+    def __init__(self, schema: _Schema, root: _Schema) -> None:
+        self._schema = schema
+        self._root = root
+        self.is_valid: Callable[[Any], bool] = self._check_first
+
+    def _check_first(self, data: Any) -> bool:
+        self.is_valid = self._check_second
+        return not self.list_problems(data, "") or self._check_second(data)
+
+    def _check_second(self, data: Any) -> bool:
+        self.is_valid = self._compile(self._schema).is_valid
+        return self.is_valid(data)
+
+    def _compile(self, schema: _Schema) -> jsonschema_rs.Validator:
+        import jsonschema_rs  # takes 20 ms
+
+        return jsonschema_rs.validator_for({**schema, "$defs": self._root["$defs"]}, offline=True)
+
+    def list_problems(self, data: Any, name: str) -> list[str]:
+        """Lines such as `uri: required field missing`; `name` is the path of the data as a whole."""
+        problems = islice(self._walk(data, self._schema, ""), _MAX_PROBLEMS)
+        return [f"{path.lstrip('.') or name}: {text}" for path, text in problems]
+
+    def _walk(self, data: Any, schema: _Schema, path: str) -> Iterator[_Problem]:
+        alternatives = [*self._iter_alternatives(schema)]
+        fitting = [part for part in alternatives if _has_type(data, _list_types(part))]
+        if not fitting:
+            types = dict.fromkeys(name for part in alternatives for name in _list_types(part) if name != "null")
+            yield path, f"expected type {' or '.join(types)}, got {_TYPES.get(type(data), type(data).__name__)}"
+        elif len(fitting) > 1 and (problem := _check_tag(data, fitting)):
+            yield extend_path(path, problem[0]), problem[1]
+        else:
+            yield from self._walk_value(data, _select_alternative(data, fitting), path)
+
+    def _walk_value(self, data: Any, schema: _Schema, path: str) -> Iterator[_Problem]:
+        values = [schema["const"]] if "const" in schema else schema.get("enum", [data])
+        if data not in values:
+            yield path, _describe_values(values)
+        elif isinstance(data, dict):
+            yield from ((extend_path(path, key), _REQUIRED) for key in schema.get("required", ()) if key not in data)
+            for key, part in schema.get("properties", {}).items():
+                if key in data:
+                    yield from self._walk(data[key], part, extend_path(path, key))
+            if (items := schema.get("additionalProperties")) is not None:
+                yield from self._walk_items(data.items(), len(data), items, path)
+        elif isinstance(data, list):
+            if (items := schema.get("items")) is not None:
+                yield from self._walk_items(enumerate(data), len(data), items, path)
+        elif data is not None:
+            yield from _check_bounds(data, schema, path)
+
+    def _walk_items(
+        self, items: Iterable[tuple[Any, Any]], count: int, schema: _Schema, path: str
+    ) -> Iterator[_Problem]:
+        """The problems of a list, or of an object with any keys."""
+        is_valid = self._compile(schema).is_valid if count > _MAX_WALKED else None
+        for key, value in items:
+            if is_valid is None or not is_valid(value):
+                yield from self._walk(value, schema, extend_path(path, _truncate_key(key)))
+
+    def _iter_alternatives(self, schema: _Schema) -> Iterator[_Schema]:
+        """The schemas of which one must fit, without references."""
+        if "$ref" in schema:
+            schema = resolve_pointer(schema["$ref"], self._root)
+        if "anyOf" not in schema:
+            yield schema
+        for part in schema.get("anyOf", ()):
+            yield from self._iter_alternatives(part)
+
+
+@cache  # two files, which never change
+def _load_schemas(is_stateless: bool) -> dict[str, dict[str, _MessageSchema]]:
+    """The schemas of a revision. Versions before 2025-11-25 have its schemas, as in the official types."""
+    root = load_json((_FOLDER / f"{STATELESS if is_stateless else HANDSHAKE}.json").read_bytes())
+    return {
+        group: {method: _MessageSchema(schema, root) for method, schema in root[group].items()}
+        for group in ("params", "results")
+    }
+
+
+def _list_types(schema: _Schema) -> list[str]:
+    """The types of a schema without alternatives; none of them if it has no `type`."""
+    types = schema.get("type", [])
+    return [types] if isinstance(types, str) else types
+
+
+def _has_type(data: Any, types: list[str]) -> bool:
+    name = _TYPES.get(type(data))
+    return (
+        not types
+        or name in types
+        or (name == "integer" and "number" in types)
+        or (name == "number" and "integer" in types and data.is_integer())
+    )
+
+
+def _get_tags(schema: _Schema) -> dict[str, Any]:
+    """The properties with one possible value, such as `type`, by which alternatives are distinguished."""
+    properties = schema.get("properties", {})
+    return {key: part["const"] for key, part in properties.items() if "const" in part}
+
+
+def _check_tag(data: Any, alternatives: list[_Schema]) -> _Problem | None:
+    """The key and the problem of a tag that fits none of the alternatives."""
+    tags = [tag for part in alternatives for tag in _get_tags(part).items()]
+    if not tags or len(tags) < len(alternatives) or any(data.get(key) == value for key, value in tags):
+        return None
+    key = tags[0][0]
+    return key, _describe_values([value for _, value in tags]) if key in data else _REQUIRED
+
+
+def _select_alternative(data: Any, alternatives: list[_Schema]) -> _Schema:
+    """The alternative that the client most likely meant: its tag fits, and it has most of the data's keys."""
+
+    def rate(schema: _Schema) -> tuple[bool, int]:
+        has_tag = any(data.get(key) == value for key, value in _get_tags(schema).items())
+        return has_tag, len(schema.get("properties", {}).keys() & data.keys())
+
+    return max(alternatives, key=rate) if len(alternatives) > 1 else alternatives[0]
+
+
+def _check_bounds(data: Any, schema: _Schema, path: str) -> Iterator[_Problem]:
+    if "minimum" in schema and data < schema["minimum"]:
+        yield path, f"value < minimum {schema['minimum']}"
+    if "maximum" in schema and data > schema["maximum"]:
+        yield path, f"value > maximum {schema['maximum']}"
+
+
+def _describe_values(values: list[Any]) -> str:
+    return f"value not in enum {json.dumps([value for value in values if value is not None])}"
+
+
+def _truncate_key(key: Any) -> Any:
+    return key if isinstance(key, int) or len(key) <= _MAX_KEY else f"{key[:_MAX_KEY]}... ({len(key)} characters)"

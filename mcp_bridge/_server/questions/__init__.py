@@ -1,0 +1,1 @@
+"""Questions of tools to the user, in both protocol eras."""

@@ -1,0 +1,80 @@
+"""Questions of suspended calls, and the answers that settle them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from mcp_bridge._contracts.errors import InvalidAnswer, QuestionExpired
+from mcp_bridge._contracts.question import Answer
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._server.questions.requests import TRIES, AnswerMismatch, QuestionRequest
+
+AnswerRecord = tuple[str, str, Any]
+"""The key and the digest of a question, and the client's answer."""
+
+
+class PendingQuestion:
+    """A question that waits for its answer. Each answer is also recorded in `records`, for other instances."""
+
+    def __init__(self, key: str, request: QuestionRequest, records: list[AnswerRecord]) -> None:
+        self.key = key
+        self.request = request
+        self._records = records
+        self._problems: list[str] = []
+        self._tries = 0
+        self._settled = anyio.Event()
+        self._answer: Any = None
+        self._error: Exception | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settled.is_set()
+
+    def to_mcp(self) -> dict[str, Any]:
+        return self.request.to_mcp(self._problems)
+
+    def answer(self, raw: Any, *, seconds: float | None = None, again: bool = False) -> bool:
+        """Accept an answer and return whether it settles the question. For `seconds` and `again` see `Answer`."""
+        self._records.append((self.key, self.request.digest, _to_json_value(raw)))
+        try:
+            answer = self.request.read(raw)
+            self._answer = replace(answer, seconds=seconds, again=again) if isinstance(answer, Answer) else answer
+        except AnswerMismatch as error:
+            self._problems, self._tries = error.problems, self._tries + 1
+            if self._tries < TRIES:
+                return False
+            self._error = InvalidAnswer(details=error.problems)
+        except Exception as error:  # from a validator of the tool, for the code that asked
+            self._error = error
+        self._settled.set()
+        return True
+
+    def answer_late(self, raw: Any) -> None:
+        """Accept an answer to a withdrawn question, which is not asked again if the answer is invalid."""
+        if not self.answer(raw):
+            self._error = InvalidAnswer(details=self._problems)
+            self._settled.set()
+
+    def expire(self) -> None:
+        """Raise QuestionExpired in the code that waits for the answer."""
+        self._error = QuestionExpired("The call is over, so the user cannot be asked.")
+        self._settled.set()
+
+    async def wait(self) -> Any:
+        """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
+        if not self.is_settled:  # the time limit of a question does not apply to an answer that is there
+            await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+def _to_json_value(raw: Any) -> Any:
+    """Return an answer as plain data; one that is nested too deeply to be sealed matches no question anyway."""
+    try:
+        return to_plain(raw)
+    except ValueError:
+        return None

@@ -1,0 +1,140 @@
+"""Seals the `requestState` that passes through clients (2026-07-28, basic/patterns/mrtr, "Server Requirements").
+
+A sealed state is "v1.", the fingerprint of its key, and after it nonce and ciphertext of AES-256-GCM, in base64url. The
+request that it belongs to is associated data: it is authenticated, but not part of the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import secrets
+import struct
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+logger = logging.getLogger("mcp_bridge._server")
+
+_VERSION = "v1."
+_PURPOSE = b"mcp-bridge/request-state/v1"
+_MIN_KEY = 32
+_FINGERPRINT = 8
+"""Characters of base64url. Most invented states are rejected by them, whatever their size, without being decoded."""
+_NONCE = 12
+_TIMES = struct.Struct("!dd")
+"""When the state was sealed and when it expires, in seconds since 1970. They precede the text."""
+SKEW = 60.0
+"""How many seconds the clock of another instance may be ahead."""
+
+
+class _InvalidState(ValueError):
+    """The reason, which is only logged."""
+
+
+class StateSealer:
+    """Encrypts states and binds each to its request: the method, the name or URI, the arguments and the principal.
+
+    Args:
+        keys: Secrets of at least 32 bytes. The first key seals and every key opens. Without keys, this sealer
+            generates one, so no other instance opens its states.
+        ttl: For how many seconds a state is valid.
+        audience: The server. Servers with the same keys do not accept each other's states.
+        clock: Returns seconds since 1970.
+
+    Raises ValueError for a key that is too short and a `ttl` that is not positive.
+    """
+
+    def __init__(
+        self, keys: Sequence[str], ttl: float, audience: str, *, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._secrets = [key.encode() for key in keys] or [secrets.token_bytes(_MIN_KEY)]
+        if any(len(key) < _MIN_KEY for key in self._secrets):
+            raise ValueError(f"a key that seals request states has at least {_MIN_KEY} bytes")
+        if not (math.isfinite(ttl) and ttl > 0):
+            raise ValueError(f"the ttl of a request state must be a positive number of seconds, found {ttl!r}")
+        self._ttl = ttl
+        self._audience = audience
+        self._clock = clock or time.time
+
+    def seal(self, text: str, *, method: str, params: Mapping[str, Any], principal: str | None) -> str:
+        """Return the text as a sealed state for a repetition of this request by the same principal."""
+        binding = self._encode_binding(method, params, principal)
+        fingerprint, cipher = next(iter(self._ciphers.items()))
+        now, nonce = self._clock(), secrets.token_bytes(_NONCE)
+        plain = _TIMES.pack(now, now + self._ttl) + text.encode("utf-8", "surrogatepass")
+        return f"{_VERSION}{fingerprint}{_encode(nonce + cipher.encrypt(nonce, plain, binding))}"
+
+    def open(self, sealed: object, *, method: str, params: Mapping[str, Any], principal: str | None) -> str:
+        """Return the text of a sealed state. Raises RpcError for anything else, and logs the reason."""
+        try:
+            return self._open(sealed, method, params, principal)
+        except _InvalidState as reason:
+            logger.warning("requestState rejected on %s: %s", method, reason)
+        raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+
+    def _open(self, sealed: object, method: str, params: Mapping[str, Any], principal: str | None) -> str:
+        from cryptography.exceptions import InvalidTag
+
+        if not isinstance(sealed, str) or not sealed.startswith(_VERSION):
+            raise _InvalidState("not a sealed state")
+        start = len(_VERSION) + _FINGERPRINT
+        cipher = self._ciphers.get(sealed[len(_VERSION) : start])
+        if cipher is None:
+            raise _InvalidState("sealed with an unknown key")
+        raw = _decode(sealed[start:])
+        try:
+            plain = cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._encode_binding(method, params, principal))
+        except InvalidTag:
+            raise _InvalidState("changed, or sealed for another request, principal or server") from None
+        except (ValueError, OverflowError, RecursionError):
+            raise _InvalidState("too short, too long or with arguments that are nested too deeply") from None
+        since, until = _TIMES.unpack_from(plain)
+        now = self._clock()
+        if not since - SKEW <= now < until:
+            raise _InvalidState("expired, or sealed in the future")
+        return plain[_TIMES.size :].decode("utf-8", "surrogatepass")
+
+    @cached_property
+    def _ciphers(self) -> dict[str, AESGCM]:
+        """The cipher of each key by its fingerprint, in the order of the keys. Importing cryptography takes 10 ms."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        keys = [HKDF(algorithm=SHA256(), length=32, salt=None, info=_PURPOSE).derive(key) for key in self._secrets]
+        return {_encode(hashlib.sha256(_PURPOSE + key).digest()[:6]): AESGCM(key) for key in keys}
+
+    def _encode_binding(self, method: str, params: Mapping[str, Any], principal: str | None) -> bytes:
+        """Return what must be the same in both requests. `_meta`, for example, may differ.
+
+        The JSON of the standard library is ASCII, so it can represent surrogates, and integers of any size.
+        """
+        if method == "resources/read":
+            target, arguments = params.get("uri"), None
+        else:
+            target, arguments = params.get("name"), params.get("arguments") or {}
+        return json.dumps([self._audience, method, target, arguments, principal], sort_keys=True).encode()
+
+
+def _encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _decode(text: str) -> bytes:
+    try:
+        data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        raise _InvalidState("not base64url") from None
+    if _encode(data) != text:  # other spellings would make a second state of one that has been used
+        raise _InvalidState("not canonical base64url")
+    return data

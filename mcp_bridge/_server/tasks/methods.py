@@ -1,0 +1,350 @@
+"""tools/call of clients that support tasks, tasks/get, tasks/update and tasks/cancel (SEP-2663)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._contracts.errors import CallError, ConfigError, MissingCapability, Overloaded
+from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._contracts.tasks import (
+    MEMORY,
+    TASKS,
+    RunnableTask,
+    TaskEngine,
+    TaskOptions,
+    TaskOrder,
+    TaskRecord,
+    ToolTasks,
+)
+from mcp_bridge._contracts.tool import ToolDefinition, ToolEntry
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._protocol.wire.outcomes import to_error_result
+from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
+from mcp_bridge._protocol.wire.results import to_mcp
+from mcp_bridge._protocol.wire.tasks import REQUIRED_CAPABILITIES, declares_tasks, render_created, render_detailed
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._server.change_notices import SUBSCRIPTIONS, ChangeNotifier
+from mcp_bridge._server.requests import Request
+from mcp_bridge._server.responses import Responses
+from mcp_bridge._server.tools.methods import ToolMethods
+from mcp_bridge._version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from mcp_bridge._policies.approvals.desk import QuestionDesk
+    from mcp_bridge._server.questions.request_state import StateSealer
+    from mcp_bridge._server.tasks.run import TaskRun
+
+_HANDLE = 32
+"""Bytes of randomness in the handle of a task."""
+
+
+class TaskMethods:
+    """The MCP methods of tasks. `get_store` returns the store of the state of sessions."""
+
+    def __init__(
+        self,
+        options: TaskOptions,
+        registry: ToolRegistry,
+        tools: ToolMethods,
+        responses: Responses,
+        notifier: ChangeNotifier,
+        state: State,
+        *,
+        audience: str,
+        get_store: Callable[[], Store],
+    ) -> None:
+        self._options = options
+        self._registry = registry
+        self._tools = tools
+        self._responses = responses
+        self._notifier = notifier
+        self._state = state
+        self._audience = f"{audience}/tasks"
+        self._get_store = get_store
+        self.desk: QuestionDesk | None = None
+        self._pipelines: dict[float, Pipeline] = {}
+        self._chosen: WeakKeyDictionary[PreparedEntry, ToolTasks] = WeakKeyDictionary()
+        self._sealer: StateSealer | None = None
+        self._engine: TaskEngine = _make_engine(options, audience, responses.redactor.redact_value)
+
+    @property
+    def extensions(self) -> Mapping[str, Any]:
+        """What the capabilities of the server declare (server/discover)."""
+        return {TASKS: {}}
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Request, Mapping[str, Any]], Any]]:
+        """The methods of the extension, by name."""
+        return {
+            "tasks/get": self.get_task,
+            "tasks/update": self.update_task,
+            "tasks/cancel": self.serve_cancel,
+            "subscriptions/listen": self.open_stream,
+        }
+
+    async def run_tasks(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run tasks until cancelled."""
+        await self._engine.run_tasks(self._make_task, task_status=task_status)
+
+    def call_tool(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Serve tools/call, as a task if the tool and the client allow that. Raises RpcError."""
+        if self._tools.is_starting(params["name"]):
+            return self._call_later(request, params)
+        return self._start_call(request, params)
+
+    async def _call_later(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        await self._responses.wait_for_sources()
+        return await self._start_call(request, params)
+
+    def _start_call(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
+        chosen = self._find_options(request, params)
+        if not _supports_tasks(request):
+            if chosen.mode != "required":
+                return self._tools.call(request, params)
+            return self._reject_call(request, params["name"])
+        if chosen.mode == "forbidden":
+            return self._tools.call(request, params)
+        return self._start_task(request, params, chosen)
+
+    async def get_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve tasks/get. Raises RpcError for a task that is unknown to this principal."""
+        record = await self._find_own_task(request, params)
+        return self._responses.stamp(render_detailed(record, self._options.poll))
+
+    async def update_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve tasks/update: pass on the client's answers. Raises as `get_task` does."""
+        record = await self._find_own_task(request, params)
+        responses = params.get("inputResponses")
+        if not isinstance(responses, Mapping):
+            raise RpcError(INVALID_PARAMS, "Invalid parameters of tasks/update: inputResponses: expected an object")
+        await self._engine.deliver_answers(record.order.id, responses)
+        return self._responses.complete_result({}, request.version)
+
+    async def serve_cancel(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve tasks/cancel. Raises as `get_task` does."""
+        record = await self._find_own_task(request, params)
+        await self._engine.cancel_task(record.order.id)
+        return self._responses.complete_result({}, request.version)
+
+    async def open_stream(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve subscriptions/listen, with notifications of the tasks in `taskIds`. Unknown tasks are left out.
+
+        Raises RpcError as `ChangeNotifier.listen` does, and for a client that has not declared the extension.
+        """
+        ids = params["notifications"].get("taskIds")
+        if not ids:
+            return await self._notifier.listen(request, params)
+        if not _supports_tasks(request):
+            raise _make_missing_capability()
+        if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or len(ids) > SUBSCRIPTIONS:
+            text = f"notifications.taskIds: expected an array of at most {SUBSCRIPTIONS} strings"
+            raise RpcError(INVALID_PARAMS, f"Invalid parameters of subscriptions/listen: {text}")
+        from mcp_bridge._server.tasks.notices import TaskFeed  # most clients poll
+
+        found = [await self._engine.find_task(each) for each in dict.fromkeys(ids)]
+        own = [each for each in found if each is not None and each.order.principal == request.incoming.principal]
+        return await self._notifier.listen(request, params, TaskFeed(self._engine, own, self._options.poll))
+
+    async def _find_own_task(self, request: Request, params: Mapping[str, Any]) -> TaskRecord:
+        if not _supports_tasks(request):
+            raise _make_missing_capability()
+        task_id = params.get("taskId")
+        if not isinstance(task_id, str):
+            method = request.incoming.method
+            raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: taskId: expected type string")
+        record = await self._engine.find_task(task_id)
+        if record is None or record.order.principal != request.incoming.principal:
+            raise RpcError(INVALID_PARAMS, "Unknown task: it does not exist, or it has expired")
+        return record
+
+    def _find_options(self, request: Request, params: Mapping[str, Any]) -> ToolTasks:
+        """Return how a call becomes a task, without None in it."""
+        prepared = self._tools.index.find_called(request, params)
+        if prepared is None or not isinstance(prepared.entry, ToolEntry):
+            return self._choose_options(params["name"], ToolTasks(), is_repeatable=False)
+        chosen = self._chosen.get(prepared)
+        if chosen is None:
+            entry = prepared.entry
+            hints = entry.to_tool_definition().annotations
+            repeatable = hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
+            chosen = self._choose_options(entry.name, entry.tasks or ToolTasks(), is_repeatable=repeatable)
+            self._chosen[prepared] = chosen
+        return chosen
+
+    def _choose_options(self, name: str, declared: ToolTasks, *, is_repeatable: bool) -> ToolTasks:
+        options = self._options
+        own = next((own for pattern, own in options.tools.items() if fnmatchcase(name, pattern)), ToolTasks())
+        chosen = own.with_defaults(declared)
+        after = 0.0 if chosen.mode == "required" else options.after
+        retries = options.retries if is_repeatable else 0
+        return chosen.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
+
+    async def _reject_call(self, request: Request, name: str) -> dict[str, Any]:
+        """Reject a call to a tool that requires tasks. The handshake era has no error for this, so it gets a result."""
+        if has_feature(request.version, STATELESS):
+            raise _make_missing_capability()
+        return self._render_problem(MissingCapability({"extensions": {TASKS: {}}}), name, request.version)
+
+    async def _start_task(self, request: Request, params: Mapping[str, Any], chosen: ToolTasks) -> dict[str, Any]:
+        after = chosen.after or 0.0
+        sealed = params.get("requestState")
+        try:
+            if sealed is None:
+                return await self._follow(request, await self._create_task(request, params, chosen), after)
+            return await self._follow(request, self._open(request, sealed), after, params.get("inputResponses"))
+        except Overloaded as error:
+            return self._render_problem(error, params["name"], request.version)
+
+    async def _create_task(self, request: Request, params: Mapping[str, Any], chosen: ToolTasks) -> str:
+        order = TaskOrder(
+            id=token_urlsafe(_HANDLE),
+            params=params,
+            version=request.version,
+            request_id=request.id,
+            principal=request.incoming.principal,
+            client=request.incoming.client,
+            created=time.time(),
+            ttl=self._options.ttl,
+            timeout=chosen.timeout or self._options.timeout,
+            retries=chosen.retries or 0,
+            backoff=chosen.backoff or 0.0,
+        )
+        await self._engine.submit_task(order)
+        return order.id
+
+    async def _follow(
+        self, request: Request, task_id: str, after: float, responses: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Serve the call as an ordinary one for `after` seconds: with its progress, its questions and its result."""
+        try:
+            if responses:
+                await self._engine.deliver_answers(task_id, responses)
+            record = await self._wait_until_ended(request, task_id, after)
+            state = record.state
+            if not state.is_final and not (state.status == "input_required" and after > 0):
+                return self._responses.stamp(render_created(record, self._options.poll))
+            if state.is_final and after > 0:
+                return await self._take_result(record)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):  # cancelling the request cancels its call
+                await self._engine.remove_task(task_id)
+            raise
+        if state.is_final:  # at once, but the client has to fetch the result of a call that is always a task
+            return self._responses.stamp(render_created(record, self._options.poll))
+        sealed = self._get_sealer().seal(json.dumps(task_id), **_bind(request))
+        questions = {"inputRequests": dict(state.requests), "requestState": sealed}
+        return {"resultType": "input_required", **questions}
+
+    async def _wait_until_ended(self, request: Request, task_id: str, after: float) -> TaskRecord:
+        """Wait until the task has ended or asks, for at most `after` seconds. Relays its progress."""
+        end, progress = anyio.current_time() + after, None
+        record = await self._get_own(request, task_id)
+        while record.state.status == "working" and (left := end - anyio.current_time()) > 0:
+            found = await self._engine.wait_for_change(task_id, record.state, left)
+            record = found or await self._get_own(request, task_id)
+            latest = record.state.progress
+            if latest is not None and (progress is None or latest[0] > progress[0]):  # a retry begins again
+                progress = latest
+                await request.report_progress(*progress)
+        return record
+
+    async def _get_own(self, request: Request, task_id: str) -> TaskRecord:
+        record = await self._engine.find_task(task_id)
+        if record is None or record.order.principal != request.incoming.principal:
+            raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        return record
+
+    async def _take_result(self, record: TaskRecord) -> dict[str, Any]:
+        """Return the result of a call that has ended before its client got a task. Raises its RpcError."""
+        order, state = record
+        await self._engine.remove_task(order.id)
+        if state.error is not None:
+            raise RpcError(state.error["code"], state.error["message"], state.error.get("data"))
+        if state.result is not None:
+            return dict(state.result)
+        cancelled = CallError("The call was cancelled.")
+        return self._render_problem(cancelled, order.params["name"], order.version)
+
+    def _render_problem(self, error: CallError, name: str, version: str) -> dict[str, Any]:
+        rendered = to_mcp(to_error_result(error), to_wire(ToolDefinition(name, "", "")), version)
+        return self._responses.stamp(rendered) if has_feature(version, STATELESS) else rendered
+
+    def _make_task(self, order: TaskOrder, listener: Callable[[], None]) -> RunnableTask:
+        from mcp_bridge._server.tasks.run import TaskRun  # the first task needs it, not the start
+
+        pipeline = self._pipelines.get(order.timeout)
+        if pipeline is None:
+            pipeline = self._pipelines[order.timeout] = self._registry.pipeline.with_timeout(order.timeout)
+        execute = partial(self._execute, order)
+        return TaskRun(
+            order,
+            execute,
+            listener,
+            registry=self._registry,
+            pipeline=pipeline,
+            get_store=self._get_store,
+            desk=self.desk,
+        )
+
+    async def _execute(self, order: TaskOrder, run: TaskRun) -> Mapping[str, Any]:
+        from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
+        from mcp_bridge._server.tasks.run import restore_request
+
+        capabilities = order.params["_meta"][CLIENT_CAPABILITIES]
+        incoming = restore_request(order)
+        request = Request(
+            incoming, self._responses.redactor, version=order.version, session=None, capabilities=capabilities
+        )
+        return await self._tools.with_runner(run.run_in_pipeline).call(request, order.params)
+
+    def _get_sealer(self) -> StateSealer:
+        if self._sealer is None:
+            from mcp_bridge._server.questions.request_state import StateSealer
+
+            self._sealer = StateSealer(self._state.keys, ttl=self._state.ttl, audience=self._audience)
+        return self._sealer
+
+    def _open(self, request: Request, sealed: object) -> str:
+        return str(json.loads(self._get_sealer().open(sealed, **_bind(request))))
+
+
+def _make_engine(options: TaskOptions, name: str, redact: Callable[[Any], Any]) -> TaskEngine:
+    if options.url == MEMORY:
+        from mcp_bridge._storage.engines.memory import MemoryTasks
+
+        return MemoryTasks(options)
+    try:
+        from mcp_bridge._storage.engines.redis import RedisTasks
+    except ImportError as error:
+        hint = f"Run `pip install '{DISTRIBUTION}[tasks]'`, or write `{MEMORY}`"
+        raise ConfigError("tasks in Redis need docket", where="tasks.url", hint=hint) from error
+    return RedisTasks(options, name, redact=redact)
+
+
+def _supports_tasks(request: Request) -> bool:
+    """Whether the client gets tasks: it declares so in each request, which only the stateless era can do."""
+    return request.session is None and declares_tasks(request.capabilities)
+
+
+def _make_missing_capability() -> RpcError:
+    message = f"This needs a client that has declared the extension {TASKS}"
+    return RpcError(MISSING_CAPABILITY, message, REQUIRED_CAPABILITIES)
+
+
+def _bind(request: Request) -> dict[str, Any]:
+    """Return what a request state is bound to."""
+    return {"method": "tools/call", "params": request.params, "principal": request.incoming.principal}

@@ -1,0 +1,238 @@
+"""Runs one call as a task: its progress and its questions become the state that clients fetch."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.lowlevel import current_token
+
+from mcp_bridge._contracts.errors import Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable
+from mcp_bridge._contracts.jsonrpc import RpcError
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._contracts.tasks import TaskOrder, TaskState, TaskStatus
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, report_failure
+from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
+from mcp_bridge._server.questions.requests import QuestionRequest
+from mcp_bridge._server.requests import Request
+
+if TYPE_CHECKING:
+    from mcp_bridge._policies.approvals.desk import QuestionDesk
+
+REPEATED = frozenset(error.code for error in (Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable))
+"""The codes of failures after which a task is retried. What a tool reports as ToolError is its result."""
+RUNS = "mcp-bridge/runs"
+"""The key in `_meta` of a result whose task has run more than once: how often."""
+
+logger = logging.getLogger("mcp_bridge.tasks")
+
+
+class NoStream:
+    """The stream of a request that has none: what is sent is dropped."""
+
+    def send(self, message: Message) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def finish(self, response: Message | None) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def restore_request(order: TaskOrder) -> IncomingRequest:
+    """Return the request that a task was created for, with no stream."""
+    return IncomingRequest(
+        order.request_id, "tools/call", order.params, NoStream(), principal=order.principal, client=order.client
+    )
+
+
+class TaskContext(ServedContext):
+    """The context of a call that runs as a task: progress goes to its state. There are no log messages."""
+
+    __slots__ = ("_run",)
+
+    def __init__(
+        self,
+        run: TaskRun,
+        request: Request,
+        registry: ToolRegistry,
+        get_store: Callable[[], Store] | None,
+        desk: QuestionDesk | None,
+    ) -> None:
+        super().__init__(request, registry, get_store, desk)
+        self._run = run
+        self.set_request(None)
+        self.ask_through(run)
+
+    @property
+    def idempotency_key(self) -> str:
+        return sha256(self._run.order.id.encode()).hexdigest()
+
+    @property
+    def attempt(self) -> int:
+        return self._run.order.run
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Record the progress. Values that do not increase are dropped."""
+        message = self.filter_message(message)
+        if math.isfinite(progress) and (self._progress is None or progress > self._progress):
+            self._progress = progress
+            if self.observation is not None:
+                self.observation.report_progress(progress, total, message)
+            self._run.report_progress(progress, total, message)
+
+
+class TaskRun:
+    """One call that runs as a task (see `RunnableTask`). It is also how the call asks its client.
+
+    Args:
+        execute: Serves the request of the task, given how to run its call. Raises RpcError.
+        listener: Called after each change of the state.
+        pipeline: The pipeline of the call, with the time limit of tasks.
+        desk: Asks users if the client cannot.
+    """
+
+    def __init__(
+        self,
+        order: TaskOrder,
+        execute: Callable[[TaskRun], Awaitable[Mapping[str, Any]]],
+        listener: Callable[[], None],
+        *,
+        registry: ToolRegistry,
+        pipeline: Pipeline,
+        get_store: Callable[[], Store] | None = None,
+        desk: QuestionDesk | None = None,
+    ) -> None:
+        self.order = order
+        self.state = TaskState(updated=order.created)
+        self.loop: object = current_token()
+        self._execute = execute
+        self._listener = listener
+        self._registry = registry
+        self._pipeline = pipeline
+        self._get_store = get_store
+        self._desk = desk
+        self._scope = anyio.CancelScope()
+        self._pending: dict[str, PendingQuestion] = {}
+        self._records: list[AnswerRecord] = []
+        self._offered = dict(order.params.get("inputResponses") or {})
+        self._names: set[str] = set()
+        self._failure = ""  # the text of a failure after which the call may run again
+
+    async def run_to_end(self) -> float | None:
+        """Run the call to a final state, or to a failure that the engine has to repeat (see `RunnableTask`)."""
+        try:
+            with self._scope:
+                result = await self._execute(self)
+                if self._failure and (delay := self.order.compute_delay()) is not None and not self.state.is_final:
+                    self._report_failure(delay)
+                    return delay
+                self._finish("completed", result=result)
+        except RpcError as error:
+            self._finish("failed", error)
+        except Exception as error:
+            self._finish("failed", report_failure("The task", error))
+        except anyio.get_cancelled_exc_class() as error:
+            if is_being_cancelled(error):
+                raise
+            self._finish("failed", report_failure("The task", error))  # its code has cancelled its own task
+        finally:
+            for pending in self._pending.values():
+                pending.expire()  # on trio, a thread that asked is still waiting
+        return None
+
+    async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
+        """Run the call in the pipeline of tasks."""
+        context = TaskContext(self, request, self._registry, self._get_store, self._desk)
+        context.pipeline, context.caller = self._pipeline, self._registry
+        result = await self._pipeline.compose(prepared)(call, context)
+        self._failure = result.error_text if result.code in REPEATED else ""
+        return result
+
+    def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        text = message or f"{progress:g}" + (f" of {total:g}" if total is not None else "")
+        self._change(progress=(progress, total, message), message=text)
+
+    def _report_failure(self, delay: float) -> None:
+        attempts = f"attempt {self.order.failures + 1} of {self.order.retries + 1}"
+        name = self.order.params["name"]
+        logger.warning("a task of '%s' failed in %s, and is retried in %g s", name, attempts, delay)
+        self._change(message=f"{attempts.capitalize()} failed, the next one starts in {delay:g} s: {self._failure}")
+
+    async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
+        """Ask, and wait for the answers. Raises as `CallContext.ask` does."""
+        asked = {key: PendingQuestion(key, request, self._records) for key, request in questions.items()}
+        try:
+            for key, pending in asked.items():
+                if not (key and key in self._offered and pending.answer(self._offered.pop(key))):
+                    self._open_question(pending)
+            self._show_questions()
+            return {key: await pending.wait() for key, pending in asked.items()}
+        finally:
+            self._pending = {name: each for name, each in self._pending.items() if each not in asked.values()}
+            self._show_questions()
+
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """Return None: questions of tasks are withdrawn for good."""
+        return None
+
+    async def wait_until_owned(self) -> None:
+        """Do nothing: a task runs on one instance at a time, and answers reach it there."""
+
+    def deliver(self, responses: Mapping[str, Any]) -> None:
+        """Accept answers. Those to questions that are not open are ignored, invalid ones are asked again."""
+        for name in [name for name in self._pending if name in responses]:
+            pending = self._pending.pop(name)
+            if not pending.answer(responses[name]):
+                self._open_question(pending)
+        self._show_questions()
+
+    def cancel_run(self) -> None:
+        """Cancel the call. Its state is final at once, even if its code ignores the cancellation."""
+        self._finish("cancelled")
+        self._scope.cancel()
+
+    def _open_question(self, pending: PendingQuestion) -> None:
+        """Open a question under a name that no other question of this task has had."""
+        name, count = pending.key, len(self._names)
+        if self.order.run > 1:  # an answer may still arrive for a question of an earlier run
+            name = f"{name or 'q'}-run{self.order.run}"
+        while not name or name in self._names:
+            count += 1
+            name = f"{pending.key or 'q'}-{count}"
+        self._names.add(name)
+        self._pending[name] = pending
+
+    def _show_questions(self) -> None:
+        requests = {name: pending.to_mcp() for name, pending in self._pending.items()}
+        if requests != self.state.requests:
+            self._change(status="input_required" if requests else "working", requests=requests)
+
+    def _finish(
+        self, status: TaskStatus, error: RpcError | None = None, *, result: Mapping[str, Any] | None = None
+    ) -> None:
+        if result is not None and self.order.run > 1:
+            result = {**result, "_meta": {**(result.get("_meta") or {}), RUNS: self.order.run}}
+        problem = {"error": error.to_json(), "message": error.message} if error is not None else {}
+        self._change(status=status, result=result, requests={}, **problem)
+
+    def _change(self, **changes: Any) -> None:
+        if not self.state.is_final:
+            self.state = replace(self.state, updated=time.time(), **changes)
+            self._listener()

@@ -1,0 +1,1 @@
+"""The methods of tools, and the tools of the server itself."""

@@ -1,0 +1,167 @@
+"""OpenTelemetry spans by the semantic conventions for MCP, and trace context from `_meta` (gen-ai/mcp).
+
+OpenTelemetry is imported only if other code has imported it and set a tracer provider.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from anyio import get_cancelled_exc_class
+
+from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._server.requests import Session, truncate_text
+from mcp_bridge._version import __version__
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span, Tracer
+
+_TARGETS = {
+    "tools/call": ("gen_ai.tool.name", "name"),
+    "prompts/get": ("gen_ai.prompt.name", "name"),
+    "resources/read": ("mcp.resource.uri", "uri"),
+    "resources/subscribe": ("mcp.resource.uri", "uri"),
+    "resources/unsubscribe": ("mcp.resource.uri", "uri"),
+}
+"""The attribute for what a method is about, and the parameter that it is read from."""
+
+
+class MessageTracing:
+    """Finds the tracer of an endpoint. It is looked up again for each message, since a provider may be set late."""
+
+    def __init__(self) -> None:
+        self._provider: Any = None
+        self._tracer: Tracer | None = None
+
+    def find_tracer(self) -> Tracer | None:
+        """Return the tracer, or None if no tracer provider is set."""
+        api = sys.modules.get("opentelemetry.trace")
+        get_provider = getattr(api, "get_tracer_provider", None)  # missing while another thread imports the module
+        if api is None or get_provider is None:
+            return None
+        provider = get_provider()
+        if provider is not self._provider:
+            is_set = not isinstance(provider, api.ProxyTracerProvider)
+            self._tracer = provider.get_tracer("mcp_bridge", __version__) if is_set else None
+            self._provider = provider
+        return self._tracer
+
+
+def trace_message(
+    tracer: Tracer,
+    serve: Callable[[], Any],
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    redactor: Redactor,
+    version: str,
+    session: Session | None,
+    request_id: str | int | None = None,
+) -> Any:
+    """Return what `serve` returns, a result or a coroutine for one. The span of the message covers both."""
+    from opentelemetry.trace import SpanKind, set_span_in_context
+
+    attributes = {"mcp.method.name": method, "mcp.protocol.version": version}
+    if request_id is not None:
+        attributes["jsonrpc.request.id"] = str(request_id)
+    if session is not None:
+        attributes["mcp.session.id"] = session.key
+    if method == "tools/call":
+        attributes["gen_ai.operation.name"] = "execute_tool"
+    name = method
+    attribute, param = _TARGETS.get(method, ("", ""))
+    if param and isinstance(target := params.get(param), str):
+        attributes[attribute] = target
+        if param == "name":  # a URI would make too many names of spans
+            name = f"{method} {target}"
+    context, links = _extract_context(params)
+    span = tracer.start_span(
+        truncate_text(redactor.redact_text(name)),
+        context=context,
+        kind=SpanKind.SERVER,
+        attributes={key: truncate_text(redactor.redact_text(value)) for key, value in attributes.items()},
+        links=links,
+    )
+    traced = MessageSpan(span, set_span_in_context(span, context), redactor)
+    with traced.activate():
+        outcome = serve()
+    if type(outcome) is CoroutineType:
+        return traced.finish_later(outcome)
+    traced.finish(outcome)
+    return outcome
+
+
+class MessageSpan:
+    """The span of a message, with the context in which the message is served."""
+
+    def __init__(self, span: Span, context: Context, redactor: Redactor) -> None:
+        self._span = span
+        self._redactor = redactor
+        self._context = context
+
+    @contextmanager
+    def activate(self) -> Iterator[None]:
+        """Make the span the current one. An error ends it."""
+        from opentelemetry.context import attach, detach
+
+        token = attach(self._context)
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, get_cancelled_exc_class()):
+                self._record_error(error)
+            self._span.end()
+            raise
+        finally:
+            detach(token)
+
+    def finish(self, result: Any) -> None:
+        """End the span with a result. A tool's error is one too, though the response is none."""
+        if isinstance(result, Mapping) and result.get("isError") is True:
+            self._set_error("tool_error")
+        self._span.end()
+
+    async def finish_later(self, outcome: Coroutine[Any, Any, Any]) -> Any:
+        """Await the result, and end the span with it."""
+        with self.activate():
+            result = await outcome
+        self.finish(result)
+        return result
+
+    def _record_error(self, error: BaseException) -> None:
+        if isinstance(error, RpcError):
+            self._span.set_attribute("rpc.response.status_code", str(error.code))
+            self._set_error(str(error.code), self._redactor.redact_text(error.message))
+        else:
+            self._span.set_attribute("rpc.response.status_code", str(INTERNAL_ERROR))
+            self._span.record_exception(error)
+            self._set_error(type(error).__qualname__, str(error))
+
+    def _set_error(self, kind: str, description: str | None = None) -> None:
+        from opentelemetry.trace import StatusCode
+
+        self._span.set_attribute("error.type", kind)
+        self._span.set_status(StatusCode.ERROR, description)
+
+
+def _extract_context(params: Mapping[str, Any]) -> tuple[Context, list[Link]]:
+    """Return the context in `_meta`, with a link to the span around this code, such as that of the HTTP request.
+
+    Without a valid `traceparent`, the span around this code is the parent.
+    """
+    from opentelemetry.context import get_current
+    from opentelemetry.propagate import extract
+    from opentelemetry.trace import Link, get_current_span
+
+    meta = params.get("_meta")
+    carrier = {key: value for key, value in meta.items() if isinstance(value, str)} if isinstance(meta, dict) else {}
+    context = extract(carrier, context=get_current())
+    ambient = get_current_span().get_span_context()
+    is_linked = ambient.is_valid and get_current_span(context).get_span_context() != ambient
+    return context, [Link(ambient)] if is_linked else []

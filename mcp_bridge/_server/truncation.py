@@ -1,0 +1,189 @@
+"""Truncates tool results that are too large. The rest of the text can be read as resources for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp_bridge._contracts.errors import ResultTooLarge
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._protocol.wire.protocol_versions import STRUCTURED, has_feature
+from mcp_bridge._protocol.wire.tools import META
+from mcp_bridge._protocol.wire.values import make_text_block
+from mcp_bridge._runtime.exact_json import dump_json
+from mcp_bridge._runtime.redaction import Redactor
+
+URI = "mcp-bridge://results/"
+"""The beginning of the pages' URIs; what follows cannot be guessed."""
+_KEY = "mcp-bridge/results/"
+CONTENT = 16 * 1024 * 1024
+BLOCKS = 1000
+"""The maximum number of blocks in one result. Further texts are joined, further blocks of other kinds dropped."""
+_TEXT_KEYS = frozenset({"type", "text"})
+
+
+class ResultTruncator:
+    """Limits the size of tool results and stores the rest of their text for `ttl` seconds.
+
+    A result has at most `most` characters of text, `content` bytes of everything else as JSON, and `BLOCKS` blocks of
+    each. Secrets are redacted before the text is split: half a secret would not be recognised in either page.
+    """
+
+    def __init__(
+        self,
+        get_store: Callable[[], Store],
+        *,
+        most: int,
+        content: int = CONTENT,
+        ttl: float,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._get_store = get_store
+        self._most = most
+        self._content = content
+        self._ttl = ttl
+        self._redactor = redactor or Redactor()
+
+    async def truncate(
+        self,
+        result: dict[str, Any],
+        version: str,
+        *,
+        declared: bool,
+        output_size: int | None = None,
+        principal: str | None = None,
+    ) -> dict[str, Any]:
+        """Return a tools/call result within the limits. Structured content is dropped before text is truncated.
+
+        Args:
+            declared: Whether the tool has an output schema. Without its structured content the result would violate
+                that schema, so it becomes an error.
+            output_size: The size of the structured content in bytes, if known.
+            principal: Who may read the rest.
+        """
+        kept = self._remove_excess(result, output_size)
+        is_incomplete = "structuredContent" in result and "structuredContent" not in kept
+        texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
+        if sum(map(len, texts)) > self._most:
+            full_text = self._redactor.redact_text("\n".join(texts))
+            kept = _replace_texts(
+                kept,
+                [
+                    make_text_block(full_text[: self._most]),
+                    *await self._store_rest(full_text, version, _make_prefix(principal)),
+                ],
+            )
+            kept.pop("structuredContent", None)
+            is_incomplete = True
+        elif len(texts) > BLOCKS:
+            kept = _replace_texts(kept, [make_text_block("\n".join(texts))])
+        if is_incomplete and declared and not result.get("isError"):
+            kept["isError"] = True
+            if has_feature(version, STRUCTURED):
+                kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
+        return kept
+
+    def is_small(self, result: dict[str, Any], output_size: int | None = None) -> bool:
+        """Whether a result is within the limits, as far as that is known without measuring anything."""
+        content = result["content"]
+        if "_meta" in result or len(content) > BLOCKS:
+            return False
+        if "structuredContent" in result and (output_size is None or output_size > self._content):
+            return False
+        length = 0
+        for item in content:
+            if len(item) != len(_TEXT_KEYS) or item["type"] != "text":
+                return False
+            length += len(item["text"])
+        return length <= self._most
+
+    async def read_page(self, uri: str, principal: str | None = None) -> Mapping[str, Any] | None:
+        """Return one page as contents of resources/read; None if this principal has none, or it has expired."""
+        if not uri.startswith(URI):
+            return None
+        page = await self._get_store().get(_make_prefix(principal) + uri.removeprefix(URI))
+        return {"uri": uri, "mimeType": "text/plain", "text": page.decode()} if page is not None else None
+
+    async def _store_rest(self, full_text: str, version: str, prefix: str) -> list[dict[str, Any]]:
+        """Store the pages and return blocks that say where they are."""
+        from secrets import token_urlsafe
+
+        store = self._get_store()
+        name, pages = token_urlsafe(16), range(self._most, len(full_text), self._most)
+        for number, start in enumerate(pages, start=2):
+            page = full_text[start : start + self._most].encode()
+            await store.set(f"{prefix}{name}/{number}", page, self._ttl)
+        notice = f"This result was truncated: it shows {self._most} of {len(full_text)} characters."
+        if await store.get(f"{prefix}{name}/2") is None:
+            return [make_text_block(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
+        first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
+        advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."
+        from mcp_bridge._contracts.content import ResourceLink
+        from mcp_bridge._protocol.wire.content import render_block
+
+        link = ResourceLink(first, "the rest of the result", mime_type="text/plain")
+        links = [render_block(link, version)] if has_feature(version, STRUCTURED) else []
+        return [make_text_block(f"[{notice} {advice}]"), *links]
+
+    def _remove_excess(self, result: dict[str, Any], output_size: int | None) -> dict[str, Any]:
+        """Return the result without the parts, other than text, that exceed the limits, and a notice about them."""
+        budget = SizeBudget(self._content)
+        kept = {key: value for key, value in result.items() if key != "_meta" or budget.spend(value)}
+        kept.pop("structuredContent", None)
+        kept["content"] = [item for item in map(budget.fit_block, result["content"]) if item is not None]
+        if "structuredContent" in result and budget.spend(result["structuredContent"], size=output_size):
+            kept["structuredContent"] = result["structuredContent"]
+        if budget.dropped:
+            notice = f"[This result was truncated: {budget.dropped} parts other than text were left out,"
+            kept["content"].append(
+                make_text_block(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]")
+            )
+        return kept
+
+
+def _make_prefix(principal: str | None) -> str:
+    """Return the beginning of the keys of a principal's pages. URIs, which are sent to models, contain none of it."""
+    if principal is None:
+        return f"{_KEY}anonymous/"
+    from hashlib import sha256  # most servers never need it
+
+    return f"{_KEY}{sha256(principal.encode(errors='surrogatepass')).hexdigest()[:32]}/"
+
+
+class SizeBudget:
+    """A budget of bytes and of `BLOCKS` blocks. `dropped` counts the parts that exceeded it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._blocks = BLOCKS
+        self.dropped = 0
+
+    def spend(self, value: Any, *, size: int | None = None, blocks: int = 0) -> bool:
+        """Spend the budget for a value and return whether it sufficed."""
+        size = _measure(value) if size is None else size
+        if size > self._size or blocks > self._blocks:
+            self.dropped += 1
+            return False
+        self._size -= size
+        self._blocks -= blocks
+        return True
+
+    def fit_block(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what fits of a block. Text is not counted here, only what a text block has beside it."""
+        if item.get("type") != "text":
+            return item if self.spend(item, blocks=1) else None
+        extras = {key: value for key, value in item.items() if key not in _TEXT_KEYS}
+        return item if not extras or self.spend(extras) else make_text_block(item["text"])
+
+
+def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[str, Any]:
+    others = [item for item in result["content"] if item.get("type") != "text"]
+    return {**result, "content": [*texts, *others]}
+
+
+def _measure(value: Any) -> int:
+    """Return the size of a value as JSON, in bytes; 0 for one that cannot be serialised, which fails later."""
+    try:
+        return len(dump_json(value))
+    except (TypeError, RecursionError):
+        return 0

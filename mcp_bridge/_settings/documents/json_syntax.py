@@ -1,0 +1,343 @@
+"""JSON, and JSON with comments and trailing commas: where its values are, and how an entry is written among others.
+
+Python's parser decides what is valid: comments and trailing commas are blanked out for it. The tokens of a text that
+it accepts give the positions.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP
+from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
+
+INDENT = "  "
+WIDE = 64
+"""White space in an empty container that is longer than this is left where it is, and not remembered."""
+
+# A string or comment that does not end takes the rest of the text: looking for its end again and again is quadratic.
+_TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|//[^\r\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL
+)
+_BLANK = " \t\r\n"
+_BREAK = re.compile(r"[\r\n]")
+_NOT_A_BREAK = re.compile(r"[^\r\n]")
+_KINDS: dict[str, Kind] = {"{": "mapping", "[": "list"}
+_NAMES: dict[Kind, str] = {"mapping": "an object", "list": "a list"}
+
+
+class JsonText:
+    """A JSON text. Raises ConfigError, with the line, for one that is invalid.
+
+    Its tree ends at `depth`, where there is one: an edit of a large file needs the positions of few of its values.
+    """
+
+    def __init__(self, text: str, *, allow_comments: bool = False, depth: int | None = None) -> None:
+        self.text = text
+        self._depth = depth
+        bare, self.comments = _replace_comments(text) if allow_comments else (text, [])
+        self._is_empty = not bare.strip(_BLANK)
+        self.data: Any = None if self._is_empty else _load_json(bare, text)
+
+    @functools.cached_property
+    def root(self) -> Node | None:
+        """The only value; None in a text of nothing but comments and white space."""
+        return None if self._is_empty else _build_tree(self.text, self._depth)
+
+    def check_container(self, node: Node, kind: Kind, where: str) -> None:
+        if node.kind != kind:
+            raise make_unsafe_error(f"not {_NAMES[kind]}", line=get_line_number(self.text, node.start), where=where)
+
+    def has_comment(self, start: int, end: int) -> bool:
+        return any(start <= at < end for at, _ in self.comments)
+
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+        """Add the entry after the last member of its container."""
+        text = self.text
+        key, payload, created = target.build_missing_member(value, len(found.members))
+        if not found.containers:
+            return self._insert_root({key or target.name: payload}, created)
+        container = found.containers[-1]
+        start, end = _find_rest(container)
+        space = text[start:end]
+        layout = _detect_layout(text, self.root, container)
+        undo: dict[str, Any] = {"created": created}
+        if not container.members and layout.indent is not None and not _has_break(space):
+            if len(space) > WIDE:
+                layout = replace(layout, indent=None)
+            else:
+                undo["inside"] = space
+                space = f"{layout.newline}{_get_indent(text, container.start)}"
+        member = layout.format_value(payload)
+        if key is not None:
+            member = f"{json.dumps(key, ensure_ascii=False)}{layout.colon}{member}"
+        pieces = [*_insert_member(text, container, layout, member), (start, end, space)]
+        return Edit(text=splice(text, pieces), undo=undo)
+
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
+        """Write the value in the layout of the old one."""
+        node = entry.value
+        layout = _detect_layout(self.text, self.root, node)
+        is_wide = _has_break(self.text[node.start : node.end]) or (not node.members and layout.indent is not None)
+        layout = replace(layout, indent=_get_indent(self.text, entry.start) if is_wide else None)
+        return splice(self.text, [(node.start, node.end, layout.format_value(value))])
+
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+        """Remove a member, or the root, with the white space before it and the comma that only it needs."""
+        if depth < 0:
+            return self._remove_root(found.containers[0], undo)
+        member = found.entry if depth == len(found.members) else found.members[depth]
+        is_first_made = depth == len(found.members) - int(undo.get("created", 0))
+        inside = undo.get("inside") if is_first_made else None
+        if member is None:
+            return ""
+        return splice(self.text, _remove_member(self.text, found.containers[depth], member, inside))
+
+    def _insert_root(self, data: dict[str, Any], created: int) -> Edit:
+        """Add a value after the comments of a text without one."""
+        newline = detect_newline(self.text)
+        whole = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
+        at = max([end for _, end in self.comments], default=0)
+        before = newline if at else ""
+        after = "" if self.text[at:] else newline
+        text = splice(self.text, [(at, at, before + whole + after)])
+        return Edit(text=text, undo={"created": created, "root": [before, after]})
+
+    def _remove_root(self, root: Node, undo: Undo) -> str:
+        before, after = undo["root"] if isinstance(undo["root"], list) else ("", "")
+        head, tail = self.text[: root.start], self.text[root.end :]
+        return head.removesuffix(before) + ("" if tail == after else tail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How members are written: each on a line of its own with this indentation, or in one line."""
+
+    indent: str | None
+    """None: in one line."""
+    unit: str
+    newline: str
+    comma: str = ", "
+    colon: str = ": "
+
+    def format_value(self, value: Any) -> str:
+        if self.indent is None:
+            return json.dumps(value, ensure_ascii=False, separators=(self.comma, self.colon))
+        lines = json.dumps(value, ensure_ascii=False, indent=self.unit, separators=(",", self.colon)).split("\n")
+        return f"{self.newline}{self.indent}".join(lines)
+
+
+def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
+    """Replace comments and trailing commas by spaces; the length and the lines stay."""
+    comments, blanks = [], list[tuple[int, int]]()
+    before, comma = "", -1
+    for match in _TOKEN.finditer(text):
+        piece, start, end = match.group(), match.start(), match.end()
+        if piece.startswith("//") or (piece.startswith("/*") and piece.endswith("*/") and len(piece) > 3):
+            if piece[1] == "/" and re.search("[\u2028\u2029]", piece):
+                problem = "a character in a comment that some readers of JSON take for a line end"
+                raise ConfigError(problem, line=get_line_number(text, start), hint="Remove it.")
+            comments.append((start, end))
+            continue
+        if piece in "}]" and comma >= 0:
+            blanks.append((comma, comma + 1))
+        comma = start if piece == "," and before not in {"", ",", "[", "{", ":"} else -1
+        before = piece
+    pieces = [(start, end, _NOT_A_BREAK.sub(" ", text[start:end])) for start, end in (*comments, *blanks)]
+    return splice(text, pieces), comments
+
+
+def _load_json(bare: str, text: str) -> Any:
+    """Parse strict JSON. Raises ConfigError, which names comments if only these are wrong."""
+    hint = "Check the commas, double quotes and brackets there and in the line before."
+    line: int | None = None
+    _check_depth(bare)
+    try:
+        return json.loads(bare, parse_constant=_reject_constant)
+    except json.JSONDecodeError as error:
+        problem, line = f"not valid JSON: {error.msg}, column {error.colno}", error.lineno
+    except _ConstantError as error:
+        found = (match for match in _TOKEN.finditer(text) if match.group() == str(error))
+        line = next((get_line_number(text, match.start()) for match in found), None)
+        problem, hint = "found a number that is infinite or not a number", "Write a finite number."
+    except ValueError:
+        # Python refuses to read whole numbers beyond some thousand digits.
+        problem, hint = "a number of too many digits", "Write it in quotes."
+    if bare == text and _is_valid_with_comments(text):
+        problem, hint = "comments or trailing commas, which are not allowed in this file", "Remove them."
+    raise ConfigError(problem, line=line, hint=hint)
+
+
+def _check_depth(text: str) -> None:
+    """Raise ConfigError for text that is nested too deep. How deep Python reads JSON differs between its versions."""
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        depth += (match[0] in "{[") - (match[0] in "}]")
+        if depth > MAX_DEPTH:
+            raise ConfigError(TOO_DEEP, line=get_line_number(text, match.start()), hint="Flatten it.")
+
+
+def _is_valid_with_comments(text: str) -> bool:
+    try:
+        bare, _ = _replace_comments(text)
+        return bare != text and json.loads(bare, parse_constant=_reject_constant) is not ...
+    except (ConfigError, ValueError, RecursionError):
+        return False
+
+
+class _ConstantError(ValueError):
+    """NaN or Infinity, which Python reads and JSON does not have."""
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise _ConstantError(name)
+
+
+def _build_tree(text: str, depth: int | None) -> Node:
+    """Build the tree of a valid text. Raises ConfigError for too many levels."""
+    node = top = Node(kind="list", start=0, end=len(text))  # its only item is the root
+    skipped = 0
+    commas, comments = list[int](), list[tuple[int, int]]()
+    stack = [(top, commas, comments)]
+    key: tuple[str, int, int] | None = None
+    for match in _TOKEN.finditer(text):
+        piece = match.group()
+        start, end = match.span()
+        sign = piece[0]
+        if skipped:
+            skipped += (sign in "{[") - (sign in "}]")
+            node.end = end
+        elif sign == "/":
+            comments.append((start, end))
+        elif sign == ",":
+            commas.append(start)
+        elif sign in "}]":
+            node = stack.pop()[0]
+            node.end, node.commas, node.comments = end, commas, comments
+            _, commas, comments = stack[-1]
+        elif sign == '"' and key is None and stack[-1][0].kind == "mapping":
+            key = json.loads(piece) if "\\" in piece else piece[1:-1], start, end
+        elif sign != ":":
+            node = Node(kind=_KINDS.get(sign, "scalar"), start=start, end=end)
+            name, begin, key_end = key or (None, start, start)
+            stack[-1][0].members.append(Member(key=name, start=begin, key_end=key_end, value=node))
+            key = None
+            if node.kind != "scalar" and len(stack) - 1 == depth:
+                skipped = 1
+            elif node.kind != "scalar":
+                commas, comments = [], []
+                stack.append((node, commas, comments))
+    return top.members[0].value
+
+
+def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> Iterator[Piece]:
+    """Insert a comma after the last member, and the new member after the last comment."""
+    start, end = _find_rest(container)
+    last = container.members[-1].end if container.members else None
+    has_comma = last is not None and any(comma >= last for comma in container.commas)
+    gap = "" if layout.indent is None else f"{layout.newline}{layout.indent}"
+    if not gap and _is_after_line_comment(text, container, start):
+        gap = layout.newline
+    elif not gap and last is not None:
+        gap = layout.comma[1:]
+    elif not gap and text[start:end] == " ":
+        gap = " "
+    if last is not None and not has_comma:
+        yield last, last, ","
+    yield start, start, gap + member + ("," if has_comma else "")
+
+
+def _remove_member(text: str, container: Node, member: Member, inside: str | None) -> Sequence[Piece]:
+    """Remove a member; `inside` is the former text between the brackets of a container that is empty then."""
+    first, last = container.start + 1, container.end - 1
+    others = [*container.comments, *((comma, comma + 1) for comma in container.commas)]
+    others += [(other.start, other.end) for other in container.members]
+    start = before = max([first, *(end for _, end in others if end <= member.start)])
+    follows = min([last, *(other.start for other in container.members if other.start >= member.end)])
+    after = [comma for comma in container.commas if member.end <= comma < follows]
+    comma = after[0] if after else max([comma for comma in container.commas if comma < member.start], default=None)
+    end = member.end
+    if after and not text[end : after[0]].strip(_BLANK):
+        end, comma = after[0] + 1, None
+    if before == first and not _has_break(text[before : member.start]):
+        space = len(text[end:follows]) - len(text[end:follows].lstrip(_BLANK))
+        if follows < last and not _has_break(text[end : end + space]):
+            start, end = member.start, end + space
+    elif _is_after_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
+        start = member.start
+    cut: Piece = (start, end, "")
+    is_alone = len(container.members) == 1 and not text[end:last].strip(_BLANK)
+    if inside is not None and is_alone and not _is_after_line_comment(text, container, before):
+        cut = (start, last, inside)
+    return [cut] if comma is None else [cut, (comma, comma + 1, "")]
+
+
+def _find_rest(container: Node) -> tuple[int, int]:
+    """Find the white space between a container's last member, comma or comment and its closing bracket."""
+    ends = [end for _, end in container.comments] + [member.end for member in container.members]
+    return max([container.start + 1, *ends, *(comma + 1 for comma in container.commas)]), container.end - 1
+
+
+def _is_after_line_comment(text: str, container: Node, at: int) -> bool:
+    return any(end == at and text.startswith("//", start) for start, end in container.comments)
+
+
+def _has_break(text: str) -> bool:
+    return _BREAK.search(text) is not None
+
+
+def _get_indent(text: str, position: int) -> str:
+    start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    line = text[start:position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
+    """Return the layout of the container's members, or the one that they would have."""
+    unit, colon = _detect_unit(text, root, container), _detect_colon(text, root, container)
+    indents = _list_indents(text, container)
+    is_minified = root is not None and bool(root.members) and not _has_break(text[root.start : root.end])
+    indent = indents[-1] if indents else None
+    if not container.members and not is_minified:
+        indent = _get_indent(text, container.start) + unit
+    comma = _detect_comma(text, root, container, ", " if colon.endswith(" ") else ",")
+    return _Layout(indent=indent, unit=unit, newline=detect_newline(text), comma=comma, colon=colon)
+
+
+def _list_indents(text: str, container: Node) -> Sequence[str]:
+    found = []
+    for member in container.members:
+        indent = re.search(r"(?:[\r\n])([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])
+        found += [indent.group(1)] if indent else []
+    return found
+
+
+def _detect_unit(text: str, root: Node | None, container: Node) -> str:
+    for node in (container, root):
+        indents = [] if node is None else _list_indents(text, node)
+        outer = "" if node is None else _get_indent(text, node.start)
+        if indents and indents[-1].startswith(outer) and len(indents[-1]) > len(outer):
+            return indents[-1][len(outer) :]
+    return INDENT
+
+
+def _detect_colon(text: str, root: Node | None, container: Node) -> str:
+    neighbours = [*container.members, *(root.members if root else ())]
+    colons = (text[member.key_end : member.value.start] for member in neighbours)
+    return next((colon for colon in colons if re.fullmatch(r" ?: ?", colon)), ": ")
+
+
+def _detect_comma(text: str, root: Node | None, container: Node, default: str) -> str:
+    for node in (container, root):
+        for comma in node.commas if node else ():
+            space = re.compile(r"[ \t\r\n]*").match(text, comma + 1)
+            if space and not _has_break(space.group()):
+                return ", " if space.group()[:1] == " " else ","
+    return default

@@ -1,0 +1,148 @@
+"""What the three syntaxes share: a tree of values that know their position in the text, and edits of that text."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo
+from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath, Lines, format_key_path
+from mcp_bridge._settings.documents.value_text import quote_text
+
+Kind = Literal["mapping", "list", "scalar", "alias"]
+Piece = tuple[int, int, str]
+"""Where a replaced part begins and ends, and the new text."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A value from its first to its last character, white space and comments around it excluded."""
+
+    kind: Kind
+    start: int
+    end: int
+    members: list[Member] = field(default_factory=list)
+    commas: Sequence[int] = ()
+    """JSON: the positions of the commas between members."""
+    comments: Sequence[tuple[int, int]] = ()
+    """JSON: the comments between members."""
+    text: str = ""
+    """YAML: the text of a scalar, or the anchor of an alias."""
+    tag: str | None = None
+    anchor: str | None = None
+    is_flow: bool = False
+    is_plain: bool = False
+    """YAML: a scalar without quotes."""
+    tables: list[tuple[int, int]] | None = None
+    """TOML: the tables of the value, each from its header to the end of its last statement."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether other YAML may refer to this value, or its tag changes its meaning."""
+        return self.anchor is not None or self.tag is not None or self.kind == "alias"
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A member of a mapping, its key included, or an item of a list, whose key is None."""
+
+    key: str | None
+    start: int
+    key_end: int
+    value: Node
+    key_node: Node | None = None
+    is_marked: bool = False
+    """YAML: the key or the value is marked."""
+
+    @property
+    def end(self) -> int:
+        return self.value.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryPath:
+    """The path to an entry, as far as it exists in the text."""
+
+    containers: Sequence[Node]
+    """The root and the containers below it; empty in a text without a value."""
+    members: Sequence[Member]
+    """The members that lead from each container to the next."""
+    entry: Member | None = None
+    data: Any = None
+    """The entry as plain data."""
+
+
+class SourceText(Protocol):
+    """A parsed text, and how its syntax lays out an entry. Every method raises ConfigError for what it cannot edit."""
+
+    text: str
+    data: Any
+
+    @property
+    def root(self) -> Node | None:
+        """The only value; None in a text without one."""
+
+    @property
+    def comments(self) -> Sequence[tuple[int, int]]:
+        """The positions of all comments, where the syntax lets an edit move them."""
+
+    def check_container(self, node: Node, kind: Kind, where: str) -> None:
+        """Raise if entries cannot be added to this value or removed from it."""
+
+    def has_comment(self, start: int, end: int) -> bool:
+        """Whether a comment begins between these positions, neither of which is inside a value."""
+
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+        """Add the entry, and the containers that it lacks."""
+
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
+        """Return the text with a new value of the entry."""
+
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+        """Return the text without the member at this depth of `found`; -1 restores what the root was before."""
+
+
+def splice(text: str, pieces: Iterable[Piece]) -> str:
+    """Replace parts of the text; those that share a position follow each other in the given order."""
+    parts, at = [], 0
+    for start, end, new in sorted(pieces, key=lambda piece: piece[0]):
+        parts += [text[at:start], new]
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
+
+
+def get_line_number(text: str, position: int) -> int:
+    """Return the line of a position, from 1."""
+    return text.count("\n", 0, position) + 1
+
+
+def find_line_start(text: str, position: int) -> int:
+    return text.rfind("\n", 0, position) + 1
+
+
+def index_lines(text: str, root: Node | None) -> Lines:
+    """Return the line of each key path. Raises ConfigError for a key that occurs twice and for too many levels."""
+    if root is None:
+        return {}
+    breaks = [found.start() for found in re.finditer("\n", text)]
+    lines: Lines = {(): bisect.bisect(breaks, root.start) + 1}
+    waiting: list[tuple[KeyPath, Node]] = [((), root)]
+    while waiting:
+        place, node = waiting.pop()
+        if node.members and len(place) >= MAX_DEPTH:
+            line = bisect.bisect(breaks, node.start) + 1
+            raise ConfigError(TOO_DEEP, line=line, where=format_key_path(place), hint="Flatten it.")
+        for index, member in enumerate(node.members):
+            inner = (*place, index if member.key is None else member.key)
+            line = bisect.bisect(breaks, member.start) + 1
+            if inner in lines and member.key != "<<":  # YAML may merge more than once
+                problem = f"key {quote_text(str(member.key))} occurs twice, first in line {lines[inner]}"
+                raise ConfigError(problem, line=line, where=format_key_path(inner), hint="Keep one of them.")
+            lines[inner] = line
+            if member.value.members:
+                waiting.append((inner, member.value))
+    return lines

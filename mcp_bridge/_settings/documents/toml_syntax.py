@@ -1,0 +1,252 @@
+"""TOML: where its tables and keys are, and how an entry is written as a table at the end.
+
+Python's parser decides what is valid but keeps no positions, so a tokenizer finds headers and keys again. Values
+inside an inline table or an array have the position of its key.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath
+from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
+
+# Text in three quotes that does not end takes the rest: looking for its end again and again is quadratic.
+_TOKEN = re.compile(
+    r'"""(?:[^\\]|\\.)*?(?:"{3,5}|\\?\Z)'
+    r"|\'\'\'.*?(?:'{3,5}|\Z)"
+    r"""|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'"""
+    r"""|\#[^\n]*|[\[\]{}=.,\n]|[^\s\[\]{}=.,#"']+|["']""",
+    re.DOTALL,
+)
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+_LINE_END = re.compile(r"\r?\n")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement:
+    """A header, or a key with its value: its tokens without comments, and where it begins and ends."""
+
+    tokens: Sequence[str]
+    start: int
+    end: int
+
+
+class TomlText:
+    """A TOML text. Raises ConfigError, with the line where it is known, for one that is invalid."""
+
+    comments: Sequence[tuple[int, int]] = ()  # edits replace whole lines
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        statements = [*_split_statements(text)]  # first: tomllib takes hours for a key of a million parts
+        self.data: Any = _load_toml(text)
+        self.root: Node | None = _build_tree(statements, self.data)
+
+    def check_container(self, node: Node, kind: Kind, where: str) -> None:
+        if kind == "list":
+            raise make_unsafe_error("TOML has no form for a list of servers that is supported", where=where)
+        if node.kind != "mapping":
+            raise make_unsafe_error("not a table", line=get_line_number(self.text, node.start), where=where)
+
+    def has_comment(self, start: int, end: int) -> bool:
+        """Always true: edits never remove comments outside of an entry's tables."""
+        return True
+
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+        text, newline = self.text, detect_newline(self.text)
+        ends_line = not text or text.endswith("\n")
+        gap = newline if text.strip() and not re.search(r"\n[ \t]*\r?\n\Z", text) else ""
+        gap = gap if ends_line else newline + gap
+        block = _format_table(target, value, newline)
+        return Edit(text=f"{text}{gap}{block}{newline if ends_line else ''}", undo={"before": gap})
+
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
+        """Write the new table at the place of the first old one."""
+        (start, end), *others = self._get_tables(entry, target.where)
+        block = _format_table(target, value, detect_newline(self.text))
+        return splice(self.text, [(start, end, block), *map(self._remove_lines, others)])
+
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+        """Remove the entry's tables, and the empty line before them."""
+        if found.entry is None:
+            return self.text
+        (start, end), *others = self._get_tables(found.entry, str(found.entry.key))
+        text = splice(self.text, map(self._remove_lines, others))
+        start -= _measure_gap(text[:start], undo)
+        after = _LINE_END.match(text, end)
+        head, tail = text[:start], text[after.end() if after else end :]
+        if head and tail and not head.endswith("\n") and (line_end := _LINE_END.match(text, start)):
+            head = text[: line_end.end()]  # what follows still begins a line
+        return head + tail
+
+    def _get_tables(self, entry: Member, where: str) -> Sequence[tuple[int, int]]:
+        if not entry.value.tables:
+            problem = "the entry is not a table of its own"
+            raise make_unsafe_error(problem, line=get_line_number(self.text, entry.start), where=where)
+        return [(start, self._find_line_end(end)) for start, end in entry.value.tables]
+
+    def _find_line_end(self, position: int) -> int:
+        stop = self.text.find("\n", position)
+        stop = len(self.text) if stop < 0 else stop
+        return stop - 1 if self.text[position:stop].endswith("\r") else stop
+
+    def _remove_lines(self, table: tuple[int, int]) -> Piece:
+        start, end = table
+        line_end = _LINE_END.match(self.text, end)
+        return start, line_end.end() if line_end else end, ""
+
+
+def list_comments(text: str) -> Sequence[str]:
+    """Return the comments of a valid text, without what is in strings."""
+    return [match.group() for match in _TOKEN.finditer(text) if match.group().startswith("#")]
+
+
+def _load_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = _AT_LINE.search(str(error))
+        line = int(at[1]) if at else text.count("\n") + 1
+        hint = "TOML keys are 'name = value', text is in quotes, and a key occurs once."
+        raise ConfigError(f"not valid TOML: {_AT_LINE.sub('', str(error))}", line=line, hint=hint) from None
+    except RecursionError:
+        raise ConfigError(TOO_DEEP, hint="Flatten it.") from None
+    except (ValueError, ArithmeticError):
+        # Python refuses to read whole numbers beyond some thousand digits, and dates that the calendar does not have.
+        problem = "not valid TOML: a date that does not exist, or a number of too many digits"
+        raise ConfigError(problem, hint="Write it in quotes.") from None
+
+
+def _split_statements(text: str) -> Iterator[_Statement]:
+    """Yield the headers and keys of a text. Raises ConfigError for a key with too many parts."""
+    start = end = depth = dots = 0
+    tokens: list[str] = []
+    for match in _TOKEN.finditer(text + "\n"):
+        piece = match.group()
+        if piece == ".":
+            dots += 1
+        elif piece in {"[", "]", "{", "}", "=", ",", "\n"}:
+            dots = 0
+        if dots > MAX_DEPTH:
+            raise ConfigError(TOO_DEEP, line=get_line_number(text, match.start()), hint="Flatten it.")
+        if piece == "\n" and depth == 0 and tokens:
+            yield _Statement(tokens=tokens, start=start, end=end)
+            tokens = []
+        elif piece != "\n" and not piece.startswith("#"):
+            start = start if tokens else match.start()
+            end = match.end()
+            tokens.append(piece)
+            depth += (piece in {"[", "{"}) - (piece in {"]", "}"})
+
+
+def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
+    """Build the tree of a valid text."""
+    root = Node(kind="mapping", start=0, end=0)
+    nodes: dict[KeyPath, Node] = {(): root}
+
+    def add(place: KeyPath, node: Node, statement: _Statement) -> Node:
+        key = place[-1] if isinstance(place[-1], str) else None
+        member = Member(key=key, start=statement.start, key_end=statement.start, value=node)
+        nodes[place[:-1]].members.append(member)
+        return nodes.setdefault(place, node)
+
+    def enter(place: KeyPath, key: str, statement: _Statement) -> KeyPath:
+        """Return the key path of a table; for an array of tables, that of its newest item."""
+        inner = (*place, key)
+        node = nodes.get(inner) or add(inner, _to_node({}, statement), statement)
+        return (*inner, len(node.members) - 1) if node.kind == "list" else inner
+
+    table: KeyPath = ()
+    way: list[Node] = []
+    for statement in statements:
+        tokens = statement.tokens
+        if tokens[0] == "[":
+            keys = [_decode_key(piece) for piece in tokens if piece not in {"[", "]", "."}]
+            table = ()
+            if tokens[1] == "[":
+                for key in keys[:-1]:
+                    table = enter(table, key, statement)
+                table = (*table, keys[-1])
+                node = nodes.get(table) or add(table, _to_node([], statement), statement)
+                table = (*table, len(node.members))
+                add(table, _to_node({}, statement), statement)
+            else:
+                for key in keys:
+                    table = enter(table, key, statement)
+            way = [nodes[table[:end]] for end in range(1, len(table) + 1)]
+            for node in way:
+                node.tables = node.tables or []
+                node.tables.append((statement.start, statement.end))
+        else:
+            keys = [_decode_key(piece) for piece in tokens[: tokens.index("=")] if piece != "."]
+            place = table
+            for key in keys[:-1]:
+                place = enter(place, key, statement)
+            place = (*place, keys[-1])
+            value = functools.reduce(operator.getitem, place, data)  # type: ignore[arg-type]
+            add(place, _to_node(value, statement), statement)
+            for node in way:
+                if node.tables:
+                    node.tables[-1] = (node.tables[-1][0], statement.end)
+    return root
+
+
+def _to_node(data: Any, statement: _Statement, depth: int = 0) -> Node:
+    """Make the node of a value in one statement; arrays are not searched."""
+    if depth > MAX_DEPTH:
+        raise ConfigError(TOO_DEEP, hint="Flatten it.")
+    kind: Kind = "mapping" if isinstance(data, dict) else "list" if isinstance(data, list) else "scalar"
+    node = Node(kind=kind, start=statement.start, end=statement.end)
+    if isinstance(data, dict):
+        inner = ((key, _to_node(value, statement, depth + 1)) for key, value in data.items())
+        node.members = [Member(key=key, start=node.start, key_end=node.start, value=value) for key, value in inner]
+    return node
+
+
+def _decode_key(piece: str) -> str:
+    return str(tomllib.loads(f"key = {piece}")["key"]) if piece[0] in "\"'" else piece
+
+
+def _measure_gap(head: str, undo: Undo) -> int:
+    """Return how much white space was added before the entry; if that is unknown, one empty line."""
+    if "before" in undo:
+        gap = str(undo["before"])
+        return len(gap) if gap and head.endswith(gap) else 0
+    found = re.search(r"(?<=\n)[ \t]*\r?\n\Z", head)
+    return 0 if found is None else len(found.group())
+
+
+def _format_table(target: EditTarget, value: dict[str, Any], newline: str) -> str:
+    """The entry as a table, each of its values in one line, without the last line end."""
+    path = ".".join(map(_format_key, (*target.within, target.name)))
+    try:
+        lines = [f"{_format_key(key)} = {_format_value(inner)}" for key, inner in value.items()]
+    except TypeError:
+        raise make_unsafe_error("the entry has a null in it, which TOML does not have", where=target.where) from None
+    return newline.join([f"[{path}]", *lines])
+
+
+def _format_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _format_value(key)
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_format_key(key)} = {_format_value(value)}" for key, value in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_format_value, value))}]"
+    if value is None:
+        raise TypeError
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML has JSON's escapes

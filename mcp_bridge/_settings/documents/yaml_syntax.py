@@ -1,0 +1,220 @@
+"""YAML texts of clients and settings: how an entry is written on lines of its own among others in block style."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, find_line_start, get_line_number
+from mcp_bridge._settings.documents.yaml_tree import YamlReader, build_tree, is_null
+
+STEP = 2
+
+_DIRECTIVE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*%")
+_ODD_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
+_LINE = re.compile(r"[^\n]*(?:\n|\Z)")
+_LINE_END = re.compile(r"\r?\n")
+_NOTHING = re.compile(r":([ \t]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?)")
+_BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+"""Words that YAML 1.1 takes for something else than text."""
+_NOT_PRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
+
+
+class YamlText:
+    """A YAML text with at most one document. Raises ConfigError, with the line, for one that is invalid.
+
+    The settings are `strict`: a key is text and occurs once, and a value has no tag of its own.
+    """
+
+    comments: Sequence[tuple[int, int]] = ()  # edits replace whole lines
+
+    def __init__(self, text: str, *, strict: bool = False) -> None:
+        self.text = text
+        self.root = build_tree(text)
+        self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read_node(self.root)[0]
+
+    def check_container(self, node: Node, kind: Kind, where: str) -> None:
+        """Raise for a value that is not in block style, or is marked; empty containers pass."""
+        line = get_line_number(self.text, node.start)
+        if is_null(node) and not node.is_marked and (node is not self.root or not node.text):
+            return
+        is_empty = is_null(node) or (not node.members and node.is_flow)
+        if is_empty and (node.kind != kind or node.is_marked):
+            problem = "an anchor, an alias or a tag" if node.is_marked else "not an empty container of the right kind"
+            raise make_unsafe_error(problem, line=line, where=where)
+        if node.is_marked or any(member.key == "<<" for member in node.members):
+            raise make_unsafe_error("an anchor, an alias or a tag", line=line, where=where)
+        if node.kind != kind:
+            raise make_unsafe_error(f"not a {kind}", line=line, where=where)
+        if node.is_flow and not is_empty:
+            raise make_unsafe_error("written in brackets, not in lines", line=line, where=where)
+
+    def has_comment(self, start: int, end: int) -> bool:
+        return "#" in self.text[start:end]
+
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+        """Write the entry, and its missing containers, on lines after the last entry."""
+        text, newline = self.text, detect_newline(self.text)
+        key, inner, created = target.build_missing_member(value, len(found.members))
+        payload = [inner] if key is None else {key: inner}
+        undo: dict[str, Any] = {"created": created}
+        container = found.containers[-1] if found.containers else None
+        if container is None or (container is self.root and is_null(container)):
+            return Edit(text=_add_lines(text, len(text), _format_block(payload, 0, newline, STEP), newline), undo=undo)
+        if container.members:
+            column = self._find_column(container)
+            at = _find_end_of_entries(text, container.end, column)
+        elif not found.members:
+            undo["root"] = text[container.start : container.end]
+            block = _format_block(payload, 0, newline, STEP)
+            return Edit(text=text[: container.start] + block + text[container.end :], undo=undo)
+        else:
+            text, undo["held"], at, column = self._open_container(found.members[-1])
+        block = _format_block(payload, column, newline, self._detect_step())
+        return Edit(text=_add_lines(text, at, block, newline), undo=undo)
+
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
+        start, end = self._find_lines(entry)
+        newline = detect_newline(self.text)
+        if target.listed:
+            column = len(self.text[start : entry.start].split("-", maxsplit=1)[0])
+            block = _format_block([value], column, newline, STEP)
+        else:
+            block = _format_block({target.name: value}, entry.start - start, newline, self._detect_entry_step(entry))
+        return self.text[:start] + block + self.text[end:]
+
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+        """Remove a member's lines; a container that becomes empty gets its former text."""
+        text = self.text
+        member = found.members[max(depth, 0)] if depth < len(found.members) else found.entry
+        if member is None:
+            return text
+        start, end = self._find_lines(member)
+        if depth < 0:
+            return text[:start] + str(undo["root"]) + text[end:]
+        removed = _remove_lines(text, start, end)
+        if depth and len(found.containers[depth].members) == 1:
+            held = undo.get("held", " []" if found.containers[depth].kind == "list" else " {}")
+            colon = text.index(":", found.members[depth - 1].key_end) + 1
+            return f"{removed[:colon]}{held}{removed[colon:]}"
+        return removed
+
+    def _open_container(self, member: Member) -> tuple[str, str, int, int]:
+        """The text without an empty container's brackets, the brackets, and the position and column of its entries."""
+        text = self.text
+        held = _NOTHING.fullmatch(text, member.key_end, member.end)
+        if held is None:
+            problem = "an empty container in a form that is not known"
+            raise make_unsafe_error(problem, line=get_line_number(text, member.start))
+        if text[find_line_start(text, member.start) : member.start].strip(" "):
+            raise make_unsafe_error("a key that does not begin its line", line=get_line_number(text, member.start))
+        opened = text[: held.start(1)] + text[held.end(1) :]
+        column = member.start - find_line_start(text, member.start) + self._detect_step()
+        return opened, held.group(1), _find_end_of_entries(opened, held.start(1), column), column
+
+    def _find_lines(self, member: Member) -> tuple[int, int]:
+        """Return start and end of a member's lines, without the last line end."""
+        text, first = self.text, find_line_start(self.text, member.start)
+        if re.fullmatch(r" *(?:- +)?", text[first : member.start]) is None:
+            raise make_unsafe_error("an entry that does not begin its line", line=get_line_number(text, member.start))
+        last = text.find("\n", member.end)
+        stop = len(text) if last < 0 else last
+        return first, stop - 1 if text[stop - 1 : stop] == "\r" and stop > member.end else stop
+
+    def _find_column(self, container: Node) -> int:
+        first = container.members[0].start
+        before = self.text[find_line_start(self.text, first) : first]
+        if container.kind == "mapping" and not before.strip(" "):
+            return len(before)
+        if container.kind == "list" and re.fullmatch(r" *- +", before):
+            return before.index("-")
+        raise make_unsafe_error("entries that do not begin their lines", line=get_line_number(self.text, first))
+
+    def _detect_step(self) -> int:
+        """Return how much deeper than the root its first mapping is indented."""
+        for member in self.root.members if self.root and self.root.kind == "mapping" else ():
+            value = member.value
+            if value.kind == "mapping" and not value.is_flow and value.members:
+                column = value.members[0].start - find_line_start(self.text, value.members[0].start)
+                if 0 < column <= 8:
+                    return column
+        return STEP
+
+    def _detect_entry_step(self, entry: Member) -> int:
+        """Return how much deeper than its name an entry's values are indented."""
+        value = entry.value
+        inner = value.members[0].start if value.members and not value.is_flow else entry.start
+        outer = entry.start - find_line_start(self.text, entry.start)
+        return max(inner - find_line_start(self.text, inner) - outer, 0) or STEP
+
+
+def check_editable(text: str) -> None:
+    """Raise UnsafeEdit where readers of YAML disagree about lines, or a directive changes what follows."""
+    if found := _ODD_BREAK.search(text):
+        raise make_unsafe_error(
+            "a character that some readers of YAML take for a line end", line=get_line_number(text, found.start())
+        )
+    if _DIRECTIVE.match(text):
+        raise make_unsafe_error("a directive (a line that begins with %)")
+
+
+def _format_block(payload: Any, column: int, newline: str, step: int) -> str:
+    """The payload in block style, without the last line end."""
+    return newline.join(" " * column + line for line in _format_lines(payload, step))
+
+
+def _format_lines(payload: Any, step: int) -> Iterator[str]:
+    if isinstance(payload, list):
+        for item in payload:
+            lines = _format_lines(item, step) if _has_members(item) else iter([_format_scalar(item)])
+            yield f"- {next(lines)}"
+            yield from (f"  {line}" for line in lines)
+        return
+    for key, value in payload.items():
+        is_bare = _BARE_KEY.fullmatch(key) and key.lower() not in _NOT_TEXT
+        name = key if is_bare else _format_scalar(key)
+        if _has_members(value):
+            yield f"{name}:"
+            yield from (" " * step + line for line in _format_lines(value, step))
+        else:
+            yield f"{name}: {_format_scalar(value)}"
+
+
+def _has_members(value: Any) -> bool:
+    return isinstance(value, Mapping | list) and bool(value)
+
+
+def _format_scalar(value: Any) -> str:
+    """A value in one line; text is always in double quotes, so that no reader takes it for something else."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _add_lines(text: str, at: int, written: str, newline: str) -> str:
+    """The text with lines after the one that ends at this position."""
+    if at < len(text):
+        return f"{text[:at]}{written}{newline}{text[at:]}"
+    if not text or text.endswith("\n"):
+        return f"{text}{written}{newline}"
+    return f"{text}{newline}{written}"
+
+
+def _remove_lines(text: str, start: int, end: int) -> str:
+    """The text without these lines: with the line end after them or, at the end of a text without one, before."""
+    if line_end := _LINE_END.match(text, end):
+        return text[:start] + text[line_end.end() :]
+    return text[: start - 1].removesuffix("\r") if start else ""
+
+
+def _find_end_of_entries(text: str, at: int, column: int) -> int:
+    """Find the start of the next line, after the comments below that are indented like entries."""
+    found = _LINE.match(text, at)
+    end = len(text) if found is None else found.end()
+    comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")
+    while end < len(text) and text[end - 1] == "\n" and (more := comment.match(text, end)):
+        end = more.end()
+    return end

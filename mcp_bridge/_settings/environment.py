@@ -1,0 +1,159 @@
+"""References to environment variables in the settings: `${NAME}`, `${NAME:-default}`, and `${env:NAME}` as in VS Code.
+
+The default is used if the variable is unset or empty, and ends at the first `}`. `$${` is a literal `${`. References
+are replaced in values, not in keys, and not in the text that replaces another reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._settings.documents.document import Document, join_errors
+from mcp_bridge._settings.documents.positions import KeyPath, walk_values
+from mcp_bridge._settings.documents.value_text import SENSITIVE, is_encodable
+
+_REFERENCE = re.compile(
+    r"(?P<literal>\$\$\{)|\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{"
+)
+
+_PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
+"""Variables that every process has. They are not secrets: redacting them would make logs unreadable."""
+PLAN_KEYS = (
+    "session", "orchestrator", "context", "providers", "tools", "hooks", "agents", "spawn", "bundle", "includes"
+)  # fmt: skip
+"""The keys of a mount plan of Amplifier, and of a bundle, which is a mount plan with three more keys."""
+SERVER_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
+"""The keys under which clients list servers."""
+_SECRET_SECTIONS = ("sources", "state", *SERVER_SECTIONS, *PLAN_KEYS)
+"""The sections that may contain secrets. The others describe the server, its limits and its addresses."""
+_COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
+"""Keys of a source that all types have. They name and select tools, and contain no secrets."""
+_MAX_WORD, _MAX_NUMBER = 7, 5
+"""A value of so many letters, or digits, is an ordinary word or number, such as `user` or `8080`, and not a secret."""
+
+
+def expand(document: Document, environ: Mapping[str, str], entries: Iterable[KeyPath] = ()) -> Document:
+    """Replace the references of a document.
+
+    The new document's `secrets` are the values from `environ`, and `hidden_places` their key paths. `visible_secrets`
+    are those of the secrets that clients may see, because the name of their variable is not that of a secret, and the
+    value is an ordinary word or appears only in settings that clients see.
+
+    `entries` are the places of parts whose problems do not concern the rest: they are the `entry_problems` of the
+    document. Raises ConfigError for other problems, which names every variable that is not set, without values.
+    """
+    expansion = _Expansion(document=document, environ=environ)
+    data = {key: expansion.replace_all(item, (key,)) for key, item in document.data.items()}
+    problems = dict(expansion.take_entry_problems(entries))
+    if expansion.errors:
+        raise join_errors([error for _, error in expansion.errors])
+    hidden = document.hidden_places | expansion.hidden
+    secrets = document.secrets | expansion.secrets
+    visible = document.visible_secrets | (expansion.secrets - expansion.redacted)
+    return replace(
+        document,
+        data=data,
+        hidden_places=hidden,
+        secrets=secrets,
+        visible_secrets=visible,
+        entry_problems=problems,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Expansion:
+    """The state of one walk over the data."""
+
+    document: Document
+    environ: Mapping[str, str]
+    errors: list[tuple[KeyPath, ConfigError]] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set)
+    redacted: set[str] = field(default_factory=set)
+    hidden: set[KeyPath] = field(default_factory=set)
+
+    def replace_all(self, value: Any, place: KeyPath) -> Any:
+        if isinstance(value, dict):
+            return {key: self.replace_all(item, (*place, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.replace_all(item, (*place, index)) for index, item in enumerate(value)]
+        if isinstance(value, str) and "${" in value:
+            return _REFERENCE.sub(lambda match: self._replace(match, place), value)
+        return value
+
+    def _replace(self, match: re.Match[str], place: KeyPath) -> str:
+        name, default = match["name"], match["default"]
+        if match["literal"]:
+            return "${"
+        if match.string.startswith("${input:", match.start()):
+            hint = "Use an environment variable instead: ${NAME}."
+            return self._fail(place, "'${input:...}' is a question that only an editor can ask its user", hint)
+        if name is None:
+            hint = "Write ${NAME} or ${NAME:-default}, or '$${' for a literal '${'."
+            return self._fail(place, "'${' does not begin a valid reference to a variable", hint)
+        found = self.environ.get(name)
+        if found is None and default is None:
+            hint = f"Set it, or give a default: ${{{name}:-default}}."
+            return self._fail(place, f"the environment variable {name} is not set", hint)
+        if not found:
+            return default or ""
+        if not is_encodable(found):
+            return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it to UTF-8 text.")
+        if name not in _PUBLIC:
+            self.secrets.add(found)
+            self.hidden.add(place)
+            if _is_secret_name(name) or not (_is_for_clients(place) or _is_common(found)):
+                self.redacted.add(found)
+        return found
+
+    def _fail(self, place: KeyPath, problem: str, hint: str) -> str:
+        self.errors.append((place, self.document.make_error(place, problem, hint)))
+        return ""
+
+    def take_entry_problems(self, entries: Iterable[KeyPath]) -> Iterator[tuple[KeyPath, ConfigError]]:
+        for entry in entries if self.errors else ():
+            own = [(place, error) for place, error in self.errors if place[: len(entry)] == entry]
+            if own:
+                self.errors = [one for one in self.errors if one not in own]
+                yield entry, join_errors([error for _, error in own])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable:
+    """A variable that settings refer to. `default` is the first default, if all references have one."""
+
+    name: str
+    default: str | None = None
+    is_credential: bool = False
+
+    @property
+    def is_secret(self) -> bool:
+        return self.is_credential or _is_secret_name(self.name)
+
+
+def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
+    """List the variables that a document refers to, in its order, without those that every process has."""
+    found: dict[str, EnvironmentVariable] = {}
+    for _, value in walk_values(document.data):
+        for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
+            name, default = match["name"], match["default"]
+            if name is None or name in _PUBLIC:
+                continue
+            if name not in found or default is None:
+                found[name] = EnvironmentVariable(name=name, default=default)
+    return tuple(found.values())
+
+
+def _is_secret_name(variable: str) -> bool:
+    return any(word in variable.lower() for word in SENSITIVE)
+
+
+def _is_for_clients(place: KeyPath) -> bool:
+    return place[0] not in _SECRET_SECTIONS or (place[0] == "sources" and len(place) > 2 and place[2] in _COMMON_KEYS)
+
+
+def _is_common(value: str) -> bool:
+    return (value.isalpha() and len(value) <= _MAX_WORD) or (value.isdecimal() and len(value) <= _MAX_NUMBER)

@@ -1,0 +1,375 @@
+"""The settings file as pydantic models. Their descriptions are the reference in docs/settings.md.
+
+Only the modules of this package that define models import pydantic. They are imported late, because importing
+pydantic is most of the time of reading settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
+from urllib.parse import unquote, urlsplit
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._json_schema.secret_names import find_secret_values
+from mcp_bridge._settings.chains import ChainSettings
+from mcp_bridge._settings.documents.document import Document
+from mcp_bridge._settings.documents.positions import KeyPath, PathStep
+from mcp_bridge._settings.http_sections import HttpSettings
+from mcp_bridge._settings.sections import (
+    ApprovalSettings,
+    ClientName,
+    DialectSettings,
+    LimitSettings,
+    SettingsModel,
+    SharedSettings,
+    StateSettings,
+    TaskSettings,
+    ToolSearchSettings,
+)
+from mcp_bridge._settings.values import Annotation, Duration, Size, Whole
+
+M = TypeVar("M", bound=BaseModel)
+_WORKING_DIRS = ("cwd", "roots")
+"""Values of `working_dir` that are not paths. A folder of this name is written `./cwd`."""
+
+
+def _parse_mode(value: Any) -> Any:
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _parse_clients(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"clients": [value]}
+    return {"clients": value} if isinstance(value, list) else value
+
+
+def _add_clients_schema(schema: dict[str, Any]) -> None:
+    client = {"type": "string", "enum": list(get_args(ClientName))}
+    schema["anyOf"] = [*schema["anyOf"], client, {"type": "array", "items": client}]
+
+
+def _add_mode_schema(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"enum": ["none", "process"]}]
+
+
+def _parse_number(value: Any) -> Any:
+    return {"above": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _add_number_schema(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"type": "integer", "minimum": 0}]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The place of a part of the settings in its file, for errors that are found later."""
+
+    document: Document
+    where: KeyPath
+    problem: ConfigError | None = None
+    """A problem that has been found already, and concerns this part alone."""
+    is_alone: bool = False
+    """Whether all problems of this part concern it alone: the other parts are used."""
+    notes: tuple[str, ...] = ()
+    """What users should know about this part, although it can be used."""
+
+
+class IsolationSettings(SettingsModel):
+    """Where the tools of a source run, and which resources they may use."""
+
+    mode: Literal["none", "process"] = Field(
+        default="process",
+        description="`process`: tools run in worker processes. `none`: they run in the process of the server.",
+    )
+    tools: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools to isolate. Default: all tools of the source.",
+    )
+    workers: Whole = Field(
+        default=4,
+        ge=1,
+        le=256,
+        description="The maximum number of workers. Each runs one call at a time; other calls wait.",
+    )
+    memory: Size = Field(
+        default=2 * 1024**3,
+        description="The maximum memory (address space) of a worker, in bytes or as text such as `2 GiB`.",
+    )
+    cpu: Duration | None = Field(
+        default=None, description="How much CPU time a call may use. By default, only its timeout limits it."
+    )
+    files: Whole = Field(default=256, ge=16, le=1_000_000, description="The maximum number of open files in a worker.")
+    file_size: Size = Field(default=100 * 1024**2, description="The maximum size of a file that a worker writes.")
+    env: tuple[str, ...] = Field(
+        default=(),
+        description="Names of environment variables for workers, in addition to PATH, HOME, LANG and similar ones.",
+    )
+    invokes: tuple[str, ...] | None = Field(
+        default=None,
+        description="Names of published tools, and URIs of resources, that the isolated tools may use, with the "
+        "wildcards `*` and `?`. Default: all; with a sandbox, none.",
+    )
+    sandbox: Literal["bubblewrap"] | None = Field(
+        default=None, description="`bubblewrap`: workers can only read the system and the files of their source."
+    )
+    network: bool = Field(default=False, description="Allow sandboxed workers to use the network.")
+    read: tuple[str, ...] = Field(default=(), description="More paths that sandboxed workers may read.")
+    write: tuple[str, ...] = Field(default=(), description="Paths that sandboxed workers may write to.")
+
+
+class ArgumentOverrideSettings(SettingsModel):
+    """A change to an argument of a tool."""
+
+    value: Any = Field(
+        default=None, description="The value that is sent with every call. Clients neither see nor send the argument."
+    )
+    hidden: bool = Field(default=False, description="Leave the argument out: clients neither see nor send it.")
+    description: str | None = Field(default=None, description="Another description of the argument.")
+
+
+class ToolOverrideSettings(SettingsModel):
+    """Changes to a tool."""
+
+    title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
+    description: str | None = Field(default=None, min_length=1, description="Another description of the tool.")
+    annotations: dict[Annotation, bool] = Field(
+        default={},
+        description="Annotations that you declare for the tool, such as `readOnlyHint: true`, for clients and "
+        "[policies](policies.md).",
+    )
+    arguments: dict[str, ArgumentOverrideSettings] = Field(default={}, description="Changes to its arguments, by name.")
+
+
+class SourceSettings(SettingsModel):
+    """A source of tools."""
+
+    type: str = Field(min_length=1, description="The type of the source, such as `python`. It determines the options.")
+    name: str | None = Field(default=None, min_length=1, description="The name of the source in logs and errors.")
+    prefix: str | None = Field(
+        default=None,
+        description="A prefix for the name of each tool. Two underscores join it to the name, unless it ends with `_`, "
+        "`-` or `.`.",
+    )
+    alias: dict[str, str] = Field(
+        default={}, description="New names for tools: a mapping from original names to published names."
+    )
+    overrides: dict[str, ToolOverrideSettings] = Field(
+        default={},
+        description="Changes to tools by their original names: another `title` or `description`, `annotations`, and "
+        "`arguments` that clients do not give, because they are `hidden` or have a fixed `value`.",
+    )
+    include: tuple[str, ...] = Field(
+        default=(), description="Patterns (`*`, `?`) of the names of tools to publish. Default: all tools."
+    )
+    exclude: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools not to publish. They take precedence over `include`.",
+    )
+    tags: tuple[str, ...] = Field(
+        default=(), description="Publish only tools with at least one of these tags. Default: all tools."
+    )
+    match_all_tags: bool = Field(default=False, description="Publish only tools that have all of the `tags`.")
+    isolation: Annotated[IsolationSettings, BeforeValidator(_parse_mode)] | None = Field(
+        default=None,
+        description="`process` runs the tools in worker processes, `none` runs them in the process of the server; a "
+        "mapping sets details.",
+        json_schema_extra=_add_mode_schema,
+    )
+    options: SkipJsonSchema[dict[str, Any]] = Field(
+        default={},
+        repr=False,
+        description="The other keys, which are the options of the type, not validated. See `options()`.",
+    )
+    origin: SkipJsonSchema[InstanceOf[Origin] | None] = Field(
+        default=None, repr=False, exclude=True, description="The place of the source in the settings file."
+    )
+
+
+class PolicySettings(SettingsModel):
+    """A policy for calls."""
+
+    name: str = Field(min_length=1, description="The policy, such as `rate_limit`, or your own as `module:Name`.")
+    options: SkipJsonSchema[dict[str, Any]] = Field(
+        default={}, repr=False, description="Its options, not validated. See `parse_policy_options`."
+    )
+    origin: SkipJsonSchema[InstanceOf[Origin] | None] = Field(
+        default=None, repr=False, exclude=True, description="The place of the options in the settings file."
+    )
+
+
+class Settings(SettingsModel):
+    """The settings file."""
+
+    name: str = Field(default="mcp-bridge", min_length=1, description="The name that clients see.")
+    version: str | None = Field(
+        default=None, description="The version that clients see. Default: the version of mcp-bridge."
+    )
+    title: str | None = Field(default=None, description="The name that clients display to users.")
+    instructions: str | None = Field(
+        default=None, description="Instructions for the model about the tools of this server as a whole."
+    )
+    sources: tuple[SourceSettings, ...] = Field(default=(), description="The sources of tools.")
+    policy: tuple[PolicySettings, ...] = Field(
+        default=(),
+        description="[Policies](policies.md) for calls. Each item is the name of a policy, or a mapping from its name "
+        "to its options.",
+    )
+    chains: dict[str, ChainSettings] = Field(
+        default={}, description="Tools that run tools of the sources one after another, by their names."
+    )
+    limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
+    http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
+    shared: SharedSettings = Field(default=SharedSettings(), description="The server of `serve --shared`.")
+    state: StateSettings = Field(default=StateSettings(), description="State that is kept between calls.")
+    tasks: TaskSettings | None = Field(
+        default=None,
+        description="Calls that continue as tasks for clients that support them; `{}` for the defaults. Default: none.",
+    )
+    approvals: ApprovalSettings = Field(default=ApprovalSettings(), description="How users approve calls.")
+    dialect: Annotated[DialectSettings, BeforeValidator(_parse_clients)] | None = Field(
+        default=None,
+        description="Changes to tool definitions for clients that need them: the name of a client, a list of names, "
+        "or a mapping that sets details.",
+        json_schema_extra=_add_clients_schema,
+    )
+    tool_search: Annotated[ToolSearchSettings, BeforeValidator(_parse_number)] | None = Field(
+        default=None,
+        description="List only some tools if there are many, and let clients search for the others: the maximum number "
+        "of tools that are all listed, or a mapping that sets details. Default: list all tools.",
+        json_schema_extra=_add_number_schema,
+    )
+    resources_as_tools: bool = Field(
+        default=False, description="List `list_resources` and `read_resource`, for clients that use only tools."
+    )
+    prompts_as_tools: bool = Field(
+        default=False, description="List `list_prompts` and `get_prompt`, for clients that use only tools."
+    )
+    working_dir: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The working directory of Amplifier modules: a path, `cwd` (the folder in which the server was "
+        "started) or `roots` (the first root of each client). Default: the folder of the settings file.",
+    )
+    event_loop: Literal["asyncio", "uvloop"] = Field(
+        default="asyncio",
+        description="The event loop of `serve`. `uvloop` (needs the extra `uvloop`) may use less CPU per call, but can "
+        "break tools that run programs, and disables hooks that do.",
+    )
+    expose_errors: bool = Field(
+        default=False,
+        description="Show clients the text of unexpected exceptions of tools. By default, they get only a reference to "
+        "the log.",
+    )
+    reload: bool = Field(
+        default=False, description="Import the files of a source again when they change, and notify connected clients."
+    )
+
+    _directory: Path = PrivateAttr(default_factory=Path)
+    _document: Document | None = PrivateAttr(default=None)
+    _secrets: frozenset[str] = PrivateAttr(default=frozenset())
+    _public: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Store file and secrets of the document, which is the validation context."""
+        if isinstance(context, Document):
+            self._document = context
+            self._directory = _get_directory(context)
+            self._secrets, self._public = context.secrets, context.visible_secrets
+        overrides = [source.model_dump(include={"overrides"}) for source in self.sources if source.overrides]
+        options = [*(source.options for source in self.sources), *(policy.options for policy in self.policy)]
+        named = frozenset(find_secret_values([*options, *overrides]))
+        self._public -= named
+        urls = (self.state.url, self.tasks.url if self.tasks is not None else None)
+        passwords = {urlsplit(url).password or "" for url in urls if url is not None} - {""}
+        self._secrets |= named | passwords | {unquote(each) for each in passwords}
+        self._secrets |= {key.get_secret_value() for key in self.state.keys}
+
+    @field_validator("working_dir")
+    @classmethod
+    def _check_working_dir(cls, value: str | None, info: ValidationInfo) -> str | None:
+        directory = _get_directory(info.context) if isinstance(info.context, Document) else Path()
+        if value not in (None, *_WORKING_DIRS) and not os.path.isdir(_resolve_path(directory, value)):
+            raise ValueError(f"expected an existing folder, or one of {', '.join(_WORKING_DIRS)}")
+        return value
+
+    def add_location(self, error: ConfigError, *where: PathStep) -> ConfigError:
+        """Add the file, and the line of a key, to an error."""
+        return error if self._document is None else self._document.make_error(where, error.problem, error.hint)
+
+    @property
+    def directory(self) -> Path:
+        """The folder of the settings file, where its relative paths start."""
+        return self._directory
+
+    @property
+    def working_directory(self) -> Path:
+        """The folder in which tools work; with `roots`, that for clients without roots."""
+        if self.working_dir == "cwd":
+            return Path.cwd()
+        if self.working_dir is None or self.uses_roots:
+            return self.directory.resolve()
+        return _resolve_path(self.directory, self.working_dir).resolve()
+
+    @property
+    def uses_roots(self) -> bool:
+        """Whether the working directory is the first root of each client."""
+        return self.working_dir == "roots"
+
+    @property
+    def path(self) -> Path:
+        """The settings file, or its folder if the settings are not from a file."""
+        path = self._document.path if self._document is not None else ""
+        return Path(path).resolve() if path else self._directory.resolve()
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Values that must not appear in logs.
+
+        These are the keys of `state`, values from the environment, and text in sources under keys such as `token`.
+        """
+        return self._secrets
+
+    @property
+    def hidden_from_clients(self) -> frozenset[str]:
+        """The secrets that must not reach clients either. See `environment.expand`."""
+        return self._secrets - (self._public - {key.get_secret_value() for key in self.state.keys})
+
+
+def _get_directory(document: Document) -> Path:
+    return Path(document.path).absolute().parent if document.path else Path.cwd()
+
+
+def _resolve_path(directory: Path, path: str) -> Path:
+    return directory / os.path.expanduser(path)
+
+
+def validate(
+    model: type[M], data: Any, document: Document, report: Callable[[Sequence[ErrorDetails]], ConfigError]
+) -> M:
+    """Validate data. Unknown keys are errors, even in nested models, unless the config of the model has `extra`.
+
+    Raises the error that `report` makes, and hides pydantic's own, whose text may contain secrets.
+    """
+    extra: Literal["forbid"] | None = None if "extra" in model.model_config else "forbid"
+    try:
+        return model.model_validate(data, context=document, extra=extra)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    raise report(found)

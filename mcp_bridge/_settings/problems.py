@@ -1,0 +1,162 @@
+"""Converts errors of pydantic to problems with file, line, key path, what was expected, and what was found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, get_args
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.similar_names import find_similar_name
+from mcp_bridge._settings.documents.document import Document, join_errors
+from mcp_bridge._settings.documents.positions import KeyPath, PathStep, walk_values
+from mcp_bridge._settings.documents.value_text import (
+    SENSITIVE,
+    SHORTEST_SECRET,
+    describe_kind,
+    describe_value,
+    quote_text,
+    redact_values,
+)
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+
+
+_EXPECTED = {
+    "string_type": "text",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
+    "none_required": "nothing (null)",
+    **dict.fromkeys(("literal_error", "enum"), "one of {expected}"),
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "string_too_short": "text of {min_length} or more characters",
+    "string_too_long": "text of {max_length} or fewer characters",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "too_short": "{min_length} or more entries",
+    "too_long": "{max_length} or fewer entries",
+    "short_key": "keys of 32 or more bytes (make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorReport:
+    """Reports the errors of validating `model` with the data at `base` of the document.
+
+    `also_known` are valid keys at `base` that the model does not have. `hints` are those for unknown keys at `base`.
+    """
+
+    document: Document
+    model: type[BaseModel]
+    base: KeyPath = ()
+    also_known: Sequence[str] = ()
+    hints: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, errors: Sequence[ErrorDetails]) -> ConfigError:
+        """Combine all errors into one, in the order of the file."""
+        problems = {str(error): error for error in map(self._convert, errors)}
+        return join_errors(sorted(problems.values(), key=lambda error: error.line or 0))
+
+    def _convert(self, error: ErrorDetails) -> ConfigError:
+        where = self._find_place(error)
+        if error["type"] == "extra_forbidden":
+            problem, hint = self._describe_unknown_key(where, error["loc"][:-1])
+        elif error["type"] == "missing":
+            problem, hint = "this key is required", "Add it."
+        else:
+            hidden = is_hidden(self.document, where)
+            problem, hint = _describe_value(error, self.document, hidden=hidden), ""
+        return self.document.make_error(where, problem, hint)
+
+    def _find_place(self, error: ErrorDetails) -> KeyPath:
+        """Return the steps of pydantic's `loc` that exist in the file, without the names of union members."""
+        value: Any = self.document.data
+        for step in self.base:
+            value = value[step]
+        where: list[PathStep] = [*self.base]
+        for step in error["loc"]:
+            if _has_step(value, step):
+                value = value[step]
+                where.append(step)
+        if error["type"] == "missing":
+            where.append(error["loc"][-1])
+        return tuple(where)
+
+    def _describe_unknown_key(self, where: KeyPath, inside: KeyPath) -> tuple[str, str]:
+        key, is_top = str(where[-1]), len(where) == len(self.base) + 1
+        known = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
+        problem = f"unknown key {quote_text(key)}"
+        if is_top and key in self.hints:
+            return problem, self.hints[key]
+        if (match := find_similar_name(key, known)) is not None:
+            return f"{problem}, did you mean '{match}'?", ""
+        return problem, f"Known keys: {', '.join(known)}."
+
+
+def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[str]:
+    models = [model]
+    for step in inside:
+        annotations = [
+            info.annotation for one in models for name, info in one.model_fields.items() if step in (name, info.alias)
+        ]
+        # A step that is not a field is an index of a list or a key of a mapping: the models stay the same.
+        models = [found for one in annotations for found in _iter_models(one)] or models
+    return {info.alias or name for one in models for name, info in one.model_fields.items()}
+
+
+def is_hidden(document: Document, where: KeyPath) -> bool:
+    """Return whether a value must not appear in messages: it is from the environment, or has a key such as `token`."""
+    if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
+        return True
+    return any(place[: len(where)] == where for place in document.hidden_places)
+
+
+def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _iter_models(part)
+
+
+def _has_step(value: Any, step: PathStep) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
+
+
+def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
+    value = error["input"]
+    found = (
+        f"{describe_kind(value)} (not shown)"
+        if hidden and isinstance(value, str | int | float)
+        else describe_value(value)
+    )
+    template = _EXPECTED.get(error["type"])
+    if template:
+        return f"expected {template.format(**error.get('ctx', {}))}, found {found}"
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
+    message = re.sub(r"^Input should be( an?)? (valid )?", r"expected\1 ", message)
+    message = _redact(message, document, [value] if hidden and isinstance(value, str) else [])
+    shows_value = error.get("ctx", {}).get("shows_value", not isinstance(value, dict))
+    return f"{message}, found {found}" if shows_value else message
+
+
+def _redact(message: str, document: Document, own: Sequence[str]) -> str:
+    """Remove values that must not be shown from the text of a validator."""
+    private = {
+        *document.secrets,
+        *(
+            value
+            for place, value in walk_values(document.data)
+            if isinstance(value, str) and is_hidden(document, place)
+        ),
+    }
+    return redact_values(message, {*own, *(text for text in private if len(text) >= SHORTEST_SECRET)})

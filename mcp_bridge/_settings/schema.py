@@ -1,0 +1,100 @@
+"""The JSON Schema (2020-12) of the settings file, for editors. Imported late, because it imports pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from mcp_bridge._settings.model import PolicySettings, Settings, SourceSettings
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = {"type": "string", "pattern": r"\$\{", "description": "A reference to an environment variable: ${NAME}."}
+_NOT_SCHEMAS = ("const", "default", "enum", "examples")
+
+
+def build_json_schema(
+    option_models: Mapping[str, type[BaseModel]], policy_models: Mapping[str, type[BaseModel]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Build the schema, in which the `type` of a source selects the model of its options, and the name of a policy too.
+
+    A type or policy that is not in the models is valid only if it names a plugin (`module:attribute`).
+    """
+    parts: list[type[BaseModel]] = [Settings, SourceSettings, PolicySettings]
+    names, definitions = _build_definitions([*parts, *option_models.values(), *policy_models.values()])
+    frame = definitions[names[1]]
+    for source_type, name in zip(option_models, names[3:], strict=False):
+        definitions[f"source:{source_type}"] = _merge_source(frame, definitions[name], source_type)
+    definitions[names[1]] = _build_source(list(option_models))
+    definitions[names[2]] = _build_policy(dict(zip(policy_models, names[3 + len(option_models) :], strict=True)))
+    root = definitions.pop(names[0])
+    root["properties"]["$schema"] = {"type": "string", "description": "The URL of this schema, for editors."}
+    document: dict[str, Any] = _allow_references({**root, "$defs": definitions})
+    return {"$schema": _DIALECT, **document}
+
+
+def _build_definitions(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
+    mapping, shared = models_json_schema([(model, "validation") for model in models])
+    names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
+    return names, shared["$defs"]
+
+
+def _build_source(types: list[str]) -> dict[str, Any]:
+    type_schema = {"anyOf": [{"enum": types}, {"type": "string", "pattern": ".:."}]}
+    rules = [
+        {
+            "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
+            "then": {"$ref": f"#/$defs/source:{name}"},
+        }
+        for name in types
+    ]
+    rest = {"allOf": rules} if rules else {}
+    return {"type": "object", "properties": {"type": type_schema}, "required": ["type"], **rest}
+
+
+def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
+    """Build the schema of an item of `policy`: a name, or a mapping from one name to its options."""
+    plugin = ".:."
+    options = {name: {"anyOf": [{"$ref": f"#/$defs/{model}"}, {"type": "null"}]} for name, model in models.items()}
+    return {
+        "anyOf": [
+            {"enum": list(models)},
+            {"type": "string", "pattern": plugin},
+            {
+                "type": "object",
+                "properties": options,
+                "patternProperties": {plugin: {"type": ["object", "null"]}},
+                "additionalProperties": False,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ]
+    }
+
+
+def _merge_source(frame: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
+    """Merge the keys of all sources and the options of one type into one closed object."""
+    kind = {**frame["properties"]["type"], "const": source_type}
+    return {
+        "additionalProperties": False,
+        **options,
+        "type": "object",
+        "properties": {**frame["properties"], **options.get("properties", {}), "type": kind},
+        "required": ["type", *options.get("required", [])],
+    }
+
+
+def _allow_references(node: Any) -> Any:
+    """Allow references to the environment in the place of numbers and booleans."""
+    if isinstance(node, list):
+        return [_allow_references(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    schema = {key: item if key in _NOT_SCHEMAS else _allow_references(item) for key, item in node.items()}
+    if schema.get("type") not in ("integer", "number", "boolean"):
+        return schema
+    annotations = {key: schema.pop(key) for key in ("title", "description", "default") if key in schema}
+    return {**annotations, "anyOf": [schema, _REFERENCE]}

@@ -1,0 +1,313 @@
+"""The sections of the settings file except its sources. Their descriptions are the reference in docs/settings.md."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_bridge._contracts.tasks import MEMORY
+from mcp_bridge._settings.values import (
+    Delay,
+    Duration,
+    Keys,
+    RedisUrl,
+    Size,
+    TaskUrl,
+    Whole,
+)
+
+ClientName = Literal[
+    "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
+    "lm-studio", "opencode", "vscode", "windsurf", "zed",
+]  # fmt: skip
+
+
+class SettingsModel(BaseModel):
+    """The base of all models: frozen, rejects unknown keys, and keeps values out of pydantic's messages."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ToolLimitSettings(SettingsModel):
+    """Limits for one tool."""
+
+    timeout: Duration | None = Field(default=None, description="How long a call may take.")
+    concurrency: Whole | None = Field(default=None, ge=1, le=100_000, description="How many calls may run at once.")
+
+
+class LimitSettings(SettingsModel):
+    """Limits for each call, and for all calls together."""
+
+    timeout: Duration = Field(
+        default=60.0, description="How long a call may take, in seconds or as text such as `90s` or `5m`."
+    )
+    threads: Whole = Field(
+        default=32,
+        ge=1,
+        le=1024,
+        description="The number of threads for synchronous tools, which is how many of them can run at once.",
+    )
+    concurrency: Whole = Field(
+        default=1024,
+        ge=1,
+        le=100_000,
+        description="How many calls may run at once. One tool, and over HTTP one client, can use at most three "
+        "quarters of these and of the threads, or all if there are fewer than 4.",
+    )
+    queue: Whole = Field(
+        default=1024,
+        ge=0,
+        le=1_000_000,
+        description="How many calls may wait for their turn, each for as long as its timeout. The server rejects "
+        "further calls.",
+    )
+    arguments: Size = Field(
+        default=4 * 1024 * 1024,
+        description="The maximum size of the text in the arguments of a call, in bytes or as text such as `1 MiB`.",
+    )
+    depth: Whole = Field(
+        default=64, ge=1, le=128, description="The maximum nesting of lists and objects in the arguments of a call."
+    )
+    nodes: Whole = Field(
+        default=100_000, ge=1, le=10_000_000, description="The maximum number of values in the arguments of a call."
+    )
+    result: Size = Field(
+        default=768 * 1024,
+        description="The maximum size of the text in a result. Longer text is truncated, and clients can read the "
+        "rest as a resource.",
+    )
+    content: Size = Field(
+        default=16 * 1024 * 1024,
+        description="The maximum size of other content in a result, such as images. Content beyond the limit is left "
+        "out, and the result says so.",
+    )
+    drain: Duration = Field(default=10.0, description="How long running calls may take to finish at shutdown.")
+    tools: dict[str, ToolLimitSettings] = Field(
+        default={},
+        description="Limits for single tools, by patterns (`*`, `?`) of their names. The first matching pattern "
+        "applies.",
+    )
+    page: Whole = Field(
+        default=250,
+        ge=1,
+        le=1000,
+        description="The number of entries per page in lists of tools, resources and prompts.",
+    )
+
+
+class ToolSearchSettings(SettingsModel):
+    """Which tools clients see if there are many. They find and call the others with `search_tools` and `call_tool`."""
+
+    above: Whole = Field(
+        default=50, ge=0, description="The maximum number of tools that are all listed. With more, clients search."
+    )
+    keep: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns (`*`, `?`) of the published names of tools that are always listed. Default: none.",
+    )
+
+
+class StateSettings(SettingsModel):
+    """State that is kept between calls: where, and for how long."""
+
+    store: str = Field(
+        default="memory",
+        min_length=1,
+        description="The store: `memory`, `sqlite` (a file), `redis`, or your own class as `package.module:Name`.",
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The file of `sqlite`. Default: a file in the state folder of the user.",
+    )
+    url: RedisUrl | None = Field(
+        default=None, description="The Redis of `redis`, at `redis://`, `rediss://` or `unix://`. Default: `tasks.url`."
+    )
+    keys: Keys = Field(
+        default=(),
+        description="Secrets of 32 or more bytes, as a list or separated by commas. They seal the state that passes "
+        "through clients: the first key seals, and every key opens. Instances that share calls need the same keys. By "
+        "default, each start generates a key.",
+    )
+    ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")
+    suspended: Whole = Field(
+        default=256, ge=1, le=1_000_000, description="The maximum number of suspended calls, which wait for answers."
+    )
+
+
+class ToolTaskSettings(SettingsModel):
+    """How the calls to a tool become tasks."""
+
+    mode: Literal["forbidden", "optional", "required"] | None = Field(
+        default=None,
+        description="`optional`: calls become tasks if the client supports tasks. `required`: only such clients can "
+        "call the tool. `forbidden`: calls never become tasks. Default: what the tool declares, else `optional`.",
+    )
+    after: Delay | None = Field(
+        default=None,
+        description="As `tasks.after`, for this tool. Default: `tasks.after`, or 0 if tasks are `required`.",
+    )
+    timeout: Duration | None = Field(default=None, description="As `tasks.timeout`, for this tool.")
+    retries: Whole | None = Field(
+        default=None,
+        ge=0,
+        le=1000,
+        description="As `tasks.retries`, for this tool, even if it is neither idempotent nor read-only.",
+    )
+    backoff: Delay | None = Field(default=None, description="As `tasks.backoff`, for this tool.")
+
+
+class TaskSettings(SettingsModel):
+    """Calls that continue as tasks, whose results clients fetch later."""
+
+    after: Delay = Field(
+        default=10.0,
+        description="How long a call may take before it continues as a task; 0 makes each call a task at once.",
+    )
+    timeout: Duration = Field(
+        default=3600.0,
+        description="How long each attempt of a task may run, without questions. It replaces the limits for calls.",
+    )
+    retries: Whole = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="How often a failed task is retried, if its tool is declared idempotent or read-only.",
+    )
+    backoff: Delay = Field(
+        default=1.0,
+        description="The wait before the first retry. It doubles for each further retry, up to 5 minutes.",
+    )
+    ttl: Duration = Field(default=86400.0, description="How long a task and its result are kept, from its creation.")
+    poll: Duration = Field(
+        default=1.0, description="How long the server asks clients to wait before they fetch the state of a task again."
+    )
+    most: Whole = Field(
+        default=1024,
+        ge=1,
+        le=1_000_000,
+        description="The maximum number of tasks that are kept. Over HTTP, one client can have at most three quarters.",
+    )
+    size: Size = Field(
+        default=256 * 1024 * 1024, description="The maximum size of the kept results, above which no task is created."
+    )
+    url: TaskUrl = Field(
+        default=MEMORY,
+        description="Where tasks are kept: `memory://`, or Redis at `redis://`, `rediss://` or `unix://`, from which "
+        "several servers and workers with these settings share them.",
+    )
+    concurrency: Whole = Field(
+        default=10, ge=1, le=10_000, description="Redis: how many tasks a server or worker runs at once."
+    )
+    workers_only: bool = Field(
+        default=False, description="Redis: whether only `mcp-bridge worker` runs tasks, not `mcp-bridge serve`."
+    )
+    lease: Duration = Field(
+        default=30.0,
+        ge=1,
+        description="Redis: how long after its process has ended, or lost its connection, a task starts again.",
+    )
+    attempts: Whole = Field(
+        default=3,
+        ge=1,
+        le=1000,
+        description="Redis: how often a task is started before it fails, if every process that ran it has ended.",
+    )
+    tools: dict[str, ToolTaskSettings] = Field(
+        default={},
+        description="Options for single tools, by patterns (`*`, `?`) of their names. The first matching pattern "
+        "applies. They take precedence over what tools declare.",
+    )
+
+
+class ApprovalSettings(SettingsModel):
+    """How users approve calls for which a hook asks."""
+
+    options: tuple[str, ...] = Field(
+        default=("Allow once", "Allow for this session (same arguments)", "Allow always (same arguments)", "Deny"),
+        min_length=1,
+        description="The options that the user can choose from, unless a hook defines its own.",
+    )
+    remember: bool = Field(default=True, description="Remember decisions that allow calls for a session or always.")
+    store: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The store for remembered decisions, as in `state.store`. Default: that store, or `sqlite` if it "
+        "is `memory`.",
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The file of `sqlite`. Default: a file in the state folder of the user.",
+    )
+    expires: Duration = Field(
+        default=30 * 86400.0,
+        description="How long `always` applies. A decision for a session applies for at most a day.",
+    )
+    local: bool = Field(
+        default=True, description="Ask the user who runs `mcp-bridge approvals` if the client cannot ask."
+    )
+    sockets: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The folder with the sockets of running servers. Default: a folder of the user.",
+    )
+    wait: Duration | None = Field(
+        default=None,
+        description="How long a question waits until a user runs `mcp-bridge approvals`. By default, it does not wait.",
+    )
+    truncate: bool = Field(
+        default=False,
+        description="Let users approve calls of which a question can show only a part. By default, a call with more "
+        "than 10,000 characters of arguments is denied.",
+    )
+    audit: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The audit log: a file with one line of JSON for each decision. By default, there is none.",
+    )
+
+
+class SharedSettings(SettingsModel):
+    """The server of `serve --shared`, which many clients use."""
+
+    idle: Duration = Field(default=300.0, description="How long the server runs without a client before it exits.")
+
+
+class DialectSettings(SettingsModel):
+    """Changes to tool definitions for clients that would reject them. Calls are validated as before."""
+
+    clients: tuple[ClientName, ...] = Field(
+        default=(), description="The clients for which tools are rewritten, each with what it needs."
+    )
+    inline_references: bool | None = Field(
+        default=None,
+        description="Replace each `$ref` in schemas by its target. Default: if a client needs it.",
+    )
+    flatten_unions: bool | None = Field(
+        default=None,
+        description="Merge `anyOf`, `oneOf`, `allOf` and conditions at the root of an input schema into one object. If "
+        "this omits conditions, the description of the tool says that the server checks more. Default: if a client "
+        "needs it.",
+    )
+    write_properties: bool | None = Field(
+        default=None,
+        description="Add `properties: {}` to objects without properties. Default: if a client needs it.",
+    )
+    parse_strings: bool | None = Field(
+        default=None,
+        description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
+        "number or a boolean. Default: if any client is named.",
+    )
+    omit_empty: bool | None = Field(
+        default=None,
+        description='Leave out an optional argument that is null or "" where its schema does not accept that, so that '
+        "the tool uses its default. Default: false.",
+    )
+    show_injections: bool | None = Field(
+        default=None,
+        description="For clients whose model sees only structured content: if there are hooks, list tools without "
+        "output schemas, and omit the structured content of results to which hooks add text. Default: if a client "
+        "needs it.",
+    )

@@ -1,0 +1,128 @@
+"""Server lists as MCP clients write them, read as sources.
+
+`mcpServers` is what most clients write, `servers` VS Code, `context_servers` Zed, `mcp_servers` Codex, `mcp` opencode
+and `extensions` Goose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._settings.client_entries import (
+    find_project_folder,
+    is_server_entry,
+    is_switched_off,
+    list_unread_keys,
+    normalize_entry,
+    translate_references,
+)
+from mcp_bridge._settings.documents.document import Document
+from mcp_bridge._settings.documents.positions import KeyPath
+
+SERVER_LISTS = ("mcpServers", "servers", "context_servers", "mcp_servers")
+NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("extensions",))
+"""Further lists, which count only where they have an entry of a server, and in files without `sources`."""
+_SHARED_FILES = ("mcpServers", "servers")
+"""The lists beside which a file may have settings. Other lists are in files with settings of a client."""
+_OPTIONS = (
+    "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changed_tools",
+    "new_tools",
+)  # fmt: skip
+_INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
+"""The folders of clients in whose files `$NAME` may be a part of a text."""
+_SANDBOX = ("sandbox", "network", "read", "write")
+
+
+def has_servers(data: Mapping[str, Any]) -> bool:
+    """Whether a file has a list of servers in the form of a client."""
+    return any(True for _ in _find_lists(data))
+
+
+def prepare_servers(document: Document, settings: Set[str]) -> Document:
+    """Return a client's file with its servers alone, in one form. `settings` are the keys of settings files.
+
+    A settings file, which has `sources`, keeps its other keys.
+    """
+    data, lists = document.data, dict(_find_lists(document.data))
+    if not lists:
+        return document
+    if "sources" not in data:
+        is_shared = any(key in data for key in _SHARED_FILES)
+        data = {key: value for key, value in data.items() if is_shared and key in settings}
+        if not isinstance(data.get("instructions", ""), str):
+            del data["instructions"]
+    data = {key: value for key, value in data.items() if key != "inputs"}
+    folder = find_project_folder(document.path)
+    has_inner_references = Path(document.path).absolute().parent.name in _INNER_REFERENCE_FOLDERS
+    for (key, *below), servers in lists.items():
+        entries = {
+            name: normalize_entry(translate_references(entry, folder, has_inner_references=has_inner_references))
+            if isinstance(entry, Mapping)
+            else entry
+            for name, entry in servers.items()
+            if not (isinstance(entry, Mapping) and is_switched_off(entry))
+        }
+        data[key] = {below[0]: entries} if below else entries
+    return replace(document, data=data)
+
+
+def list_entry_places(data: Mapping[str, Any]) -> Iterator[KeyPath]:
+    """Yield the places of all servers: a problem in one of them does not concern the others."""
+    for where, servers in _find_lists(data):
+        yield from ((*where, name) for name in servers)
+    sources = data.get("sources")
+    for index, source in enumerate(sources if isinstance(sources, list) else ()):
+        if isinstance(source, Mapping) and source.get("type") == "mcp":
+            yield ("sources", index)
+
+
+def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) -> Iterator[dict[str, Any]]:
+    """Yield a source for each server. `common` are the keys that every source has.
+
+    Keys that only clients use are ignored, with a note if they change what the server gets.
+    """
+    from mcp_bridge._settings.model import Origin
+
+    for where, servers in _find_lists(data):
+        for name, value in servers.items():
+            place = (*where, name)
+            entry, problem = value, document.entry_problems.get(place)
+            if not is_server_entry(value):
+                hint = "A server needs 'command' or 'url'. One that an extension of a client starts cannot be served."
+                entry, problem = {}, document.make_error(place, "it has neither a command nor a URL", hint)
+            options = {key: value for key, value in entry.items() if key in _OPTIONS}
+            if options.get("auth") != "oauth":  # clients have other forms, too
+                options.pop("auth", None)
+            if isinstance(entry.get("sandbox"), str):  # likewise
+                options |= {key: entry[key] for key in _SANDBOX if key in entry}
+            shared = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
+            notes = tuple(list_unread_keys(entry))
+            origin = Origin(document=document, where=place, problem=problem, is_alone=True, notes=notes)
+            yield {**shared, "type": "mcp", "name": str(name), "options": options, "origin": origin}
+
+
+def remove_servers(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data without its lists of servers."""
+    lists = {where[0] for where, _ in _find_lists(data)}
+    return {key: value for key, value in data.items() if key not in lists}
+
+
+def _find_lists(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    servers: Any
+    for key in SERVER_LISTS:
+        servers = data.get(key, ())
+        if servers is None:
+            servers = {}
+        if isinstance(servers, list):  # Continue
+            servers = {one["name"]: one for one in servers if isinstance(one, Mapping) and "name" in one}
+        if isinstance(servers, Mapping):
+            yield (key,), servers
+    for where in NESTED_LISTS if "sources" not in data else ():
+        servers = data
+        for step in where:
+            servers = servers.get(step) if isinstance(servers, Mapping) else None
+        if isinstance(servers, Mapping) and any(map(is_server_entry, servers.values())):
+            yield where, {name: entry for name, entry in servers.items() if isinstance(entry, Mapping)}

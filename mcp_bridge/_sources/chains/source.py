@@ -1,0 +1,161 @@
+"""ChainSource: publishes the chains of the settings, as far as their tools exist and fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
+from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
+from mcp_bridge._engine.tool_use.chain_tool import ChainTool
+from mcp_bridge._engine.tool_use.chain_wiring import find_wiring_problems
+from mcp_bridge._engine.tool_use.steps import ChainStep
+from mcp_bridge._json_schema.validator import check_schema
+from mcp_bridge._runtime.thread_pool import make_call_soon
+
+if TYPE_CHECKING:  # pydantic
+    from mcp_bridge._settings.chains import ChainSettings, ChainStepSettings
+
+NAME = "chains"
+Locate = Callable[..., ConfigError]
+"""Adds the file, and the line of a key, to an error."""
+
+
+class ChainSource:
+    """Publishes chains whose tools exist, and checks them again whenever tools change.
+
+    `registry` has the tools, and runs their calls under its pipeline. `locate` is `Settings.add_location`.
+    """
+
+    def __init__(self, chains: Mapping[str, ChainSettings], registry: ToolRegistry, locate: Locate) -> None:
+        self.name = NAME
+        self._chains = chains
+        self._registry = registry
+        self._locate = locate
+        self._describe_absence: Callable[[str], str] = lambda name: ""
+        self._changed = anyio.Event()
+
+    def set_absence_reporter(self, describe_absence: Callable[[str], str]) -> None:
+        """Use this function, which returns why a tool is missing, or an empty text."""
+        self._describe_absence = describe_absence
+
+    async def run(self, publish: Publish) -> None:
+        """Publish the chains, and again after changes, until cancelled."""
+        call_soon = make_call_soon()
+
+        def report_change() -> None:  # in any thread
+            call_soon(self._wake)
+
+        stop = self._registry.watch(report_change)
+        published: Offer | None = None
+        try:
+            while True:
+                self._changed = anyio.Event()
+                offer = _ChainBuilder(self._chains, self._registry, self._locate, self._describe_absence).build_offer()
+                if offer != published:
+                    published = offer
+                    publish(offer)
+                await self._changed.wait()
+        finally:
+            stop()
+
+    def _wake(self) -> None:
+        self._changed.set()
+
+
+class _ChainBuilder:
+    """Builds the tools of chains. A chain can call chains, so each is built when it is first needed."""
+
+    def __init__(
+        self,
+        chains: Mapping[str, ChainSettings],
+        registry: ToolRegistry,
+        locate: Locate,
+        describe_absence: Callable[[str], str],
+    ) -> None:
+        self._chains = chains
+        self._registry = registry
+        self._locate = locate
+        self._describe_absence = describe_absence
+        self._built: dict[str, ToolEntry | None] = {}
+        self._unfinished: list[str] = []
+        self._problems: list[str] = []
+
+    def build_offer(self) -> Offer:
+        """Build all chains, and describe why the others cannot be published."""
+        built = [self._find_tool(name) for name in self._chains]
+        return Offer(tools=[entry for entry in built if entry is not None], problems=self._problems)
+
+    def _find_tool(self, name: str) -> ToolEntry | None:
+        """Return a chain, or the published tool of another source; None if it cannot be called."""
+        if name not in self._chains:
+            entry = self._registry.get(name)
+            return entry if entry is not None and entry.is_listed else None
+        if name not in self._built:
+            if name in self._unfinished:
+                return None
+            self._unfinished.append(name)
+            self._built[name] = self._build_chain(name, self._chains[name])
+            self._unfinished.remove(name)
+        return self._built[name]
+
+    def _build_chain(self, name: str, chain: ChainSettings) -> ToolEntry | None:
+        steps = [_build_step(step) for step in chain.steps]
+        problems = [
+            self._locate_problem(self._describe_missing(step.tool_name), name, "steps", number, "tool")
+            for number, step in enumerate(steps)
+            if self._find_tool(step.tool_name) is None
+        ]
+        schema = infer_input_schema(self._find_tool, steps) if chain.input_schema is None else chain.input_schema
+        outputs = [chain.output] if isinstance(chain.output, str) else chain.output or ()
+        for problem in () if problems else find_wiring_problems(self._find_tool, steps, schema, outputs):
+            key = ("input", problem.argument) if problem.argument is not None else ()
+            place = ("output",) if problem.step is None else ("steps", problem.step, *key)
+            problems.append(self._locate_problem(problem.text, name, *place))
+        for side, declared in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
+            problems += [self._locate_problem(problem, name, side) for problem in check_schema(declared)]
+        self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
+        if problems:
+            return None
+        handler = ChainTool(self._registry, steps, output=chain.output, stop_on_failure=chain.stop_on_failure)
+        text = chain.description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
+        entry = ToolEntry(name, text, handler, schema, chain.output_schema, list(chain.tags))
+        return replace(entry, title=chain.title, annotations=dict(chain.annotations))
+
+    def _describe_missing(self, tool: str) -> str:
+        if tool in self._unfinished:
+            return f"the chain '{tool}' calls itself, without end"
+        if tool in self._chains:
+            return f"the chain '{tool}' is not published"
+        if self._registry.get(tool) is not None:
+            return f"the definition of '{tool}' has changed. Accept it with: mcp-bridge approve"
+        if absence := self._describe_absence(tool):
+            return f"{make_not_found_error(tool, ())} {absence}"
+        return str(make_not_found_error(tool, [*self._registry.list_names(), *self._chains]))
+
+    def _locate_problem(self, problem: str, *where: str | int) -> ConfigError:
+        return self._locate(ConfigError(problem.rstrip(".")), "chains", *where)
+
+
+def _build_step(step: ChainStepSettings) -> ChainStep:
+    given = step.input
+    return ChainStep(
+        step.tool,
+        {name: one.path for name, one in given.items() if one.path is not None},
+        step.output or "",
+        defaults={
+            name: one.default if one.path is not None else one.value for name, one in given.items() if one.has_value
+        },
+        attempts=step.attempts,
+        backoff=step.backoff,
+        timeout=step.timeout,
+        continue_on_failure=step.continue_on_failure,
+        omits_context="input" in step.model_fields_set,
+    )

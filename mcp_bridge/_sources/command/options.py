@@ -1,0 +1,205 @@
+"""The options of commands as a source in the settings file. Imported late, because it imports pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+
+from mcp_bridge._contracts.extension import ToolSource
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._settings import Duration, SettingsModel, Size, Whole
+from mcp_bridge._sources.command.outputs import CommandOutput
+from mcp_bridge._sources.command.parameters import CommandParameters, check_use, find_dotted_paths, parse_parameters
+from mcp_bridge._sources.command.source import CommandSource
+from mcp_bridge._sources.command.template import (
+    ArgumentTemplate,
+    Placeholder,
+    Word,
+    find_separators,
+    parse_template,
+    parse_word,
+)
+from mcp_bridge._sources.command.tool import CommandSystem, CommandTool
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.sandbox import SandboxOptions
+
+
+def _check_command(value: Any) -> Any:
+    parse_template(value)
+    return value
+
+
+class CommandToolSettings(SettingsModel):
+    """A command that is a tool."""
+
+    command: Annotated[str | list[Any], BeforeValidator(_check_command)] = Field(
+        description="The words of the command: text, which is split as a shell does, or a list. `{name}` is the value "
+        "of a parameter. In a list, `[-n, '{count}']` is added if `count` is given, and "
+        "`{if: verbose, add: --verbose}` if `verbose` is true.",
+    )
+    description: str = Field(default="", description="What the tool does, for the model.")
+    title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
+    tags: tuple[str, ...] = Field(default=(), description="Tags for the selection of tools.")
+    annotations: dict[str, bool] = Field(
+        default={},
+        description="Hints for clients: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`.",
+    )
+    parameters: dict[str, Any] = Field(
+        default={},
+        description="The parameters: a mapping from names to types (`string`, `integer`, `number`, `boolean`, "
+        "`object`, `path`; `string[]` is a list) or to JSON Schemas; or one JSON Schema of an object. A `path` has to "
+        "be in `root`.",
+    )
+    allow_dash: tuple[str, ...] = Field(
+        default=(), description="Parameters whose values may begin with `-`, and so become options of the program."
+    )
+    cwd: str = Field(
+        default=".",
+        description="The working directory, relative to `root` and inside of it. It can have placeholders.",
+    )
+    stdin: str | None = Field(default=None, description="The standard input, with placeholders. Default: none.")
+    output: str = Field(
+        default="text",
+        pattern=r"^(text|json|json_lines|[a-z]+/[\w.+-]+)$",
+        description="The format of the output: `text`, `json`, `json_lines` (one value on each line), or a media type "
+        "such as `image/png`.",
+    )
+    output_schema: dict[str, Any] = Field(default={}, description="The JSON Schema of `json` output.")
+    stderr: Literal["error", "output"] = Field(
+        default="error",
+        description="`error`: the errors of calls have the end of stderr. `output`: stderr is part of the output.",
+    )
+    files: tuple[str, ...] = Field(
+        default=(), description="Files that the program writes, relative to `cwd`, which are added to the result."
+    )
+    exit_codes: tuple[Whole, ...] = Field(default=(0,), min_length=1, description="The exit codes that mean success.")
+    errors: dict[int, str] = Field(
+        default={}, description="The text of the error for an exit code, instead of what the program printed."
+    )
+    stream: Literal["none", "progress", "log"] = Field(
+        default="none",
+        description="`progress` or `log`: send each line as a progress or log message while the program runs.",
+    )
+    timeout: Duration | None = Field(default=None, description="How long a call may take. Default: `limits.timeout`.")
+    max_output: Size = Field(
+        default=16 * 1024 * 1024, description="The maximum size of the output. A program that prints more is stopped."
+    )
+
+    _template: ArgumentTemplate = PrivateAttr()
+    _parameters: CommandParameters = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _parse_parts(self) -> Self:
+        self._template = parse_template(self.command)
+        others = {
+            piece.name
+            for word in (self.directory, self.input or ())
+            for piece in word
+            if isinstance(piece, Placeholder)
+        }
+        parameters = parse_parameters(self.parameters, self._template.required | others)
+        dotted = find_dotted_paths([*self._template.words, self.directory, self.input or ()], parameters.paths)
+        self._parameters = replace(parameters, dotted_paths=dotted)
+        check_use(self._parameters, self._template, others)
+        if unknown := sorted({*self.allow_dash} - self._parameters.properties.keys()):
+            raise ValueError(f"allow_dash: there is no parameter '{unknown[0]}'")
+        if self.output_schema and self.output not in ("json", "json_lines"):
+            raise ValueError("output_schema requires output: json")
+        if successful := sorted(self.errors.keys() & {*self.exit_codes}):
+            raise ValueError(f"errors: {successful[0]} is an exit code that means success")
+        return self
+
+    @property
+    def directory(self) -> Word:
+        """The working directory as a template."""
+        return parse_word(self.cwd)
+
+    @property
+    def input(self) -> Word | None:
+        """The standard input as a template."""
+        return None if self.stdin is None else parse_word(self.stdin)
+
+    def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
+        """Build the tool and its handler, which has yet to find its program."""
+        words = [*self._template.words, self.input or ()]
+        handler = CommandTool(
+            program=self._template.program,
+            template=self._template,
+            parameters=self._parameters,
+            separators={path: find_separators(words, path) for path in self._parameters.paths},
+            directory=self.directory,
+            stdin=self.input,
+            allow_dash=frozenset(self.allow_dash),
+            streaming=self.stream,
+            system=system,
+            output=CommandOutput(
+                format=self.output,
+                exit_codes=self.exit_codes,
+                errors=self.errors,
+                files=self.files,
+                limit=self.max_output,
+                joins_stderr=self.stderr == "output",
+            ),
+        )
+        schema, annotations = dict(self._parameters.schema), dict(self.annotations)
+        entry = ToolEntry(name, self.description, handler, schema, self.output_schema, list(self.tags))
+        return replace(entry, title=self.title, annotations=annotations), handler
+
+
+class CommandOptions(SettingsModel):
+    """Commands: programs that run without a shell, each as a tool."""
+
+    tools: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")], CommandToolSettings] = Field(
+        min_length=1, description="The commands by the names of their tools. See [Commands](commands.md)."
+    )
+    root: str = Field(
+        default=".",
+        min_length=1,
+        description="The folder that must contain all working directories and paths. Relative paths start at the "
+        "folder of the settings file.",
+    )
+    env: dict[str, str] = Field(
+        default={},
+        description="Environment variables, in addition to PATH, HOME, LANG and similar ones. A value can be a "
+        "reference: `env:NAME`, `file:PATH` or `keyring:SERVICE/NAME`.",
+    )
+    sandbox: Literal["bubblewrap"] | None = Field(
+        default=None,
+        description="`bubblewrap`: the programs can read only the system, themselves and `root`, and have no network.",
+    )
+    network: bool = Field(default=False, description="With `sandbox`: allow the network.")
+    read: tuple[str, ...] = Field(default=(), description="With `sandbox`: further paths that they can read.")
+    write: tuple[str, ...] = Field(default=(), description="With `sandbox`: paths that they can write.")
+
+    @model_validator(mode="after")
+    def _check_sandbox(self) -> Self:
+        if self.sandbox is None and (self.network or self.read or self.write):
+            raise ValueError("network, read and write require sandbox")
+        return self
+
+    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
+        """Build the source. `watch` has no effect: the settings do not change while the server runs."""
+        root = (directory / Path(self.root).expanduser()).resolve()
+        system = CommandSystem(root=root, env=self.env, sandbox=self._build_sandbox(directory))
+        tools = [settings.build_command(tool, system) for tool, settings in self.tools.items()]
+        return CommandSource(name, tools, system, folder=directory)
+
+    def _build_sandbox(self, directory: Path) -> SandboxOptions | None:
+        if self.sandbox is None:
+            return None
+        from mcp_bridge._runtime.sandbox import SandboxOptions
+
+        read, write = ([str((directory / path).resolve()) for path in paths] for paths in (self.read, self.write))
+        return SandboxOptions(network=self.network, read=tuple(read), write=tuple(write))
+
+    def list_timeouts(self) -> Mapping[str, float]:
+        """Return the time limits of tools that have their own, in seconds."""
+        return {name: tool.timeout for name, tool in self.tools.items() if tool.timeout is not None}
+
+    def default_name(self) -> str:
+        return "commands"

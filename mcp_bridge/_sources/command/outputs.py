@@ -1,0 +1,154 @@
+"""The result of a command: its output by the declared format, or what its exit code means."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
+from mcp_bridge._sources.command.program import EXIT_NOT_EXECUTED, ProgramExit
+
+EXIT_CODE = "mcp-bridge/exit_code"
+"""The key in `_meta` for the exit code of a program."""
+TEXT, JSON, JSON_LINES = "text", "json", "json_lines"
+_TAIL = 4000
+"""The maximum number of characters of stderr, and of the output, in an error."""
+_START = 200
+"""The maximum number of bytes of output that is not JSON in an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOutput:
+    """How the output of a command becomes a result.
+
+    Attributes:
+        format: `text`, `json`, `json_lines`, or the media type of binary output.
+        exit_codes: The codes that mean success.
+        errors: The text of the error for a code, instead of what the program has printed.
+        files: Files that the program has written, relative to its working directory.
+        limit: The most bytes of output, and of all files.
+        joins_stderr: Whether stderr is a part of the output.
+    """
+
+    format: str = TEXT
+    exit_codes: Sequence[int] = (0,)
+    errors: Mapping[int, str] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    limit: int
+    joins_stderr: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        return self.format == TEXT
+
+    def build_result(self, ended: ProgramExit, label: str, directory: Path, root: Path) -> ToolResult:
+        """Build the result of a program that has ended. `root` is the folder that its files have to be in."""
+        meta = {EXIT_CODE: ended.code}
+        if ended.code not in self.exit_codes:
+            return _make_failed_result(self._describe_failure(ended, label), meta)
+        if self.format in (JSON, JSON_LINES) and has_too_many_values(ended.output):
+            text = f"The program '{label}' has succeeded, but its output has more than {MAX_VALUES} values."
+            return ToolResult(success=False, error=text, code="result_too_large", meta=meta)
+        try:
+            output = self._read_output(ended.output, label)
+        except (ValueError, RecursionError) as error:
+            start = ended.output[:_START].decode(errors="replace")
+            text = f"The program '{label}' has succeeded, but its output is not JSON: {error}. It begins with: {start}"
+            return _make_failed_result(text, meta)
+        content = [output] if isinstance(output, Content) else []
+        if self.files:
+            try:
+                files = _read_files(self.files, directory, root, self.limit, label)
+            except (OSError, ValueError) as error:
+                problem = error.strerror if isinstance(error, OSError) else error
+                return _make_failed_result(
+                    f"The program '{label}' has succeeded, but its file cannot be read: {problem}", meta
+                )
+            content = [*(content or ([Text(str(output))] if output else [])), *files]
+        meta = meta if ended.code else {}
+        if content:
+            return ToolResult(success=True, content=content, meta=meta or None)
+        return ToolResult(success=True, output=output, meta=meta or None)
+
+    def _read_output(self, data: bytes, label: str) -> Any:
+        if self.format == TEXT:
+            return data.decode(errors="replace").removesuffix("\n")
+        if self.format == JSON:
+            return _parse_json(data.decode(errors="replace"))
+        if self.format == JSON_LINES:
+            return [_parse_json(line) for line in data.decode(errors="replace").split("\n") if line.strip()]
+        return make_content(data, self.format, f"command://{quote(label)}/output")
+
+    def _describe_failure(self, ended: ProgramExit, label: str) -> str:
+        if ended.code in self.errors:
+            return self.errors[ended.code]
+        if ended.code == EXIT_NOT_EXECUTED and not ended.stderr and not ended.output:
+            return f"The program '{label}' could not be executed (exit code {EXIT_NOT_EXECUTED})."
+        how = f"exit code {ended.code}" if ended.code >= 0 else f"signal {_name_signal(-ended.code)}"
+        stderr = _take_tail(ended.stderr)
+        output = _take_tail(ended.output) if self.format == TEXT or not stderr else ""
+        return "\n".join(part for part in (f"The program '{label}' ended with {how}.", stderr, output) if part)
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text.removeprefix("\ufeff"), parse_constant=_reject_constant)
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"it has {name}, which JSON does not define")
+
+
+def make_content(data: bytes, media_type: str, uri: str) -> Content:
+    """Return bytes as the content that their media type asks for."""
+    if media_type.startswith("image/"):
+        return Image(data, media_type)
+    if media_type.startswith("audio/"):
+        return Audio(data, media_type)
+    try:
+        text: str | bytes = data.decode()
+    except UnicodeDecodeError:
+        text = data
+    return EmbeddedResource(uri, text, media_type)
+
+
+def _make_failed_result(text: str, meta: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(success=False, error=text, code="command_failed", meta=meta)
+
+
+def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, label: str) -> list[Content]:
+    """Read the files of a result. Raises OSError, and ValueError for one outside of `root` or beyond the limit."""
+    found = []
+    for name in names:
+        path = (directory / name).resolve()
+        if not path.is_relative_to(root):
+            raise ValueError(f"{name} leads out of the folder that the tool works in")
+        if not path.is_file():
+            raise ValueError(f"{name} does not exist")
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+        limit -= len(data)
+        if limit < 0:
+            raise ValueError(f"{name} is larger than the limit of the output")
+        media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        found.append(make_content(data, media_type, f"command://{quote(label)}/{quote(name)}"))
+    return found
+
+
+def _take_tail(data: bytes) -> str:
+    text = data.decode(errors="replace").strip()
+    return text if len(text) <= _TAIL else f"[truncated] {text[-_TAIL:]}"
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)

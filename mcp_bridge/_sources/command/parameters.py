@@ -1,0 +1,149 @@
+"""The parameters of a command: short forms and JSON Schemas become one input schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge._sources.command.template import ArgumentTemplate, Placeholder, Word
+
+PATH = "path"
+_TYPES = ("string", "integer", "number", "boolean", "object", PATH)
+_SHORT = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_FOLDER_BEFORE, _FOLDER_AFTER = re.compile(r"/[^=:,@]*$"), re.compile(r"^[^=:,@]*/")
+"""Text of a word beside a path that makes another path of it."""
+_DOT_BEFORE = re.compile(r"(^|[=:,@])\./$")
+"""Text before a path after which every program reads it as a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandParameters:
+    """The input schema of a command, its default values, and the parameters that are paths below the root.
+
+    `dotted_paths` are those before which the command always writes `./`. `listed_options` are the values beginning with
+    a dash that the schema of a parameter lists, so the author of the settings allows them.
+    """
+
+    schema: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    paths: Set[str] = frozenset()
+    dotted_paths: Set[str] = frozenset()
+    listed_options: Mapping[str, Set[str]] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        properties = self.schema["properties"]
+        return properties if isinstance(properties, Mapping) else {}
+
+
+def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandParameters:
+    """Parse the parameters of a tool: a JSON Schema of an object, or a mapping of names to types or schemas.
+
+    `required` names the parameters without which the command cannot be built. In a mapping, those of them that have no
+    default are required. Raises ValueError.
+    """
+    is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
+    parts = given["properties"] if is_schema else given
+    properties = {name: _parse_property(name, part) for name, part in parts.items()}
+    defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+    if is_schema and not isinstance(given.get("required", []), list):
+        raise ValueError("required: expected a list of parameters")
+    schema = dict(given) if is_schema else {"type": "object", "additionalProperties": False}
+    if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
+        schema["required"] = names
+    paths = {name for name, part in parts.items() if _is_path(part)}
+    listed_options = {name: values for name, part in properties.items() if (values := _list_options(part))}
+    return CommandParameters({**schema, "properties": properties}, defaults, paths, listed_options=listed_options)
+
+
+def _list_options(schema: Mapping[str, Any]) -> Set[str]:
+    """Return the values beginning with a dash that a schema, or that of its items, lists."""
+    values: list[Any] = []
+    for part in (schema, schema.get("items")):
+        if isinstance(part, Mapping):
+            values += [*(part["enum"] if isinstance(part.get("enum"), list) else ()), part.get("const")]
+    return {value for value in values if isinstance(value, str) and value.startswith("-")}
+
+
+def _is_path(part: Any) -> bool:
+    kind = part.get("type") if isinstance(part, Mapping) else part
+    return kind in (PATH, f"{PATH}[]")
+
+
+def _parse_property(name: str, given: Any) -> dict[str, Any]:
+    """Return the schema of a parameter. `path` is text in it, and `string[]` a list of text."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"'{name}' is not a name of a parameter: use letters, digits, '_' and '-'")
+    schema = {"type": given} if isinstance(given, str) else given
+    if not isinstance(schema, Mapping):
+        problem = f"parameter '{name}': expected a type such as string, or a JSON Schema"
+        raise ValueError(problem)  # noqa: TRY004 - pydantic collects only ValueError
+    kind = schema.get("type")
+    match = _SHORT.fullmatch(kind) if isinstance(kind, str) else None
+    if match is None:
+        if isinstance(given, str):
+            known = ", ".join(_TYPES)
+            raise ValueError(f"parameter '{name}': expected one of the types {known}, or a list of one as string[]")
+        return dict(schema)
+    item = "string" if match[1] == PATH else match[1]
+    return {**schema, "type": item} if match[2] is None else {"items": {"type": item}, **schema, "type": "array"}
+
+
+def check_use(parameters: CommandParameters, template: ArgumentTemplate, others: Set[str]) -> None:
+    """Check that a command uses its parameters, and only these. `others` are used outside of the template.
+
+    Raises ValueError with the first problem.
+    """
+    known = parameters.properties
+    always = {*parameters.schema.get("required", ()), *parameters.defaults}
+    used = {*template.names, *others}
+    if unknown := sorted(used - known.keys()):
+        name = unknown[0]
+        raise ValueError(f"there is no parameter '{name}'. Declare it, or write {{{{{name}}}}} for the text {{{name}}}")
+    if unused := sorted(known.keys() - used):
+        raise ValueError(f"the parameter '{unused[0]}' is not used. Write {{{unused[0]}}} where its value belongs")
+    if optional := sorted((template.required | others) - always):
+        hint = f"Give it a default, or put its word into a list, such as ['{{{optional[0]}}}']"
+        raise ValueError(f"the parameter '{optional[0]}' is optional, but the command always needs it. {hint}")
+    if missing := sorted(template.find_missing(always)):
+        raise ValueError(f"the parameter '{missing[0]}' may be missing where `if` adds it. Make it required")
+    for word in template.words:
+        paths = [piece.name for piece in word if isinstance(piece, Placeholder) and piece.name in parameters.paths]
+        if len(paths) > 1:  # each is checked alone, but together they can lead elsewhere
+            raise ValueError(
+                f"the paths '{paths[0]}' and '{paths[1]}' are in one word. Put each into a word of its own"
+            )
+        if paths and _has_folder(word, paths[0]):
+            raise ValueError(
+                f"the path '{paths[0]}' is a part of another path, which is not checked. Use `cwd` instead"
+            )
+    flags = sorted(name for name in template.flags if known[name].get("type") == "boolean")
+    if flags:
+        hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
+        raise ValueError(f"the value of '{flags[0]}' is true or false, which is not a word for a program. {hint}")
+
+
+def _has_folder(word: Word, path: str) -> bool:
+    """Whether text beside a path in a word leads to another path than the one that is checked."""
+    at = next(n for n, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path)
+    before = "".join(piece for piece in word[max(at - 1, 0) : at] if isinstance(piece, str))
+    after = "".join(piece for piece in word[at + 1 : at + 2] if isinstance(piece, str))
+    has_folder = _FOLDER_BEFORE.search(before) and not _DOT_BEFORE.search(before)
+    return bool(has_folder or _FOLDER_AFTER.search(after))
+
+
+def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
+    """Return the paths before which the words always have `./`, also before each item of a list."""
+    dotted: set[str] = set()
+    bare: set[str] = set()
+    for word in words:
+        before = ""
+        for piece in word:
+            if isinstance(piece, Placeholder):
+                is_dotted = piece.separator is None and _DOT_BEFORE.search(before)
+                (dotted if is_dotted else bare).add(piece.name)
+            before = piece if isinstance(piece, str) else "{}"
+    return dotted & paths - bare

@@ -1,0 +1,228 @@
+"""Runs a program below a supervisor, which ends it with everything that it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE, STDOUT
+from typing import IO
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from mcp_bridge._contracts.errors import CallError, ResultTooLarge, ToolError, ToolUnavailable
+from mcp_bridge._runtime import process_group
+from mcp_bridge._runtime.line_splitter import LineSplitter
+
+GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL."""
+KILL_TIMEOUT = GRACE + 1.5
+"""Seconds after which the process group is killed, if the supervisor has not ended it."""
+OUTPUT_TIMEOUT = 5.0
+"""Seconds in which output is still read after the program has ended. It may have left its output to another process."""
+STDERR_TAIL = 64 * 1024
+"""How many of the last bytes of stderr are kept."""
+MAX_LINE = 4096
+"""The longest line that is streamed, in bytes."""
+WAITING_LINES = 64
+"""The maximum number of lines that wait for the client. Further lines are dropped: the program does not wait."""
+EXIT_NOT_EXECUTED = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOrder:
+    """What to run. `limit` is the most bytes of output, `label` the name of the program for messages.
+
+    With `joins_stderr`, stderr is a part of the output. `streams_output` and `streams_stderr` say whose lines are
+    streamed.
+    """
+
+    words: Sequence[str]
+    label: str
+    env: Mapping[str, str]
+    directory: Path
+    stdin: str | None = None
+    limit: int
+    joins_stderr: bool = False
+    streams_output: bool = False
+    streams_stderr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramExit:
+    """How a program has ended: its exit code (negative for a signal), its output, and the end of its stderr."""
+
+    code: int
+    output: bytes
+    stderr: bytes
+
+
+class ProgramRun:
+    """One run of a program. `run` is its life, in a task of its own, so that its end cannot be interrupted.
+
+    `lines` has its lines while it runs; the caller closes it.
+    """
+
+    def __init__(self, order: ProgramOrder) -> None:
+        self._order = order
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._exit: ProgramExit | None = None
+        self._problem: CallError | None = None
+        self._output = bytearray()
+        self._stderr = bytearray()
+        self.lines: MemoryObjectReceiveStream[str]
+        self._lines: MemoryObjectSendStream[str]
+        self._lines, self.lines = anyio.create_memory_object_stream[str](WAITING_LINES)
+
+    def cancel(self) -> None:
+        """End the program: SIGTERM, and SIGKILL after a second."""
+        self._scope.cancel()
+
+    async def wait_for_exit(self) -> ProgramExit:
+        """Wait until the program has ended. Raises CallError if it could not run, or had to be ended."""
+        await self._ended.wait()
+        if self._problem is not None:
+            raise self._problem
+        if self._exit is None:
+            raise ToolUnavailable(f"The program '{self._order.label}' was stopped: the server is shutting down.")
+        return self._exit
+
+    async def run(self) -> None:
+        """Run the program until it ends, or is cancelled."""
+        try:
+            with self._scope, self._lines:
+                await self._run_program()
+        except CallError as error:
+            self._problem = error
+        finally:
+            self._ended.set()
+
+    async def _run_program(self) -> None:
+        lifeline, end = os.pipe()  # its end shows the supervisor that this process has ended
+        try:
+            with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
+                process = await self._start_program(lifeline)
+        except BaseException:
+            os.close(end)
+            raise
+        finally:
+            os.close(lifeline)
+        try:
+            self._exit = await self._read_until_exit(process)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end_process(process)
+            os.close(end)
+
+    async def _start_program(self, lifeline: int) -> Process:
+        order = self._order
+        with _open_input(order.stdin) as stdin:
+            is_supervised = sys.platform != "win32"
+            words = process_group.wrap_command(order.words, grace=GRACE, stdin=stdin.fileno())
+            try:
+                return await anyio.open_process(
+                    words,
+                    stdin=lifeline if is_supervised else stdin,
+                    stdout=PIPE,
+                    stderr=STDOUT if order.joins_stderr else PIPE,
+                    cwd=order.directory,
+                    env=order.env,
+                    start_new_session=True,
+                    pass_fds=(stdin.fileno(),) if is_supervised else (),
+                )
+            except OSError as error:
+                raise _describe_start_error(error, order.label) from error
+
+    async def _read_until_exit(self, process: Process) -> ProgramExit:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_after_exit, process, tasks.cancel_scope)
+            async with anyio.create_task_group() as readers:
+                if process.stdout is not None:
+                    readers.start_soon(self._read_output, process.stdout)
+                if process.stderr is not None:
+                    readers.start_soon(self._read_stderr, process.stderr)
+            tasks.cancel_scope.cancel()
+        code = await process.wait()
+        return ProgramExit(code, bytes(self._output), bytes(self._stderr[-STDERR_TAIL:]))
+
+    async def _read_output(self, stream: ByteReceiveStream) -> None:
+        order, splitter = self._order, LineSplitter(MAX_LINE)
+        async for data in _iterate(stream):
+            self._output += data
+            if len(self._output) > order.limit:
+                self._problem = ResultTooLarge(
+                    f"The program '{order.label}' printed more than {order.limit:,} bytes, and was ended. "
+                    "Choose arguments for which it prints less."
+                )
+                self.cancel()
+            if order.streams_output:
+                self._stream_lines(splitter.feed(data))
+        if order.streams_output:
+            self._stream_lines(splitter.finish())
+
+    async def _read_stderr(self, stream: ByteReceiveStream) -> None:
+        splitter = LineSplitter(MAX_LINE)
+        async for data in _iterate(stream):
+            self._stderr += data
+            if len(self._stderr) > 2 * STDERR_TAIL:
+                del self._stderr[:-STDERR_TAIL]
+            if self._order.streams_stderr:
+                self._stream_lines(splitter.feed(data))
+        if self._order.streams_stderr:
+            self._stream_lines(splitter.finish())
+
+    def _stream_lines(self, lines: Iterable[bytes | None]) -> None:
+        found = [line for line in lines if line is not None]  # all of them: a splitter keeps its state
+        with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError):
+            for line in found:
+                self._lines.send_nowait(line.decode(errors="replace").rstrip("\r"))
+
+
+async def _iterate(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
+    with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        while True:
+            yield await stream.receive()
+
+
+async def _stop_after_exit(process: Process, scope: anyio.CancelScope) -> None:
+    await process.wait()
+    await anyio.sleep(OUTPUT_TIMEOUT)
+    scope.cancel()
+
+
+async def _end_process(process: Process) -> None:
+    if process.returncode is None:
+        process_group.terminate_supervisor(process.pid)
+        with anyio.move_on_after(KILL_TIMEOUT):
+            await process.wait()
+    if process.returncode is None:
+        process_group.kill_group(process.pid)
+        await process.wait()
+    await process.aclose()
+
+
+@contextlib.contextmanager
+def _open_input(text: str | None) -> Iterator[IO[bytes]]:
+    """Open the input of a program: a file, because a pipe would have to be written while the program reads it."""
+    if text is None:
+        with open(os.devnull, "rb") as null:
+            yield null
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
+
+
+def _describe_start_error(error: OSError, label: str) -> CallError:
+    if error.errno == errno.E2BIG:
+        return ToolError("The arguments are longer than the system allows. Pass less text.", code="arguments_too_long")
+    return ToolUnavailable(f"The program '{label}' cannot be started: {error.strerror}.")

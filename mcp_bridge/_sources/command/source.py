@@ -1,0 +1,101 @@
+"""CommandSource: publishes commands as tools, and owns the programs that they run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._json_schema.tool_schemas import find_schema_problems
+from mcp_bridge._runtime import process_group, sandbox
+from mcp_bridge._runtime.sandbox import SandboxOptions
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._sources.command.tool import SANDBOX_MEMORY, CommandSystem, CommandTool
+from mcp_bridge._upstream.trust.credentials import has_reference, read_credential
+
+
+class CommandSource:
+    """Publishes commands whose programs can be run. Programs end with the source.
+
+    `system` is what the commands share; its environment may refer to credentials, which are read when the source
+    starts. `folder` is that of the settings, where relative paths of programs start.
+    """
+
+    def __init__(
+        self, name: str, tools: Sequence[tuple[ToolEntry, CommandTool]], system: CommandSystem, *, folder: Path
+    ) -> None:
+        self.name = name
+        self._tools = tools
+        self._system = system
+        self._folder = folder
+        self._add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
+
+    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
+        """Call `add_secrets` with the credentials in the environment of the programs."""
+        self._add_secrets = add_secrets
+
+    async def run(self, publish: Publish) -> None:
+        """Publish the tools, and run their programs until cancelled.
+
+        Raises SourceError if the root, a credential or the sandbox is unavailable.
+        """
+        system, problems = self._system, list[str]()
+        if not system.root.is_dir():
+            raise SourceError(f"the folder {str(system.root)!r} does not exist. Change `root`")
+        system.env = await to_thread.run_sync(self._read_environment)
+        programs = self._find_programs(system.env.get("PATH"), problems)
+        if system.sandbox is not None:
+            options = self._allow_files(system.sandbox, programs.values())
+            system.sandbox = await sandbox.probe(options, str(system.root), SANDBOX_MEMORY)
+        async with own_tasks() as system.owner:
+            found = [
+                (entry, tool, programs[entry.name])
+                for entry, tool in self._tools
+                if entry.name in programs and not find_schema_problems(entry)
+            ]
+            tools = [replace(entry, handler=replace(tool, program=program)) for entry, tool, program in found]
+            publish(Offer(tools=tools, problems=problems))
+            await anyio.sleep_forever()
+
+    def _read_environment(self) -> dict[str, str]:
+        given = self._system.env
+        credentials = {
+            name: read_credential(value, f"env.{name}", os.environ)
+            for name, value in given.items()
+            if has_reference(value)
+        }
+        self._add_secrets([one.secret for one in credentials.values()])
+        own = {**given, **{name: one.value for name, one in credentials.items()}}
+        return process_group.build_environment("LOGNAME", "SHELL") | own
+
+    def _find_programs(self, search_path: str | None, problems: list[str]) -> dict[str, str]:
+        """Return the path of each tool's program, and add a problem for each that is missing."""
+        found = {}
+        for entry, tool in self._tools:
+            problems += find_schema_problems(entry)
+            program = tool.program
+            path = self._folder / Path(program).expanduser() if "/" in program else None
+            place = shutil.which(str(path) if path is not None else program, path=search_path)
+            if place is not None:
+                found[entry.name] = os.path.abspath(place)
+                continue
+            exists = path is not None and path.is_file()
+            reason = "is not executable. Run chmod +x" if exists else "was not found. Install it, or give its full path"
+            problems.append(f"tool '{entry.name}' is not published: the program {program!r} {reason}")
+        return found
+
+    def _allow_files(self, options: SandboxOptions, programs: Iterable[str]) -> SandboxOptions:
+        """Return the options of a sandbox in which the programs and the root can be read."""
+        root = str(self._system.root)
+        sandbox.warn_of_home(self.name, "root", [root])
+        files = {path for program in programs for path in (program, os.path.realpath(program))}
+        return replace(options, files=(*sorted(files), root))

@@ -1,0 +1,345 @@
+"""The template of a command: words with placeholders, of which each value stays a part of one word."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._protocol.wire.values import as_text
+
+_PLACEHOLDER = re.compile(
+    r"\{\{(?P<literal>[A-Za-z_][\w-]*)\}\}|\{(?P<name>[A-Za-z_][\w-]*)(?::(?P<separator>[^{}]*))?\}"
+)
+_SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
+_END_OF_OPTIONS = "--"
+_DASH = "the value begins with '-', so the program would read it as an option. Give another value"
+MAX_WORDS = 20_000
+"""The maximum number of words of a command."""
+MAX_CHARACTERS = 8 * 1024 * 1024
+"""The maximum number of characters of all words, or of the input. Systems allow less for words (ARG_MAX)."""
+_NULL = "the value contains a null character, which arguments of programs cannot have"
+_SURROGATE = "the value is not valid Unicode, so it cannot be passed to a program"
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """The value of a parameter. A list is joined by the separator, if there is one."""
+
+    name: str
+    separator: str | None = None
+
+
+Word = tuple[str | Placeholder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredWord:
+    """A word that is always there."""
+
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalWords:
+    """Words that are there if all their parameters are given, and once for each item of a list."""
+
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalWords:
+    """Words that are there if a parameter is given and not false. `otherwise` are those for false."""
+
+    name: str
+    words: tuple[Word, ...]
+    otherwise: tuple[Word, ...] = ()
+
+
+Part = RequiredWord | OptionalWords | ConditionalWords
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentTemplate:
+    """The words of a command. `required` are the parameters without which it cannot be built, `names` all of them."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def program(self) -> str:
+        """The program, which is the first word."""
+        first = self.parts[0]
+        assert isinstance(first, RequiredWord)
+        return str(first.word[0])
+
+    @property
+    def names(self) -> Set[str]:
+        """The parameters that the template uses."""
+        conditions = {part.name for part in self.parts if isinstance(part, ConditionalWords)}
+        return conditions.union(*map(_list_names, self.words))
+
+    @property
+    def required(self) -> Set[str]:
+        """The parameters that have to be given."""
+        return {name for part in self.parts if isinstance(part, RequiredWord) for name in _list_names(part.word)}
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """All words, also those that are not always there."""
+        return [word for part in self.parts for word in _list_words(part)]
+
+    @property
+    def flags(self) -> Set[str]:
+        """The parameters that are words of their own as they are, which makes no sense for true and false."""
+        return {word[0].name for word in self.words if len(word) == 1 and isinstance(word[0], Placeholder)}
+
+    def find_missing(self, always: Set[str]) -> Set[str]:
+        """Return the parameters that conditional words use, and that may be missing when they are there.
+
+        `always` are the parameters that always have a value.
+        """
+        conditional = [part for part in self.parts if isinstance(part, ConditionalWords)]
+        used = {(part.name, name) for part in conditional for word in _list_words(part) for name in _list_names(word)}
+        return {name for condition, name in used if name != condition and name not in always}
+
+    def fill(
+        self,
+        values: Mapping[str, Any],
+        allow_dash: Set[str] = frozenset(),
+        listed_options: Mapping[str, Set[str]] = {},
+    ) -> list[str]:
+        """Return the words of the command.
+
+        Args:
+            values: The values of the parameters that are given.
+            allow_dash: The parameters whose values may become options.
+            listed_options: The words that a parameter may become although they are options.
+
+        Raises:
+            InvalidArguments: No word can contain a value, or a value would turn its word into an option: it begins with
+                a dash and the word in the template does not, and no word `--` precedes it.
+        """
+        self._check_size(values)
+        words: list[str] = []
+        is_past_options = False
+        for word, chosen in self._select_words(values):
+            for text in fill_word(word, chosen):
+                first = word[0] if word else ""
+                if (
+                    isinstance(first, Placeholder)
+                    and text.startswith("-")
+                    and not is_past_options
+                    and first.name not in allow_dash
+                    and text not in listed_options.get(first.name, ())
+                ):
+                    raise InvalidArguments([f"$.{first.name}: {_DASH}"])
+                words.append(text)
+            is_past_options = is_past_options or word == (_END_OF_OPTIONS,)
+        return words
+
+    def _check_size(self, values: Mapping[str, Any]) -> None:
+        """Raise InvalidArguments if the lists in the parts multiply to too many words, or to too much text."""
+        count, size = 0, 0
+        for part in self.parts:
+            if isinstance(part, OptionalWords) and not _is_complete(part, values):
+                continue
+            repeated = _list_repeated(part, values) if isinstance(part, OptionalWords) else {}
+            for word in _list_words(part):
+                word_count, word_size = _measure_word(word, values, repeated)
+                count, size = count + word_count, size + word_size
+        check_size(count, size, values.keys() & self.names, values)
+
+    def _select_words(self, values: Mapping[str, Any]) -> Iterator[tuple[Word, Mapping[str, Any]]]:
+        for part in self.parts:
+            if isinstance(part, RequiredWord):
+                yield part.word, values
+            elif isinstance(part, ConditionalWords):
+                value = values.get(part.name)
+                chosen = part.otherwise if value is False else part.words if part.name in values else ()
+                yield from ((word, values) for word in chosen)
+            else:
+                for each in _repeat(part, values):
+                    yield from ((word, each) for word in part.words)
+
+
+def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the values for each time that the words are there."""
+    if not _is_complete(part, values):
+        return
+    lists = _list_repeated(part, values)
+    for items in product(*lists.values()):
+        yield {**values, **dict(zip(lists, items, strict=True))}
+
+
+def _is_complete(part: OptionalWords, values: Mapping[str, Any]) -> bool:
+    """Whether all parameters of the words are given."""
+    return all(name in values for word in part.words for name in _list_names(word))
+
+
+def _list_repeated(part: OptionalWords, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lists for each item of which the words are there."""
+    pieces = [piece for word in part.words for piece in word if isinstance(piece, Placeholder)]
+    return {piece.name: values[piece.name] for piece in pieces if _is_repeated(piece, values)}
+
+
+def _measure_word(word: Word, values: Mapping[str, Any], repeated: Mapping[str, Any] = {}) -> tuple[int, int]:
+    """Return how many words a word becomes, and their characters, without building them.
+
+    `repeated` are the lists for each item of which the word is there.
+    """
+    pieces = [piece for piece in word if isinstance(piece, Placeholder)]
+    count = math.prod(map(len, repeated.values()))
+    for piece in pieces:
+        if piece.name not in repeated and piece.separator is None and isinstance(values.get(piece.name), list):
+            count *= len(values[piece.name])
+    size = count * sum(len(piece) for piece in word if isinstance(piece, str))
+    for piece in pieces:
+        value = values.get(piece.name)
+        items = value if isinstance(value, list) else [value]
+        total = sum(len(item) if isinstance(item, str) else len(str(item)) for item in items)
+        if piece.separator is not None:
+            size += count * (total + len(items) * (len(piece.separator) + 1))
+        else:
+            size += count * total // (len(items) or 1)
+    return count, size
+
+
+def check_size(count: int, size: int, names: Iterable[str], values: Mapping[str, Any]) -> None:
+    """Raise InvalidArguments for too many words or characters, before they are built."""
+    if count > MAX_WORDS or size > MAX_CHARACTERS:
+        lists = ", ".join(sorted(name for name in names if isinstance(values.get(name), list)))
+        advice = f"Pass shorter lists: {lists}" if lists else "Pass less text"
+        found = f"{count} words with {size} characters"
+        limit = f"{MAX_WORDS} words with {MAX_CHARACTERS} characters"
+        raise InvalidArguments([f"$: the command would have {found}, and at most {limit} are allowed. {advice}"])
+
+
+def _is_repeated(placeholder: Placeholder, values: Mapping[str, Any]) -> bool:
+    return placeholder.separator is None and isinstance(values[placeholder.name], list)
+
+
+def fill_word(word: Word, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the text of a word, once for each item of a list in it. Raises InvalidArguments."""
+    check_size(*_measure_word(word, values), _list_names(word), values)
+    choices = [[piece] if isinstance(piece, str) else _list_texts(piece, values[piece.name]) for piece in word]
+    yield from ("".join(pieces) for pieces in product(*choices))
+
+
+def _list_texts(placeholder: Placeholder, value: Any) -> list[str]:
+    items = value if isinstance(value, list) else [value]
+    texts = [_convert_value(placeholder.name, item) for item in items]
+    return texts if placeholder.separator is None else [placeholder.separator.join(texts)]
+
+
+def _convert_value(name: str, value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON Schema accepts 1.0 as an integer, programs usually do not
+    text = value if isinstance(value, str) else as_text(value)
+    if "\0" in text:
+        raise InvalidArguments([f"$.{name}: {_NULL}"])
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArguments([f"$.{name}: {_SURROGATE}"]) from None
+    return text
+
+
+def select_given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that count as given: neither null nor an empty list."""
+    return {name: value for name, value in values.items() if value is not None and value != []}
+
+
+def _list_words(part: Part) -> Sequence[Word]:
+    if isinstance(part, RequiredWord):
+        return (part.word,)
+    return part.words if isinstance(part, OptionalWords) else (*part.words, *part.otherwise)
+
+
+def find_separators(words: Iterable[Word], name: str) -> Set[str]:
+    """Return the texts that join the items of a list in these words."""
+    pieces = (piece for word in words for piece in word if isinstance(piece, Placeholder) and piece.name == name)
+    return {piece.separator for piece in pieces if piece.separator}
+
+
+def _list_names(word: Word) -> Set[str]:
+    return {piece.name for piece in word if isinstance(piece, Placeholder)}
+
+
+def parse_word(text: str) -> Word:
+    """Parse a word with placeholders: `{name}`, `{name:SEPARATOR}`. `{{name}}` is the text `{name}`."""
+    pieces: list[str | Placeholder] = []
+    end = 0
+    for match in _PLACEHOLDER.finditer(text):
+        pieces += [text[end : match.start()]]
+        name = match["name"]
+        pieces += [Placeholder(name, match["separator"]) if name else f"{{{match['literal']}}}"]
+        end = match.end()
+    return tuple(_join_texts([*pieces, text[end:]]))
+
+
+def _join_texts(pieces: Iterable[str | Placeholder]) -> Iterator[str | Placeholder]:
+    """Yield the pieces with neighbouring texts joined, so that a literal word is one piece."""
+    text = ""
+    for piece in pieces:
+        if isinstance(piece, str):
+            text += piece
+            continue
+        if text:
+            yield text
+        text = ""
+        yield piece
+    if text:
+        yield text
+
+
+def parse_template(command: Any) -> ArgumentTemplate:
+    """Parse a command: text, which is split as a shell would, or a list of words and parts.
+
+    Raises ValueError, which says what is wrong and what to write.
+    """
+    if isinstance(command, str):
+        command = _split_text(command)
+    if not isinstance(command, list | tuple) or not command:
+        raise ValueError("expected the words of a command, as text or as a list")
+    if not isinstance(command[0], str) or not command[0] or _PLACEHOLDER.search(command[0]):
+        raise ValueError("the first word is the program, which has to be fixed text")
+    return ArgumentTemplate(tuple(_parse_part(part) for part in command))
+
+
+def _split_text(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"the command cannot be split into words: {error}. Write it as a list") from None
+    if found := next((word for word in words if word in _SHELL_WORDS), None):
+        raise ValueError(f"'{found}' needs a shell, and commands run without one. Put it into a script and run that")
+    return words
+
+
+def _parse_part(part: Any) -> Part:
+    if isinstance(part, Mapping):
+        unknown = sorted(map(str, part.keys() - {"if", "add", "else"}))
+        if unknown or not isinstance(part.get("if"), str) or "add" not in part:
+            raise ValueError("expected a part such as {if: verbose, add: --verbose}, which may also have `else`")
+        return ConditionalWords(part["if"], _parse_words(part["add"]), _parse_words(part.get("else", [])))
+    if isinstance(part, list):
+        words = _parse_words(part)
+        if not any(_list_names(word) for word in words):
+            raise ValueError("an optional part, which is a list, needs a placeholder such as {name}")
+        return OptionalWords(words)
+    (word,) = _parse_words(part)
+    return RequiredWord(word)
+
+
+def _parse_words(given: Any) -> tuple[Word, ...]:
+    words = given if isinstance(given, list) else [given]
+    for word in words:
+        if isinstance(word, bool) or not isinstance(word, str | int | float):
+            problem = f"the words of a command are text, found {word!r}"
+            raise ValueError(problem)  # noqa: TRY004 - pydantic collects only ValueError
+    return tuple(parse_word(str(word)) for word in words)

@@ -1,0 +1,138 @@
+"""CommandTool: the handler of a command, from the arguments of a call to its result."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._runtime import sandbox
+from mcp_bridge._runtime.sandbox import SandboxOptions
+from mcp_bridge._runtime.tasks import TaskOwner
+from mcp_bridge._runtime.token_bucket import TokenBucket
+from mcp_bridge._sources.command.outputs import CommandOutput
+from mcp_bridge._sources.command.parameters import CommandParameters
+from mcp_bridge._sources.command.program import ProgramOrder, ProgramRun
+from mcp_bridge._sources.command.template import ArgumentTemplate, Word, fill_word, select_given
+
+LINE_RATE, LINE_BURST = 20, 50
+"""The maximum number of lines of output per second that are sent to the client, in the long run and at once."""
+SANDBOX_MEMORY = 1024**3
+"""Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
+_MORE_THAN_A_PATH = re.compile(r"[~:@|<>]|[A-Za-z][A-Za-z0-9+.-]+:")
+"""Text that many programs read otherwise: home folders, pathspecs (git), argument files, pipes and URLs."""
+_NO_PATH = "many programs do not read this as a path in the working directory. Write './' before it"
+Streaming = Literal["none", "progress", "log"]
+
+
+@dataclass(slots=True)
+class CommandSystem:
+    """Where the commands of a source run. `root` is resolved; `owner` starts their tasks while the source runs."""
+
+    root: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    sandbox: SandboxOptions | None = None
+    owner: TaskOwner | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandTool(PlanningHandler):
+    """The handler of a command. `program` is the path of its program, and `template` has all of its words.
+
+    `separators` are the texts that join lists of paths, by the names of their parameters.
+    """
+
+    program: str
+    template: ArgumentTemplate
+    parameters: CommandParameters
+    separators: Mapping[str, Set[str]]
+    directory: Word
+    stdin: Word | None
+    allow_dash: Set[str]
+    output: CommandOutput
+    streaming: Streaming
+    system: CommandSystem
+
+    async def __call__(self, data: Any, ctx: CallContext) -> ToolResult:
+        """Run the program and return its result. If the call is cancelled, the program is ended."""
+        order = self._build_order(data)
+        assert self.system.owner is not None  # no call comes before the source has started
+        run = ProgramRun(order)
+        self.system.owner.spawn(run.run, cancel=run.cancel)
+        try:
+            with run.lines:
+                if self.streaming != "none":
+                    await self._stream_lines(run, ctx)
+            ended = await run.wait_for_exit()
+        finally:
+            run.cancel()
+        return self.output.build_result(ended, order.label, order.directory, self.system.root)
+
+    def plan_call(self, data: Any) -> list[PlannedCall]:
+        """Return the command line that a call would run. Raises InvalidArguments."""
+        order = self._build_order(data, is_planned=True)
+        return [PlannedCall(shlex.join(order.words), {"cwd": str(order.directory)})]
+
+    async def _stream_lines(self, run: ProgramRun, ctx: CallContext) -> None:
+        budget = TokenBucket(rate=LINE_RATE, burst=LINE_BURST)
+        number = 0
+        async for line in run.lines:
+            number += 1
+            if not budget.take_token():
+                continue
+            if self.streaming == "progress":
+                await ctx.progress(number, None, line)
+            else:
+                await ctx.log("info", line, os.path.basename(self.program))
+
+    def _build_order(self, data: Any, *, is_planned: bool = False) -> ProgramOrder:
+        values = select_given({**self.parameters.defaults, **(data or {})})
+        root = self.system.root
+        directory = resolve_inside(root, root, "".join(fill_word(self.directory, values)), "the working directory")
+        if not directory.is_dir():
+            raise InvalidArguments(["$: the working directory does not exist"])
+        for name in self.parameters.paths & values.keys():
+            items = values[name] if isinstance(values[name], list) else [values[name]]
+            for item in items:
+                if any(separator in item for separator in self.separators[name]):  # it would become several paths
+                    raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
+                is_dotted = name in self.parameters.dotted_paths
+                if not is_dotted and _MORE_THAN_A_PATH.match(item):
+                    raise InvalidArguments([f"$.{name}: {_NO_PATH}"])
+                resolve_inside(root, directory, f"./{item}" if is_dotted else item, f"$.{name}")
+        words = self.template.fill(values, self.allow_dash, self.parameters.listed_options)
+        if not is_planned:
+            words = [self.program, *words[1:]]
+            if self.system.sandbox is not None:
+                words = sandbox.build_command(words, self.system.sandbox, str(directory), SANDBOX_MEMORY)
+        return ProgramOrder(
+            words=words,
+            label=os.path.basename(self.program),
+            env=self.system.env,
+            directory=directory,
+            stdin=None if self.stdin is None else "".join(fill_word(self.stdin, values)),
+            limit=self.output.limit,
+            joins_stderr=self.output.joins_stderr,
+            streams_output=self.streaming != "none" and self.output.is_text,
+            streams_stderr=self.streaming != "none",
+        )
+
+
+def resolve_inside(root: Path, folder: Path, path: str, name: str) -> Path:
+    """Return the real path of one that is relative to `folder`. Raises InvalidArguments if it leads out of `root`."""
+    try:
+        found = Path(os.path.realpath(folder / path))
+        shortened = Path(os.path.realpath(os.path.normpath(folder / path)))  # programs may remove `..` before links
+    except (OSError, ValueError) as error:  # a null character, or a loop of links
+        raise InvalidArguments([f"{name}: this path cannot be used"]) from error
+    if not (found.is_relative_to(root) and shortened.is_relative_to(root)):
+        raise InvalidArguments([f"{name}: this path leads out of the folder that the tool works in"])
+    return found

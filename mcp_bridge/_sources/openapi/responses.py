@@ -1,0 +1,177 @@
+"""Turns responses into results of tools: JSON, text, images and files, and errors that a model can read."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.tool import ToolResult
+from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
+from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._runtime.exact_json import load_json
+from mcp_bridge._runtime.http_client.requests import HttpResponse
+from mcp_bridge._upstream.trust.screening import shorten_text
+
+META_KEY = "mcp-bridge/http"
+"""The key in `_meta` for the status of the response, and what its headers say about further requests."""
+MAX_ERROR = 2_000
+"""The maximum number of characters of a body in an error."""
+MAX_DIFFERENCES = 5
+"""The maximum number of differences from the document that a note lists."""
+HTTP_ERROR = "http_error"
+_RATE_LIMITS = ("limit", "remaining", "reset", "policy")
+_NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
+"""The next page in a Link header. It never reads a part twice: a header can be long, and the server chooses it."""
+_NO_CHARSETS = frozenset({"idna", "punycode"})
+"""Encodings of Python that are none of texts, and that are slow."""
+
+
+def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_schema: bool = False) -> ToolResult:
+    """Turn a response into a result. `parameters` are the arguments of the tool by the names of query parameters.
+
+    If the tool has an output schema (`has_schema`), a response without content has an empty object as its output.
+    """
+    meta = {META_KEY: describe_response(response)}
+    if not 200 <= response.status < 300:
+        return ToolResult(success=False, error=_describe_error(response), code=HTTP_ERROR, meta=meta)
+    if response.is_truncated:
+        problem = f"the response has more than {len(response.body)} bytes. The call did run. Request less, if possible"
+        return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
+    note = _describe_next_page(response, parameters)
+    kind = _get_media_type(response)
+    body = _remove_mark(response.body)
+    if "json" in kind and has_too_many_values(body):
+        problem = f"the response has more than {MAX_VALUES} values. The call did run. Request less, if possible"
+        return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
+    if not body or (has_schema and body.strip() == b"null"):
+        text = f"HTTP status {response.status} {response.reason}".strip()
+        content = [Text(text), *_list_headers(response)]
+        return ToolResult(success=True, output={} if has_schema else None, content=content, meta=meta)
+    if "json" in kind:
+        try:
+            output = load_json(body)
+        except orjson.JSONDecodeError:
+            return ToolResult(success=True, output=_decode_body(response), meta=meta)
+        noted = [Text(as_text(output)), Text(note)] if note else None
+        return ToolResult(success=True, output=output, content=noted, meta=meta)
+    block = _to_block(response, kind)
+    if isinstance(block, Text) and not note:
+        return ToolResult(success=True, output=block.text, meta=meta)
+    return ToolResult(success=True, content=[block, Text(note)] if note else [block], meta=meta)
+
+
+def note_differences(result: ToolResult, documented: Validator) -> ToolResult:
+    """Return a successful result whose output is an object, with a note if the document describes another one."""
+    output = result.output
+    if isinstance(output, dict) and documented.is_valid(output):
+        return result
+    problems = ["$: expected JSON"] if output is None else documented.describe_problems(output)[:MAX_DIFFERENCES]
+    replacement = output
+    if not isinstance(output, dict):
+        replacement = {} if output is None else {"result": output}
+    content = result.content if result.content is not None else [Text(as_text(output))]
+    lines = [shorten_text(problem) for problem in problems]
+    note = Text("The call succeeded, but the response differs from the API's document:\n" + "\n".join(lines))
+    return replace(result, output=replacement, content=[*content, note])
+
+
+def _remove_mark(body: bytes) -> bytes:
+    """Return a body without its byte order mark, in UTF-8 if the mark is that of UTF-16."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body.decode("utf-16", errors="replace").encode()
+    return body.removeprefix(codecs.BOM_UTF8)
+
+
+def describe_response(response: HttpResponse) -> dict[str, Any]:
+    """Return the status of a response, with its rate limits and links if it has any."""
+    headers = response.headers
+    found: dict[str, Any] = {"status": response.status}
+    for name in ("retry-after", "link", "etag", "location"):
+        if value := headers.get(name):
+            found[name] = value
+    limits: dict[str, str] = {}
+    for prefix in ("ratelimit", "x-ratelimit", "x-rate-limit"):
+        for part in _RATE_LIMITS:
+            if value := headers.get(f"{prefix}-{part}"):
+                limits.setdefault(part, value)
+    if value := headers.get("ratelimit"):
+        limits["ratelimit"] = value
+    return {**found, "rateLimit": limits} if limits else found
+
+
+def _describe_error(response: HttpResponse) -> str:
+    parts = [f"HTTP status {response.status} {response.reason}".strip()]
+    if 300 <= response.status < 400 and (location := response.headers.get("location")):
+        host = shorten_text(urlsplit(location).hostname or "another path")
+        parts.append(f"The server redirects to {host}, which is not followed for this method.")
+    if response.body and _is_text(_get_media_type(response)):
+        text = _decode_body(response).strip()
+        parts.append(text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} [truncated]")
+    if seconds := response.headers.get("retry-after"):
+        unit = " seconds" if seconds.isdecimal() else ""
+        parts.append(f"Retry after {shorten_text(seconds)}{unit}.")
+    return "\n".join(parts)
+
+
+def _describe_next_page(response: HttpResponse, parameters: Mapping[str, str]) -> str:
+    """Say which arguments lead to the next page, if the response links to it (RFC 8288)."""
+    match = _NEXT.search(response.headers.get("link", ""))
+    if match is None:
+        return ""
+    query = parse_qsl(urlsplit(match[1]).query)
+    arguments = {parameters[name]: value for name, value in query if name in parameters}
+    if not arguments:
+        return "There are more results on a next page."
+    listed = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    return f"There are more results. For the next page, call again with {shorten_text(listed)}."
+
+
+def _list_headers(response: HttpResponse) -> list[Content]:
+    """Return the headers that a response without a body is requested for."""
+    names = ("content-type", "content-length", "last-modified", "etag", "location")
+    lines = [f"{name}: {response.headers[name]}" for name in names if name in response.headers]
+    return [Text("\n".join(lines))] if lines else []
+
+
+def _to_block(response: HttpResponse, kind: str) -> Content:
+    if kind.startswith("image/") and "svg" not in kind:
+        return Image(response.body, kind)
+    if kind.startswith("audio/"):
+        return Audio(response.body, kind)
+    if _is_text(kind) or (not kind and _is_utf8(response.body)):
+        return Text(_decode_body(response))
+    return EmbeddedResource(response.url, response.body, kind or "application/octet-stream")
+
+
+def _get_media_type(response: HttpResponse) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith("text/") or any(part in kind for part in ("json", "xml", "yaml", "javascript", "form-url"))
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        return "\0" not in body.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _decode_body(response: HttpResponse) -> str:
+    """Decode a body with the charset of its header; UTF-8 if there is none, or an unknown one."""
+    match = re.search(r"charset=\"?([\w.:-]+)", response.headers.get("content-type", ""), re.IGNORECASE)
+    charset = match[1].lower() if match is not None else "utf-8"
+    try:
+        text = response.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
+    except (LookupError, UnicodeError):
+        text = response.body.decode(errors="replace")
+    return text.removeprefix("\ufeff")

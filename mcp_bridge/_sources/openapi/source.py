@@ -1,0 +1,178 @@
+"""OpenApiSource: publishes the operations of an OpenAPI document as tools, and sends their requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._json_schema.tool_schemas import repair_tools
+from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError, HttpResponse
+from mcp_bridge._sources.openapi.credentials import ApiCredentials, SecretSettings
+from mcp_bridge._sources.openapi.document import read_document
+from mcp_bridge._sources.openapi.operations import OperationRule, find_operations, name_operations
+from mcp_bridge._sources.openapi.servers import ServerChoice
+from mcp_bridge._sources.openapi.tools import OutputSchemas, ToolBuilder
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.http_client.addresses import Network
+    from mcp_bridge._runtime.http_client.client import HttpClient
+
+logger = logging.getLogger("mcp_bridge._sources.openapi")
+
+MAX_TOOLS = 5_000
+MAX_NAMED = 5
+"""The maximum number of operations that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOptions:
+    """How an API is used. `networks` are those that may be connected to in addition to public addresses."""
+
+    operations: Sequence[OperationRule] = ()
+    exclude_operations: Sequence[OperationRule] = ()
+    servers: ServerChoice = field(default_factory=ServerChoice)
+    auth: Mapping[str, SecretSettings] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    networks: tuple[Network, ...] = ()
+    output_schemas: OutputSchemas = "types"
+    max_response: int = 10 * 2**20
+
+
+class OpenApiSource:
+    """The operations of the API that a document describes. With `watch`, the document is read again after an edit."""
+
+    def __init__(self, name: str, path: Path, options: ApiOptions, *, watch: bool = False) -> None:
+        self.name = name
+        self._path = path
+        self._options = options
+        self._watch = watch
+        self._client: HttpClient | None = None
+        self._is_closed = False
+        self._opening = anyio.Lock()
+        self._add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
+
+    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
+        """Call `add_secrets` with the credentials of the API before they are used."""
+        self._add_secrets = add_secrets
+
+    def list_files(self) -> Sequence[Path]:
+        """Return the document if it exists."""
+        return [self._path] if self._path.exists() else []
+
+    async def run(self, publish: Publish) -> None:
+        """Publish the operations. Raises SourceError for a document or a credential that cannot be read."""
+        try:
+            publish(await self._load_offer())
+            if self._watch:
+                await self._publish_edits(publish)
+            await anyio.sleep_forever()
+        finally:
+            self._is_closed = True
+            if self._client is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._client.close()
+
+    async def _publish_edits(self, publish: Publish) -> None:
+        from watchfiles import awatch
+
+        async for _ in awatch(self._path.parent, watch_filter=lambda _, path: Path(path) == self._path):
+            try:
+                publish(await self._load_offer())
+            except SourceError as error:
+                logger.error("%s: the tools stay as they were", error)
+
+    async def _load_offer(self) -> Offer:
+        # A thread that still computes must not hold the shutdown.
+        document = await to_thread.run_sync(read_document, self._path, abandon_on_cancel=True)
+        options = self._options
+        credentials = ApiCredentials(
+            document=document,
+            given=options.auth,
+            headers=options.headers,
+            fetch_token=self._fetch_token,
+            add_secrets=self._add_secrets,
+        )
+        if problems := credentials.find_problems():
+            raise SourceError("\n".join(problems))
+        await credentials.read_secrets()
+        builder = ToolBuilder(
+            document, credentials, self._send_request, servers=options.servers, output_schemas=options.output_schemas
+        )
+        return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
+
+    def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
+        options, problems = self._options, list[str]()
+        document = credentials.document
+        found = find_operations(document, options.operations, options.exclude_operations, problems)
+        operations = name_operations(found)
+        if len(operations) > MAX_TOOLS:
+            raise SourceError(f"it has {len(operations)} operations. Select at most {MAX_TOOLS} with `operations`")
+        tools: list[ToolEntry] = []
+        failures: dict[str, list[str]] = {}
+        for name, operation in operations.items():
+            try:
+                tools.append(builder.build_entry(name, operation))
+            except SourceError as error:
+                failures.setdefault(str(error), []).append(operation.place)
+        problems += [_describe_failure(places, error) for error, places in failures.items()]
+        if not tools and not problems:
+            raise SourceError(f"{self._path} has no operations that match `operations`")
+        without = [one for one in operations.values() if credentials.choose_schemes(one.content) is None]
+        if without:
+            names = _list_places([one.place for one in without])
+            schemes = sorted({name for one in without for name in credentials.list_required(one.content)})
+            logger.warning(
+                "source %r: %d operations require credentials that the settings do not have (%s). Set auth.%s",
+                self.name, len(without), names, " or auth.".join(schemes),
+            )  # fmt: skip
+        for line in builder.screen.list_changes():
+            logger.info("source %r: %s", self.name, line)
+        tools, notes = repair_tools(tools)
+        return Offer(tools=tools, problems=problems, notes=notes, is_repaired=True)
+
+    async def _send_request(self, request: ApiRequest) -> HttpResponse:
+        return await (await self._open_client()).fetch_response(request)
+
+    async def _open_client(self) -> HttpClient:
+        """Return the client, which the first call opens, because importing it takes a fifth of a second."""
+        if self._client is None:
+            async with self._opening:
+                if self._client is None and not self._is_closed:
+                    self._client = await to_thread.run_sync(self._build_client)
+        if self._client is None or self._is_closed:
+            raise ToolUnavailable("The server is shutting down.")
+        return self._client
+
+    def _build_client(self) -> HttpClient:
+        from mcp_bridge._runtime.http_client.addresses import AddressPolicy
+        from mcp_bridge._runtime.http_client.client import HttpClient
+
+        return HttpClient(AddressPolicy(self._options.networks), max_body=self._options.max_response)
+
+    async def _fetch_token(self, url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        try:
+            response = await self._send_request(ApiRequest("POST", url, headers=headers, content=form.encode()))
+        except HttpClientError as error:
+            raise ToolUnavailable(f"The token could not be fetched: {error}.") from error
+        return response.status, response.body
+
+
+def _describe_failure(places: Sequence[str], error: str) -> str:
+    """Describe why operations are not published: once, if the document is wrong in the same way at each of them."""
+    if len(places) == 1:
+        return f"{places[0]} is not published: {error}"
+    return f"{len(places)} operations are not published ({_list_places(places)}): {error}"
+
+
+def _list_places(places: Sequence[str]) -> str:
+    return ", ".join(places[:MAX_NAMED]) + (" …" if len(places) > MAX_NAMED else "")

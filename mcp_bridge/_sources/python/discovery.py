@@ -1,0 +1,251 @@
+"""Finds the tools, resources and prompts of a module by their attributes, so that a file need not import this package.
+
+Tools are entries, registries, chains, functions marked with `tool_entry` or with codomyrmex's `_mcp_tool_meta`, and
+single tools of other frameworks. Resources and prompts are entries, functions marked with one, and those of a registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from types import ModuleType
+from typing import Any, TypeVar
+
+from mcp_bridge._contracts.errors import SourceError, ToolError
+from mcp_bridge._contracts.handlers import CheckedHandler, find_handler_problems
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, is_foreign, is_server
+from mcp_bridge._json_schema.tool_schemas import find_schema_problems
+
+T = TypeVar("T")
+_SERVER_NAMES = ("mcp", "server", "app")
+
+
+def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
+    """Find what a module offers, in the order of its definitions; the functions `names` become tools without a mark.
+
+    Raises SourceError for a name that does not exist or cannot be a tool.
+    """
+    values = [
+        (name, value)
+        for name, value in vars(module).items()
+        if not name.startswith("__") and not isinstance(value, type | ModuleType)
+    ]
+    tools = [entry for name, value in values for entry in _find_tools(name, value)]
+    chains = [_convert_chain(name, value) for name, value in values if _is_chain(value)]
+    tools += [chain for chain in chains if not any(_runs_same_chain(chain, tool) for tool in tools)]
+    others = [entry for _, value in values for entry in _iter_candidates(value)]
+    return Offer(
+        tools=[*tools, *(_infer_tool(module, name) for name in names)],
+        resources=[entry for entry in others if isinstance(entry, ResourceEntry)],
+        templates=[entry for entry in others if isinstance(entry, ResourceTemplate)],
+        prompts=[entry for entry in others if isinstance(entry, PromptEntry)],
+        server=next((value for _, value in values if isinstance(value, ServerInfo)), None),
+    )
+
+
+def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered: DiscoveredTools) -> list[str]:
+    """Add all tools of other frameworks, and the sets of tools that are in `names`. Return the names that are left.
+
+    Opening a set may start a process or a connection, so only the named ones are opened. A server (FastMCP, MCPServer)
+    is published without being named.
+    """
+    prefix = f"{module.__name__}:"
+    left = []
+    for name in names:
+        value = getattr(module, name, None)
+        may_be_foreign = type(value) in (list, tuple, dict) or is_foreign(value)
+        if not (may_be_foreign and discovered.add(prefix + name, value)):
+            left.append(name)
+    if not any(is_server(getattr(module, name, None)) for name in names):
+        _add_server(module, discovered)
+    for name, value in vars(module).items():
+        if not name.startswith("_") and is_foreign(value) and not issubclass(type(value), type):
+            discovered.add_tool(prefix + name, value)
+    return left
+
+
+def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
+    """Add the server of a module: `mcp`, `server` or `app`, as in FastMCP's and the SDK's commands, or the only one.
+
+    Other servers of the module may be mounted in that one, so none is added if it is not clear which.
+    """
+    servers = {name: value for name, value in vars(module).items() if is_server(value) and not name.startswith("_")}
+    distinct = {id(value): name for name, value in servers.items()}
+    usual = next((name for name in _SERVER_NAMES if name in servers), None)
+    name = usual or (next(iter(servers)) if len(distinct) == 1 else None)
+    if name is not None:
+        discovered.add(f"{module.__name__}:{name}", servers[name])
+    elif servers:
+        found = ", ".join(f"'{each}'" for each in servers)
+        discovered.problems.append(
+            f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`, or list it under "
+            "`tools` in the settings"
+        )
+
+
+def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer:
+    """Merge offers into one that has each entry once, and the first ServerInfo."""
+    servers = list(dict.fromkeys(offer.server for offer in offers if offer.server is not None))
+    if len(servers) > 1:
+        problems = [*problems, "several files declare a ServerInfo. Keep one of them"]
+    return Offer(
+        tools=_remove_duplicates((entry for offer in offers for entry in offer.tools), "name"),
+        resources=_remove_duplicates((entry for offer in offers for entry in offer.resources), "uri"),
+        templates=_remove_duplicates((entry for offer in offers for entry in offer.templates), "uri_template"),
+        prompts=_remove_duplicates((entry for offer in offers for entry in offer.prompts), "name"),
+        problems=problems,
+        server=servers[0] if servers else None,
+    )
+
+
+def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
+    """Return the tools of an offer whose calls can succeed, and a line for each problem of the others."""
+    runnable, problems = [], []
+    for entry in offer.tools:
+        handler_problems = find_handler_problems(entry.handler)
+        entry_problems = [f"tool '{entry.name}' is not published: {problem}" for problem in handler_problems]
+        entry_problems += find_schema_problems(entry)
+        problems += entry_problems
+        if not entry_problems:
+            runnable.append(entry)
+    return runnable, problems
+
+
+def _remove_duplicates(entries: Iterable[T], key: str) -> list[T]:
+    """Remove duplicates: an entry of a registry that another file imports has the same name and handler."""
+    name, handler = attrgetter(key), attrgetter("handler")
+    by_name: dict[str, list[T]] = {}
+    for entry in entries:
+        same_name = by_name.setdefault(name(entry), [])
+        if not any(handler(other) == handler(entry) for other in same_name):
+            same_name.append(entry)
+    return [entry for same_name in by_name.values() for entry in same_name]
+
+
+def _iter_candidates(value: Any) -> Iterator[Any]:
+    """Yield what may be a resource or a prompt: the value, its marks, and the contents of a registry."""
+    yield value
+    if callable(value):
+        yield from (getattr(value, name) for name in ("resource_entry", "prompt_entry") if _has(value, name))
+    if _is_registry(value):
+        catalogs = [getattr(value, name) for name in ("resources", "templates", "prompts") if _has(value, name)]
+        for catalog in catalogs:
+            yield from catalog if isinstance(catalog, Iterable) else ()
+
+
+def _find_tools(name: str, value: Any) -> Iterator[ToolEntry]:
+    if callable(value) and _has(value, "tool_entry") and _is_entry(value.tool_entry):
+        yield _convert_entry(value.tool_entry)
+    elif callable(value) and _has(value, "_mcp_tool_meta") and isinstance(value._mcp_tool_meta, Mapping):
+        yield _convert_codomyrmex(name, value)
+    elif _is_entry(value):
+        yield _convert_entry(value)
+    elif _is_registry(value):
+        yield from map(_convert_entry, value.list())
+
+
+def _has(value: Any, *names: str) -> bool:
+    """Return whether an object has these attributes, and not just any attribute, as a mock has."""
+    try:
+        return all(hasattr(value, name) for name in names) and not hasattr(value, "no_such_attribute_anywhere")
+    except Exception:  # a third-party __getattr__
+        return False
+
+
+def _is_entry(value: Any) -> bool:
+    return _has(value, "name", "description", "handler", "input_schema") and callable(value.handler)
+
+
+def _is_registry(value: Any) -> bool:
+    return _has(value, "list", "list_names", "register", "get") and callable(value.list)
+
+
+def _is_chain(value: Any) -> bool:
+    return _has(value, "steps", "execute", "add_step") and callable(value.execute)
+
+
+def _convert_entry(value: Any) -> ToolEntry:
+    if isinstance(value, ToolEntry):
+        return value
+    return ToolEntry(
+        str(value.name),
+        str(value.description or ""),
+        value.handler,
+        value.input_schema or {},
+        getattr(value, "output_schema", None) or {},
+        list(getattr(value, "tags", None) or ()),
+    )
+
+
+def _convert_chain(name: str, value: Any) -> ToolEntry:
+    if hasattr(value, "as_tool"):
+        entry: ToolEntry = value.as_tool(name)
+        return entry
+    steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
+    return ToolEntry(name, f"Runs in order: {steps}.", ForeignChain(value))
+
+
+@dataclass(frozen=True)
+class ForeignChain(CheckedHandler):
+    """The handler of a chain of another package. Its errors are written for the model."""
+
+    chain: Any
+
+    def __call__(self, data: Any) -> Any:
+        """Run the chain, and return its context."""
+        result = self.chain.execute(dict(data or {}))
+        if not result.success:
+            raise ToolError(f"Chain failed: {'; '.join(result.errors)}", code="chain_failed")
+        return result.context
+
+    def list_problems(self) -> Sequence[str]:
+        """List what the chain's own `validate` reports, if it has one that works."""
+        try:
+            checked = self.chain.validate()
+            return [] if checked.valid else list(map(str, checked.errors)) or ["its own validation fails"]
+        except Exception:  # third-party code: a call will show what is wrong
+            return []
+
+
+def _runs_same_chain(chain: ToolEntry, tool: ToolEntry) -> bool:
+    """Return whether a tool was made with `as_tool` from a chain that a variable holds."""
+    ours: Any = chain.handler
+    theirs: Any = tool.handler
+    return type(theirs) is type(ours) and hasattr(ours, "steps") and theirs.steps is ours.steps
+
+
+def _convert_codomyrmex(name: str, value: Any) -> ToolEntry:
+    meta = value._mcp_tool_meta
+    schema = meta.get("schema") or {}
+    return ToolEntry(
+        str(meta.get("name") or name),
+        str(meta.get("description") or value.__doc__ or ""),
+        lambda data: value(**(data or {})),
+        schema.get("inputSchema", schema) if isinstance(schema, dict) else {},
+        {},
+        [str(tag) for tag in meta.get("tags") or ()],
+    )
+
+
+def _infer_tool(module: ModuleType, name: str) -> ToolEntry:
+    from mcp_bridge._engine.authoring import tool
+
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise SourceError(f"{module.__file__}: there is no function '{name}', which the settings name as a tool")
+    entry = getattr(function, "tool_entry", None)
+    if isinstance(entry, ToolEntry):
+        return entry
+    try:
+        marked: Any = tool()(partial(function) if isinstance(function, type) else function)
+    except TypeError as error:
+        raise SourceError(f"{module.__file__}: '{name}' cannot be a tool: {error}") from error
+    inferred: ToolEntry = marked.tool_entry
+    return replace(inferred, name=name)

@@ -1,0 +1,205 @@
+"""Further connections to a server: those of single clients, which share nothing, and the one of the other era."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import DefinitionChanged, ToolUnavailable
+from mcp_bridge._contracts.jsonrpc import RpcError
+from mcp_bridge._runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
+from mcp_bridge._sources.upstream.connection import ConnectionLink
+from mcp_bridge._sources.upstream.entries import Forwarder
+from mcp_bridge._sources.upstream.eras import EraChoice
+from mcp_bridge._upstream.messages import NOT_RECEIVED
+from mcp_bridge._upstream.session import Era, UpstreamSession
+
+Key = tuple[str, str | None, Era]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """How many connections of clients exist at once, and after how many seconds without a call one ends."""
+
+    limit: int = 32
+    idle_timeout: float = 1800.0
+
+
+class FirstConnection(Forwarder, Protocol):
+    """The connection that determines what is published. It serves clients without a session, too."""
+
+    choice: EraChoice
+
+    async def require_session(self) -> UpstreamSession:
+        """Return the session. Raises ToolUnavailable."""
+
+    def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
+        """Check a call, because the server may have a changed definition. Raises ToolUnavailable."""
+
+    async def serve_further(
+        self, link: ConnectionLink, era: Era, on_ready: Callable[[frozenset[str]], None], *, has_one_client: bool
+    ) -> str:
+        """Serve another connection until it ends. Return why it did.
+
+        `on_ready` gets the names of the tools whose definitions differ from the published ones.
+        """
+
+
+class MissingEra(Exception):
+    """The server does not speak the era of a further connection."""
+
+
+class ClientUpstream:
+    """The connection of one client (see `KeptSession`)."""
+
+    def __init__(self, on_end: Callable[[str], None], owner: str | None) -> None:
+        self.link = ConnectionLink(on_end)
+        self.settled = anyio.Event()
+        self.is_ready = False
+        self.lacks_era = False
+        self.changed_tools: frozenset[str] = frozenset()
+        self.owner = owner
+        self.calls = 0
+        self.last_used = math.inf
+
+    def handle_ready(self, changed_tools: frozenset[str]) -> None:
+        """Release the calls that wait for the connection, except those of changed tools."""
+        self.is_ready, self.changed_tools = True, changed_tools
+        self.settled.set()
+
+    def release(self) -> None:
+        """Count one call fewer."""
+        self.calls -= 1
+        self.last_used = anyio.current_time()
+
+
+class ClientSessions:
+    """The further connections to one server, by the client's session, if `limits` are given, and by era.
+
+    Calls without a session, or without `limits`, use the first connection or the shared one of the other era. A
+    connection ends when its client disconnects, or as `limits` says (see `choose_session_to_end`). One that has ended
+    is replaced by the next call.
+    """
+
+    def __init__(self, first: FirstConnection, limits: ClientLimits | None) -> None:
+        self.name = first.name
+        self._first = first
+        self._is_shared = limits is None
+        self._limits = limits = limits or ClientLimits()
+        self._connections: dict[Key, ClientUpstream] = {}
+        self._tasks: TaskGroup | None = None
+        self._slots = anyio.Semaphore(limits.limit)
+
+    async def run(self) -> None:
+        """Serve connections, and end those that are idle."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                await end_idle_sessions(
+                    self._connections, self._limits.idle_timeout, lambda key: self._end(key, "it was idle")
+                )
+        finally:
+            self._tasks = None
+
+    async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+        """Send the request of a call to the connection for this client and era. Raises RpcError and CallError."""
+        choice, session = self._first.choice, "" if self._is_shared else ctx.session
+        era = choice.choose_era(method, params, ctx)
+        if era != choice.first_era:
+            await self._first.require_session()  # now it is certain which eras the server speaks
+            era = choice.choose_era(method, params, ctx)
+        try:
+            if not session and era == choice.first_era:
+                result = await self._first.forward(method, params, ctx)
+            else:
+                key = (session, ctx.principal, era) if session else ("", None, era)
+                result = await self._forward_further(key, method, params, ctx)
+        except RpcError as error:
+            if choice.check_result(era, method, params, error):
+                return await self.forward(method, params, ctx)
+            raise
+        if choice.check_result(era, method, params, result):
+            return await self.forward(method, params, ctx)
+        return result
+
+    async def _forward_further(
+        self, key: Key, method: str, params: dict[str, Any], ctx: CallContext
+    ) -> Mapping[str, Any]:
+        try:
+            return await self._forward_once(key, method, params, ctx)
+        except MissingEra:
+            return await self.forward(method, params, ctx)
+        except RpcError as error:
+            if error.code != NOT_RECEIVED:
+                raise
+        return await self._forward_once(key, method, params, ctx)  # the server has not begun the call
+
+    async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
+        """Send completion/complete to the first connection. Raises RpcError and ToolUnavailable."""
+        return await self._first.request_completion(params)
+
+    async def _forward_once(self, key: Key, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+        if key not in self._connections:
+            await self._first.require_session()  # it knows whether the server can be reached
+        found = self._connections.get(key) or self._add(key, ctx)
+        found.calls += 1
+        try:
+            await found.settled.wait()
+            session = found.link.session
+            if found.lacks_era:
+                raise MissingEra
+            if session is None or not found.is_ready:
+                problem = f"The server '{self.name}' is not available: {found.link.reason}. Retry later."
+                raise ToolUnavailable(problem)
+            self._first.check_accepted(method, params)
+            if method == "tools/call" and params["name"] in found.changed_tools:
+                raise DefinitionChanged(_describe_change(params["name"], self.name))
+            return await session.relay(method, params, ctx)
+        finally:
+            found.release()
+
+    def _add(self, key: Key, ctx: CallContext) -> ClientUpstream:
+        if self._tasks is None:
+            raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
+        owner, kind = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"
+        ended = choose_session_to_end(self._connections.items(), self._limits.limit, owner, kind)
+        if ended is not None:
+            self._end(ended, "another client needs its connection")
+        added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added), owner)
+        self._tasks.start_soon(self._run_connection, key, added)
+        if key[0]:
+            end_with_client(ctx, self._connections, key, lambda key: self._end(key, "the client has disconnected"))
+        return added
+
+    async def _run_connection(self, key: Key, added: ClientUpstream) -> None:
+        try:
+            async with self._slots:  # a connection that is ending still has its process
+                if not added.link.ended.is_set():
+                    added.link.reason = await self._first.serve_further(
+                        added.link, key[2], added.handle_ready, has_one_client=bool(key[0])
+                    )
+        except MissingEra:
+            added.lacks_era = True
+            self._first.choice.note_missing_era()
+        finally:
+            self._forget(key, added)
+            added.settled.set()
+
+    def _forget(self, key: Key, added: ClientUpstream) -> None:
+        if self._connections.get(key) is added:
+            del self._connections[key]
+
+    def _end(self, key: Key, reason: str) -> None:
+        self._connections[key].link.end(reason)
+
+
+def _describe_change(tool: str, server: str) -> str:
+    return (
+        f"Tool '{tool}' of the server '{server}' is not available: in the client's own connection, its definition "
+        "differs from the published one. To review it, the user has to restart the bridge."
+    )

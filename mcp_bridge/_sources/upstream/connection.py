@@ -1,0 +1,122 @@
+"""One connection to a server, from its start until it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.extension import StartTurns
+from mcp_bridge._contracts.jsonrpc import RpcError
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._sources.upstream.credentials import CredentialAddress, UpstreamAddress
+from mcp_bridge._upstream.session import SessionListener, UpstreamSession
+from mcp_bridge._upstream.trust.screening import shorten_text
+
+logger = logging.getLogger("mcp_bridge._sources.upstream")
+
+START_TURN = 1.0
+"""Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""
+Serve = Callable[[UpstreamSession, "ConnectionLink", anyio.CancelScope], Awaitable[None]]
+"""Serves a session until its connection ends. The scope limits how long the start may take."""
+
+
+class ConnectionLink:
+    """What a channel reports to: the session, once it exists, and why it ended.
+
+    `opening` is the scope of the start, and `began` is when the session was ready.
+    """
+
+    def __init__(self, on_end: Callable[[str], None]) -> None:
+        self._on_end = on_end
+        self.session: UpstreamSession | None = None
+        self.opening: anyio.CancelScope | None = None
+        self.began: float | None = None
+        self.ended = anyio.Event()
+        self.reason = ""
+
+    def handle_message(self, message: Message, origin: Any) -> bool:
+        """Pass a message to the session. Returns False for a response that is not expected."""
+        return self.session is not None and self.session.handle_message(message, origin)
+
+    def end(self, reason: str) -> None:
+        """End the session, unless it has ended."""
+        if self.ended.is_set():
+            return
+        self.reason = reason
+        self.ended.set()
+        self._on_end(reason)
+        if self.session is not None:
+            self.session.connection.close()
+        elif self.opening is not None:
+            self.opening.cancel()
+
+
+class NoListener:
+    """Ignores what a server sends outside of calls: the first connection receives it, too."""
+
+    def handle_list_change(self) -> None:
+        """Do nothing."""
+
+    def handle_resource_update(self, uri: str) -> None:
+        """Do nothing."""
+
+
+async def hold_turn(
+    turns: StartTurns, settled: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Hold a turn until an attempt to connect is settled, or has taken its time."""
+    await turns.acquire_on_behalf_of(settled)
+    try:
+        task_status.started()
+        with anyio.move_on_after(START_TURN):
+            await settled.wait()
+    finally:
+        turns.release_on_behalf_of(settled)
+
+
+async def serve_connection(
+    name: str,
+    address: UpstreamAddress | CredentialAddress,
+    listener: SessionListener,
+    link: ConnectionLink,
+    serve: Serve,
+    start_timeout: float,
+    *,
+    has_one_client: bool = False,
+) -> str:
+    """Connect to the server of this name, and serve until the connection ends. Return why it did."""
+    try:
+        with anyio.CancelScope(deadline=anyio.current_time() + start_timeout) as limit:
+            link.opening = limit
+            if isinstance(address, CredentialAddress):
+                address = await address.build_address()
+            async with own_tasks() as tasks, address.open_channel(link.handle_message, link.end) as channel:
+                link.session = UpstreamSession(
+                    name, channel, tasks, listener, has_one_client=has_one_client, on_rejection=link.end
+                )
+                try:
+                    await serve(link.session, link, limit)
+                except Exception as error:  # whatever a server has sent, only its own source may suffer
+                    link.end(_describe_error(error))
+                finally:
+                    link.end("the server is being closed")
+    except Exception as error:
+        link.end(_describe_error(error))
+    if limit.cancelled_caught and anyio.current_time() >= limit.deadline:
+        return f"the server did not start within {start_timeout:g} seconds"
+    return link.reason
+
+
+def _describe_error(error: Exception) -> str:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, SourceError | RpcError):
+        return shorten_text(str(error))
+    logger.error("the connection to a server failed", exc_info=error)
+    return f"the connection failed: {type(error).__name__}: {error}"

@@ -1,0 +1,91 @@
+"""The address of a server whose headers or environment variables refer to credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from anyio import to_thread
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._upstream.messages import Receiver
+from mcp_bridge._upstream.session import UpstreamChannel
+from mcp_bridge._upstream.trust.credentials import Credential, has_reference, read_credential
+
+Values = Mapping[str, str]
+ReadValues = Callable[[], Awaitable[Values]]
+
+
+class UpstreamAddress(Protocol):
+    """The address of a server, from which a channel can be opened."""
+
+    @property
+    def label(self) -> str:
+        """The name for messages."""
+
+    def open_channel(
+        self, receive: Receiver, on_end: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[UpstreamChannel]:
+        """Return a context manager for a channel."""
+
+
+class StoredAuth(Protocol):
+    """What signs requests with tokens that the user has got by signing in."""
+
+    add_secrets: Callable[[Iterable[str]], None]
+
+    async def load_tokens(self) -> None:
+        """Read the tokens. Raises SourceError if the user has not signed in."""
+
+
+@dataclass(slots=True)
+class CredentialAddress:
+    """An address that is built for each connection, with the credentials that `values` refer to at that time.
+
+    `build` also gets a function that reads them again.
+    """
+
+    label: str
+    key: str
+    values: Values
+    build: Callable[[Values, ReadValues | None], UpstreamAddress]
+    auth: StoredAuth | None = None
+    add_secrets: Callable[[Iterable[str]], None] = field(default=lambda secrets: None)
+
+    async def build_address(self) -> UpstreamAddress:
+        """Return the address with the credentials. Raises SourceError if one cannot be read."""
+        values = await self.read_values()
+        if self.auth is not None:
+            self.auth.add_secrets = self.add_secrets
+            await self.auth.load_tokens()
+        return self.build(values, self.read_values)
+
+    async def read_values(self) -> Values:
+        """Return the values with the credentials. Raises SourceError if one cannot be read."""
+        credentials = await to_thread.run_sync(self._read_credentials, abandon_on_cancel=True)
+        self.add_secrets([one.secret for one in credentials.values()])
+        return {**self.values, **{name: one.value for name, one in credentials.items()}}
+
+    def _read_credentials(self) -> dict[str, Credential]:
+        references = {name: value for name, value in self.values.items() if has_reference(value)}
+        read = {name: read_credential(value, f"{self.key}.{name}", os.environ) for name, value in references.items()}
+        for name, one in read.items():
+            if self.key == "headers" and not (one.secret.isascii() and one.secret.isprintable()):
+                raise SourceError(f"{self.key}.{name}: the credential has characters that a header cannot have")
+        return read
+
+
+def resolve_later(
+    key: str,
+    values: Values,
+    build: Callable[[Values, ReadValues | None], UpstreamAddress],
+    auth: StoredAuth | None = None,
+) -> UpstreamAddress | CredentialAddress:
+    """Return the address that `build` makes of values; if they refer to credentials, these are read when connecting."""
+    address = build(values, None)
+    if auth is not None or any(map(has_reference, values.values())):
+        return CredentialAddress(address.label, key, values, build, auth)
+    return address

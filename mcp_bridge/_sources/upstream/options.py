@@ -1,0 +1,168 @@
+"""The options of an MCP server as a source in the settings file. Imported late, because it imports pydantic."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mcp_bridge._contracts.extension import ToolSource
+from mcp_bridge._settings import Duration, SessionIdle, SessionLimit, SettingsModel
+from mcp_bridge._sources.upstream.client_sessions import ClientLimits
+from mcp_bridge._sources.upstream.credentials import (
+    CredentialAddress,
+    ReadValues,
+    UpstreamAddress,
+    Values,
+    resolve_later,
+)
+from mcp_bridge._sources.upstream.eras import EraChoice
+from mcp_bridge._sources.upstream.source import UpstreamSource
+from mcp_bridge._upstream.trust.guard import DefinitionGuard
+
+if TYPE_CHECKING:
+    from mcp_bridge._upstream.oauth import BearerAuth
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.sandbox import SandboxOptions
+
+_POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions", "session_idle", "session_limit"}
+"""The options that do not change which server is used, or how."""
+
+
+class UpstreamOptions(SettingsModel):
+    """Another MCP server, which the bridge starts with a command or reaches at a URL."""
+
+    command: str | None = Field(default=None, min_length=1, description="The program that starts the server.")
+    args: tuple[str, ...] = Field(default=(), description="Its arguments.")
+    env: dict[str, str] = Field(
+        default={},
+        description="Its environment variables, in addition to PATH, HOME, LANG and similar ones. A value can be a "
+        "reference: `env:NAME`, `file:PATH` or `keyring:SERVICE/NAME`.",
+    )
+    cwd: str | None = Field(
+        default=None, min_length=1, description="Its working directory. Default: the folder of the settings file."
+    )
+    url: str | None = Field(default=None, min_length=1, description="The URL of a server over HTTP.")
+    transport: Literal["http", "sse"] = Field(
+        default="http", description="The transport of `url`: Streamable HTTP, or the older one with `sse`."
+    )
+    protocol: Literal["auto", "handshake", "stateless"] = Field(
+        default="auto",
+        description="The protocol versions to use with a server that speaks several: `handshake`, those up to "
+        "2025-11-25, or `stateless`, 2026-07-28. `auto`: at a `url` those of each client, so that every tool can ask "
+        "the user as if its client were connected directly; with a `command` `handshake`, in which most tools ask.",
+    )
+    headers: dict[str, str] = Field(
+        default={},
+        description="Headers that are sent with every request. A value can be a reference, such as `Bearer env:NAME`.",
+    )
+    auth: Literal["oauth"] | None = Field(
+        default=None,
+        description="`oauth`: send the token that `mcp-bridge login` has stored, and refresh it when it expires.",
+    )
+    sandbox: Literal["bubblewrap"] | None = Field(
+        default=None,
+        description="`bubblewrap`: `command` can read only the system, its program and the paths in `args`.",
+    )
+    network: bool = Field(default=False, description="With `sandbox`: allow the network.")
+    read: tuple[str, ...] = Field(default=(), description="With `sandbox`: further paths that it can read.")
+    write: tuple[str, ...] = Field(default=(), description="With `sandbox`: paths that it can write.")
+    start_timeout: Duration = Field(default=30.0, description="How long connecting and listing everything may take.")
+    sessions: Literal["shared", "client"] = Field(
+        default="shared",
+        description="`client`: each client has its own connection, and its own process of a `command`. Clients without "
+        "a session share the first connection. `shared`: all clients do.",
+    )
+    session_idle: SessionIdle = 1800.0
+    session_limit: SessionLimit = 32
+    changed_tools: Literal["quarantine", "warn", "ignore"] = Field(
+        default="quarantine",
+        description="What happens to a tool whose definition differs from the accepted one. `quarantine`: it is not "
+        "published until `mcp-bridge approve` accepts it. `warn`: the log reports it. `ignore`: nothing.",
+    )
+    new_tools: Literal["publish", "quarantine"] = Field(
+        default="publish",
+        description="What happens to a tool that a known server did not have before: it is published, or only after "
+        "`mcp-bridge approve` has accepted it.",
+    )
+
+    @model_validator(mode="after")
+    def _check_one_of_both(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give either command or url")
+        if self.auth is not None and self.url is None:
+            raise ValueError("auth requires url: a server that the bridge starts gets its credentials from env")
+        if self.sandbox is not None and self.command is None:
+            raise ValueError("sandbox requires command: a server at a URL runs elsewhere")
+        if self.sandbox is None and (self.network or self.read or self.write):
+            raise ValueError("network, read and write require sandbox")
+        return self
+
+    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
+        """Build the source. `watch` has no effect: the server reports its changes."""
+        guard = DefinitionGuard(name, changed_tools=self.changed_tools, new_tools=self.new_tools)
+        limits = ClientLimits(limit=self.session_limit, idle_timeout=self.session_idle)
+        return UpstreamSource(
+            name,
+            self._build_address(name, directory),
+            start_timeout=self.start_timeout,
+            guard=guard,
+            clients=limits if self.sessions == "client" else None,
+            choice=EraChoice(self.protocol, follows_clients=self.url is not None),
+            entry=hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest(),
+        )
+
+    def _build_address(self, name: str, directory: Path) -> UpstreamAddress | CredentialAddress:
+        if self.url is not None:
+            auth = self._build_auth(name, self.url)
+            return resolve_later("headers", self.headers, self._choose_transport(auth), auth)
+        from mcp_bridge._upstream.child import LaunchCommand
+
+        assert self.command is not None
+        folder = directory / Path(self.cwd).expanduser() if self.cwd is not None else directory
+        build = partial(
+            LaunchCommand,
+            command=self.command,
+            args=self.args,
+            directory=folder,
+            sandbox=self._build_sandbox(folder),
+            name=name,
+        )
+        return resolve_later("env", self.env, lambda env, _: build(env=env))
+
+    def _build_auth(self, name: str, url: str) -> BearerAuth | None:
+        if self.auth is None:
+            return None
+        from mcp_bridge._upstream.oauth import BearerAuth
+
+        return BearerAuth(name, url, self.transport)
+
+    def _choose_transport(self, auth: BearerAuth | None) -> Callable[[Values, ReadValues | None], UpstreamAddress]:
+        url = self.url or ""
+        if self.transport == "sse":
+            from mcp_bridge._upstream.legacy_sse import SseUrl
+
+            return lambda headers, read: SseUrl(url=url, headers=headers, read_headers=read, auth=auth)
+        from mcp_bridge._upstream.remote import ServerUrl
+
+        return lambda headers, read: ServerUrl(url=url, headers=headers, read_headers=read, auth=auth)
+
+    def _build_sandbox(self, folder: Path) -> SandboxOptions | None:
+        if self.sandbox is None:
+            return None
+        from mcp_bridge._runtime.sandbox import SandboxOptions
+
+        read, write = ([str((folder / path).resolve()) for path in paths] for paths in (self.read, self.write))
+        return SandboxOptions(network=self.network, read=tuple(read), write=tuple(write))
+
+    def default_name(self) -> str:
+        return Path(self.command).stem if self.command is not None else "server"
+
+    def default_prefix(self, name: str) -> str:
+        """Return the name of the server."""
+        return name

@@ -1,0 +1,416 @@
+"""UpstreamSource: keeps a connection to one MCP server, and publishes everything that the server offers."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import anyio
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
+from mcp_bridge._contracts.extension import DefinitionFile, Publish, StartTurns
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, RpcError
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source_status import STILL_STARTING, SourceState, SourceStatus
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._json_schema.headers import DeclaredHeader, list_headers
+from mcp_bridge._runtime.token_bucket import TokenBucket
+from mcp_bridge._sources.upstream.client_sessions import ClientLimits, ClientSessions, MissingEra
+from mcp_bridge._sources.upstream.connection import ConnectionLink, NoListener, hold_turn, serve_connection
+from mcp_bridge._sources.upstream.credentials import CredentialAddress, UpstreamAddress
+from mcp_bridge._sources.upstream.entries import EntryBuilder
+from mcp_bridge._sources.upstream.eras import EraChoice
+from mcp_bridge._sources.upstream.listing import OfferReader
+from mcp_bridge._sources.upstream.resource_follower import ResourceFollower
+from mcp_bridge._sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
+from mcp_bridge._upstream.messages import NOT_RECEIVED
+from mcp_bridge._upstream.session import Era, UpstreamSession
+from mcp_bridge._upstream.stream_retries import StreamRetries
+from mcp_bridge._upstream.trust.fingerprints import DefinitionKey, is_page
+from mcp_bridge._upstream.trust.guard import DefinitionGuard
+from mcp_bridge._upstream.trust.screening import shorten_text
+
+logger = logging.getLogger("mcp_bridge._sources.upstream")
+
+START_PATIENCE = 1.2
+"""Seconds after which the other sources are published without this one. It is published once it is connected."""
+STORE_PATIENCE = 0.5
+"""Seconds after which a server starts without its stored catalogue: a shared store may be unavailable."""
+FIRST_WAIT, MAX_WAIT = 0.5, 60.0
+"""Seconds before the second and at most before any further attempt to connect; each wait is about twice the last."""
+MIN_WAIT, MAX_MIN_WAIT = 0.2, 0.8
+"""Seconds between two attempts, at least, if a call or a request for a list causes the second one.
+
+Doubled with each failure, up to the maximum: a client that lists all the time must not start a program all the time.
+"""
+STABLE = 10.0
+"""Seconds after which a connection counts as stable: it ends a series of failures, and is restored at once."""
+CALL_PATIENCE = 5.0
+"""Seconds that a call waits for the connection."""
+BROKEN_AFTER = 3
+"""Failed attempts after which calls no longer wait, unless an attempt is due."""
+CHANGE_DELAY = 0.05
+"""Seconds that changes of lists are collected."""
+CHANGE_RATE, CHANGE_BURST = 0.5, 5
+"""The rate per second and the burst of changes after which lists are read again. Further ones are collected."""
+REREAD_INTERVAL = 30.0
+"""Seconds after which lists are read again if one could not be read."""
+
+
+@runtime_checkable
+class HeaderSender(Protocol):
+    """A channel that sends arguments of calls as headers too."""
+
+    def declare_headers(self, declared: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
+        """Send these arguments of tools as headers."""
+
+
+class UpstreamSource:
+    """The tools, resources and prompts of an MCP server.
+
+    While the server is not connected, its last offer stays published, and calls try to connect at once. Before the
+    first connection, that is the stored one. `entry` identifies the entry of the server in the settings.
+
+    Attributes:
+        status: The state of the connection.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: UpstreamAddress | CredentialAddress,
+        *,
+        start_timeout: float = 30.0,
+        guard: DefinitionGuard | None = None,
+        clients: ClientLimits | None = None,
+        entry: str = "",
+        choice: EraChoice | None = None,
+    ) -> None:
+        self.name = name
+        self.choice = choice or EraChoice()
+        self.guard = guard or DefinitionGuard(name)
+        self.status = SourceStatus(state=SourceState.STARTING, since=time.time(), reason=STILL_STARTING)
+        self._address = address
+        self._start_timeout = start_timeout
+        self._entry = entry
+        self._stored: StoredCatalogue | None = None
+        self._stores = True
+        self._session: UpstreamSession | None = None
+        self._failures = 0
+        self._has_connected = False
+        self._is_awaited = False
+        self._settled = anyio.Event()
+        self._wanted = anyio.Event()
+        self._changed = anyio.Event()
+        self._further = ClientSessions(self, clients)
+        self._reader = OfferReader()
+        self._follower = ResourceFollower()
+        self._published: Offer | None = None
+        self._publish: Publish = lambda offer: None
+        self._turns: StartTurns | None = None
+        self._notify_update: Callable[[str], None] = lambda uri: None
+
+    def set_update_listener(self, updated: Callable[[str], None]) -> None:
+        """Call `updated` with the URI of each resource that changes."""
+        self._notify_update = updated
+
+    def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
+        """Report the changes of a resource, or no longer, if the server has it."""
+        self._follower.follow_resource(uri, is_wanted=is_wanted)
+
+    async def wait_until_followed(self) -> None:
+        """Wait until the server has confirmed the subscriptions, if it is connected."""
+        await self._follower.wait_until_followed()
+
+    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
+        """Call `add_secrets` with the credentials of the server before they are used."""
+        if isinstance(self._address, CredentialAddress):
+            self._address.add_secrets = add_secrets
+
+    def pin_definitions(self, settings_file: Path, store: Store | None, lock: DefinitionFile) -> None:
+        """Keep the accepted definitions of tools in the lock file of these settings, and store the catalogue."""
+        self.guard.use_lock(lock)
+        file = CatalogueFile(settings_file, self.name)
+        place = file if store is None else SharedCatalogue(store, self.name, self._entry)
+        self._stored = StoredCatalogue(place, self.name, self._entry)
+
+    def disable_recording(self) -> None:
+        """Write no files from now on."""
+        self._stores = self.guard.records = False
+
+    def limit_starts(self, turns: StartTurns) -> None:
+        """Take a turn for each start of the server."""
+        self._turns = turns
+
+    def request_attempt(self) -> None:
+        """Try to connect soon, if there is no connection."""
+        if self._session is None:
+            self._wanted.set()
+
+    def handle_list_change(self) -> None:
+        """List everything again soon."""
+        self._changed.set()
+
+    def handle_resource_update(self, uri: str) -> None:
+        """Pass the change of a resource on."""
+        self._notify_update(uri)
+
+    async def restore(self, publish: Publish) -> None:
+        """Publish the stored catalogue, which is used until the server is connected."""
+        self._publish = publish
+        catalogue = None
+        if self._stored is not None:
+            with anyio.move_on_after(STORE_PATIENCE):
+                catalogue = await self._stored.read_catalogue()
+        if catalogue is not None:
+            builder = EntryBuilder(self._further, completes=catalogue.completes)
+            self._follower.update_offer(self._reader.restore_catalogue(catalogue, builder))
+        if self._reader.offer.entries:
+            self._publish_problem()
+
+    async def run(self, publish: Publish) -> None:
+        """Connect, publish, and connect again whenever the connection ends."""
+        from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential_jitter
+
+        self._publish = publish
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._publish_late, self._settled)
+            tasks.start_soon(self.guard.follow_lock, self._publish_again)
+            tasks.start_soon(self._further.run)
+            while True:
+                retrying = AsyncRetrying(
+                    retry=retry_if_exception_type(SourceError),
+                    wait=wait_exponential_jitter(initial=FIRST_WAIT, max=MAX_WAIT, jitter=FIRST_WAIT),
+                    sleep=self._wait_before_attempt,
+                )
+                async for attempt in retrying:
+                    with attempt:
+                        if self._turns is not None:
+                            await tasks.start(hold_turn, self._turns, self._settled)
+                        await self._connect_once()
+
+    async def wait_for_attempt(self) -> None:
+        """Wait until the first attempt to connect, or a requested one, has succeeded or failed."""
+        if (self.status.state is SourceState.STARTING or self._wanted.is_set()) and self._should_wait():
+            await self._settled.wait()
+
+    async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+        """Send the request of a call. Raises RpcError and ToolUnavailable."""
+        session = self._session
+        if session is None:
+            session = await self._wait_for_session()
+            self.check_accepted(method, params)
+        try:
+            return await session.relay(method, params, ctx)
+        except RpcError as error:
+            if error.code != NOT_RECEIVED:
+                raise
+        session = await self._wait_for_session()
+        self.check_accepted(method, params)
+        return await session.relay(method, params, ctx)  # the server has not begun the call
+
+    async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
+        """Send completion/complete. Raises RpcError and ToolUnavailable."""
+        return await (await self.require_session()).send_request("completion/complete", params)
+
+    async def require_session(self) -> UpstreamSession:
+        """Return the session. Raises ToolUnavailable."""
+        return self._session or await self._wait_for_session()
+
+    async def serve_further(
+        self, link: ConnectionLink, era: Era, on_ready: Callable[[frozenset[str]], None], *, has_one_client: bool
+    ) -> str:
+        """Serve another connection until it ends. Return why it did. Raises MissingEra."""
+        lacks_era = False
+
+        async def serve_calls(session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
+            nonlocal lacks_era
+            try:
+                await session.negotiate([era])
+            except RpcError as error:
+                lacks_era = era != self.choice.first_era and error.code not in (NOT_RECEIVED, CONNECTION_CLOSED)
+                raise
+            self._declare_headers(session, self._reader.offer)
+            changed: frozenset[str] = frozenset()
+            if era == self.choice.first_era:  # the definitions of one tool differ between the eras
+                reader = OfferReader()
+                offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, wanted=["tools"])
+                changed = self.guard.find_changed(offer.tools, self._reader.offer.tools)
+            limit.deadline = math.inf
+            on_ready(changed)
+            await link.ended.wait()
+
+        listener = NoListener() if has_one_client else self
+        reason = await serve_connection(
+            self.name, self._address, listener, link, serve_calls, self._start_timeout, has_one_client=has_one_client
+        )
+        if lacks_era:
+            raise MissingEra
+        return reason
+
+    async def _wait_for_session(self) -> UpstreamSession:
+        """Return the session, as soon as the next attempt to connect succeeds, which the call causes."""
+        settled = self._settled
+        self._wanted.set()
+        if self._should_wait():
+            with anyio.move_on_after(CALL_PATIENCE):
+                await settled.wait()
+        if self._session is None:
+            raise ToolUnavailable(self.status.describe_absence(self.name))
+        return self._session
+
+    def _should_wait(self) -> bool:
+        """Whether a call waits for the next attempt to connect: after several failures, only the first one does."""
+        is_first, self._is_awaited = not self._is_awaited, True
+        return self._session is None and (self._failures < BROKEN_AFTER or is_first)
+
+    def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
+        """Check a call that has waited for the server, which may have come back with a changed definition."""
+        if method == "tools/call":
+            self.guard.check_entry(DefinitionKey("tools", params["name"]))
+        elif method == "prompts/get":
+            self.guard.check_entry(DefinitionKey("prompts", params["name"]))
+        elif method == "resources/read" and is_page(params["uri"]):
+            self.guard.check_entry(DefinitionKey("resources", params["uri"]))
+
+    async def _wait_before_attempt(self, seconds: float) -> None:
+        """Wait, but not longer than it takes until a client needs the server."""
+        shortest = min(seconds, MIN_WAIT * 2 ** min(self._failures - 1, 10), MAX_MIN_WAIT)
+        await anyio.sleep(shortest)
+        with anyio.move_on_after(seconds - shortest):
+            await self._wanted.wait()
+
+    def _settle_attempt(self) -> None:
+        """Release the calls that wait for an attempt. Later ones wait for the next."""
+        self._settled.set()
+        self._settled, self._wanted = anyio.Event(), anyio.Event()
+        self._is_awaited = False
+
+    async def _publish_late(self, settled: anyio.Event) -> None:
+        """Publish the reason for which nothing is published, instead of letting clients wait for a slow server."""
+        with anyio.move_on_after(START_PATIENCE):
+            await settled.wait()
+        if self._session is None:
+            self._publish_problem()
+
+    def _publish_problem(self) -> None:
+        problem = f"the server is not connected: {self.status.reason}"
+        self._publish_offer(replace(self._reader.offer, problems=[problem]))
+
+    def _publish_offer(self, offer: Offer) -> None:
+        if offer != self._published:
+            self._published = offer
+            self._publish(self.guard.review(offer, is_stored=not self._has_connected))
+
+    def _publish_again(self) -> None:
+        if self._published is not None:
+            self._publish(self.guard.review(self._published, is_stored=not self._has_connected))
+
+    def _set_state(self, state: SourceState, reason: str) -> None:
+        old = self.status
+        since = old.since if old.state is state else time.time()
+        self.status = replace(old, state=state, since=since, reason=reason, failures=self._failures)
+
+    async def _connect_once(self) -> None:
+        """Serve one connection until it ends. Raises SourceError if that was soon."""
+        link = ConnectionLink(self._handle_end)
+        problem = await serve_connection(self.name, self._address, self, link, self._serve_session, self._start_timeout)
+        is_stable = link.began is not None and anyio.current_time() - link.began >= STABLE
+        self._failures = 1 if is_stable else self._failures + 1
+        has_worked = self._has_connected and self._reader.offer.entries and self._failures < BROKEN_AFTER
+        self._set_state(SourceState.DEGRADED if has_worked else SourceState.BROKEN, problem)
+        if link.began is None:
+            self._settle_attempt()
+        self._publish_problem()
+        if not is_stable:
+            raise SourceError(problem)
+
+    async def _serve_session(self, session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
+        try:
+            await session.negotiate(self.choice.eras)
+        except RpcError as error:
+            if error.code != NOT_RECEIVED:
+                self.choice.prefer_other_era()
+            raise
+        self.choice.adopt_era(session.era)
+        await self._read_offer(session)
+        limit.deadline = math.inf
+        self._session, link.began, self._has_connected = session, anyio.current_time(), True
+        info = {key: shorten_text(str(session.info.get(key) or "")) for key in ("name", "version")}
+        self.status = replace(self.status, server=info["name"], version=info["version"])
+        self._settle_attempt()
+        self._publish_session()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow_changes, session)
+            if session.is_stateless:
+                tasks.start_soon(self._receive_changes, session)
+            if session.can_subscribe:
+                tasks.start_soon(self._follower.run, session)
+            await link.ended.wait()
+            tasks.cancel_scope.cancel()
+
+    def _handle_end(self, reason: str) -> None:
+        """Stop using a session that has ended, although its process, for example, may still run."""
+        if self._session is not None:
+            self._session = None
+            self._set_state(SourceState.DEGRADED, reason)
+
+    def _publish_session(self) -> None:
+        failure = self._reader.failure
+        self._set_state(
+            SourceState.DEGRADED if failure else SourceState.READY, shorten_text(str(failure)) if failure else ""
+        )
+        self._publish_offer(self._reader.offer)
+
+    async def _follow_changes(self, session: UpstreamSession) -> None:
+        budget = TokenBucket(rate=CHANGE_RATE, burst=CHANGE_BURST)
+        while True:
+            await self._store_catalogue()
+            with anyio.move_on_after(REREAD_INTERVAL if self._reader.failure else math.inf):
+                await self._changed.wait()
+            await anyio.sleep(CHANGE_DELAY)
+            self._changed = anyio.Event()
+            try:
+                await self._read_offer(session)
+            except RpcError as error:
+                logger.warning(
+                    "server '%s': its lists could not be read again: %s", self.name, shorten_text(str(error))
+                )
+            else:
+                self._publish_session()
+            budget.charge(1)
+            await budget.wait_while_empty()
+
+    async def _receive_changes(self, session: UpstreamSession) -> None:
+        """Receive changes of lists, as long as the server supports that."""
+        retries = StreamRetries()
+        while True:
+            retries.start_stream()
+            try:
+                await session.receive_changes()
+            except RpcError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    return
+            if not await retries.pause(FIRST_WAIT):
+                return
+
+    async def _store_catalogue(self) -> None:
+        if self._stored is not None and self._stores:
+            await self._stored.write_catalogue(self._reader.build_catalogue())
+
+    async def _read_offer(self, session: UpstreamSession) -> None:
+        builder = EntryBuilder(self._further, completes="completions" in session.capabilities)
+        offer = await self._reader.read_offer(session, builder, self._start_timeout)
+        self._follower.update_offer(offer)
+        self.choice.read_tools(offer.tools)
+        self._declare_headers(session, offer)
+
+    def _declare_headers(self, session: UpstreamSession, offer: Offer) -> None:
+        if isinstance(session.channel, HeaderSender):
+            session.channel.declare_headers({tool.name: list_headers(tool.input_schema) for tool in offer.tools})

@@ -1,0 +1,224 @@
+"""The records of tasks in Redis: order and state, changed by scripts that run atomically there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+from mcp_bridge._contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
+from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._storage.stores.redis import PATIENCE, connect_redis
+
+_FORGET = """
+local function forget(id)
+  redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], id) or 0)
+  redis.call('HDEL', KEYS[2], id)
+  redis.call('ZREM', KEYS[1], id)
+end
+"""
+"""KEYS: 1 all tasks by the time at which they expire, 2 the sizes of results, 3 the sum of these sizes."""
+_CREATE = f"""{_FORGET}
+local id, now, expires = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('EXISTS', KEYS[4]) == 1 then return redis.call('HEXISTS', KEYS[4], 'order') end
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do forget(old) end
+redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) or redis.call('ZCARD', KEYS[5]) >= tonumber(ARGV[5])
+  or tonumber(redis.call('GET', KEYS[3]) or 0) >= tonumber(ARGV[6]) then return 0 end
+redis.call('ZADD', KEYS[1], expires, id)
+redis.call('ZADD', KEYS[5], expires, id)
+local time = redis.call('TIME')
+local queue_by = string.format('%.0f', (time[1] + ARGV[9]) * 1000 + time[2] / 1000)
+redis.call('HSET', KEYS[4], 'order', ARGV[7], 'state', ARGV[8], 'run', 0, 'attempts', 0, 'queue_by', queue_by)
+for _, key in ipairs({{KEYS[4], KEYS[5]}}) do redis.call('PEXPIREAT', key, math.ceil(expires * 1000)) end
+return 1
+"""
+"""KEYS: as above, 4 the record, 5 the tasks of the client. Returns 0 if a limit is reached or the task abandoned."""
+_BEGIN = """
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return nil end
+local queue_by = tonumber(redis.call('HGET', KEYS[1], 'queue_by') or 'inf')
+if redis.call('HGET', KEYS[1], 'run') == '0' and tonumber(ARGV[1]) > queue_by then return nil end
+redis.call('DEL', KEYS[2])
+return {redis.call('HINCRBY', KEYS[1], 'run', 1), redis.call('HINCRBY', KEYS[1], 'attempts', 1),
+  redis.call('HGET', KEYS[1], 'failures') or 0, redis.call('HGET', KEYS[1], 'order'),
+  redis.call('HGET', KEYS[1], 'state')}
+"""
+"""KEYS: 1 the record, 2 its answers. ARGV: when the task was queued, in milliseconds of Redis's clock.
+
+Returns nil if the task has ended or is unknown, or was queued after its client got an error.
+"""
+_RELEASE = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return end
+redis.call('HINCRBY', KEYS[1], 'attempts', -1)
+redis.call('HINCRBY', KEYS[1], 'failures', ARGV[1])
+"""
+"""KEYS: 1 the record. ARGV: how many failures to add."""
+_CHANGE = """
+local run = redis.call('HGET', KEYS[4], 'run')
+if not run or redis.call('HEXISTS', KEYS[4], 'ended') == 1 or (ARGV[2] ~= '' and ARGV[2] ~= run) then return 0 end
+redis.call('HSET', KEYS[4], 'state', ARGV[3])
+if ARGV[4] ~= '' then
+  redis.call('HSET', KEYS[4], 'ended', 1)
+  redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
+  redis.call('INCRBY', KEYS[3], ARGV[4])
+end
+redis.call('PUBLISH', ARGV[5], ARGV[1])
+return 1
+"""
+"""ARGV: the id, the run (any if empty), the state, the size of the result if the state is final, the channel."""
+_ANSWER = """
+if redis.call('HGET', KEYS[1], 'state') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'state', ARGV[3])
+redis.call('RPUSH', KEYS[2], ARGV[4])
+redis.call('PEXPIREAT', KEYS[2], math.ceil(ARGV[5] * 1000))
+redis.call('PUBLISH', ARGV[6], ARGV[1])
+return 1
+"""
+"""KEYS: 1 the record, 2 its answers. Returns 0 if the state is not the expected one."""
+_REMOVE = f"""{_FORGET}
+forget(ARGV[1])
+redis.call('ZREM', KEYS[5], ARGV[1])
+redis.call('DEL', KEYS[4])
+redis.call('PUBLISH', ARGV[2], ARGV[1])
+"""
+_ABANDON = f"""{_REMOVE}
+redis.call('HSET', KEYS[4], 'ended', 1)
+redis.call('PEXPIRE', KEYS[4], ARGV[3])
+"""
+"""Leaves a mark for ARGV[3] milliseconds: Redis may read the request that creates the task later than this one."""
+ABANDONED = 600_000
+"""Milliseconds for which the mark of an abandoned task is kept."""
+
+
+class TaskRecords:
+    """Reads and changes records. Every method raises RedisError if Redis is unavailable.
+
+    Args:
+        prefix: The beginning of all keys.
+        redact: Removes secrets from a value before it is stored.
+    """
+
+    def __init__(self, options: TaskOptions, prefix: str, redact: Callable[[Any], Any]) -> None:
+        self._options = options
+        self._prefix = prefix
+        self._channel = f"{prefix}:changes"
+        self._redact = redact
+        self._redis = connect_redis(options.url)
+        self._create, self._begin, self._release, self._change, self._answer, self._remove, self._abandon = map(
+            self._redis.register_script, (_CREATE, _BEGIN, _RELEASE, _CHANGE, _ANSWER, _REMOVE, _ABANDON)
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._redis.aclose()
+
+    async def create_record(self, order: TaskOrder, patience: float) -> bool:
+        """Store a task, which must be queued within `patience` seconds; False if that would exceed a limit."""
+        options = self._options
+        share = options.most if order.client is None else -(-options.most * 3 // 4)
+        state = TaskState(updated=order.created)
+        limits = (options.most, share, options.size)
+        values = (
+            order.id,
+            time.time(),
+            order.expires,
+            *limits,
+            dump_json(asdict(order)),
+            self._encode(state),
+            patience,
+        )
+        return bool(await self._create(self._get_keys(order.id, order.client), values))
+
+    async def begin_run(self, task_id: str, message: bytes | None) -> tuple[int, TaskRecord] | None:
+        """Begin a new run of a task that the queue has under the id `message`, which has the time.
+
+        Returns how many runs were begun and not released, and the record; None if it has ended or is abandoned.
+        """
+        queued = (message or b"0").partition(b"-")[0]
+        found = await self._begin((self._key(task_id), self._answers(task_id)), (queued,))
+        if found is None:
+            return None
+        run, attempts, failures, order, state = found
+        counts = {"run": run, "failures": int(failures)}
+        return attempts, TaskRecord(TaskOrder(**{**load_json(order), **counts}), _decode_state(state))
+
+    async def release_run(self, task_id: str, *, has_failed: bool) -> None:
+        """Make the latest run count no more as one whose process has ended: it was ended on purpose, or has failed."""
+        await self._release((self._key(task_id),), (int(has_failed),))
+
+    async def change_state(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
+        """Store a state, unless the stored one is final, or with `by_run` a later run has begun."""
+        encoded = self._encode(state)
+        size = len(encoded) if state.is_final else ""
+        values = (order.id, order.run if by_run else "", encoded, size, self._channel)
+        return bool(await self._change(self._get_keys(order.id, order.client), values))
+
+    async def remove_record(self, order: TaskOrder) -> None:
+        await self._remove(self._get_keys(order.id, order.client), (order.id, self._channel))
+
+    async def abandon_record(self, order: TaskOrder) -> None:
+        """Remove a task that may not be created yet, and that must not run."""
+        await self._abandon(self._get_keys(order.id, order.client), (order.id, self._channel, ABANDONED))
+
+    async def find_record(self, task_id: str) -> TaskRecord | None:
+        order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])
+        if order is None or state is None:
+            return None
+        return TaskRecord(TaskOrder(**load_json(order)), _decode_state(state))
+
+    async def add_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
+        """Pass answers to the run of a task. The questions that they answer are not open any more."""
+        while True:
+            order, stored = await self._redis.hmget(self._key(task_id), ["order", "state"])
+            if order is None or stored is None or not (state := _decode_state(stored)).requests:
+                return
+            requests = {key: request for key, request in state.requests.items() if key not in responses}
+            answered = replace(state, requests=requests, status="input_required" if requests else "working")
+            until = TaskOrder(**load_json(order)).expires
+            values = (task_id, stored, self._encode(answered), dump_json(responses), until, self._channel)
+            if await self._answer((self._key(task_id), self._answers(task_id)), values):
+                return
+
+    async def take_answers(self, task_id: str) -> list[Mapping[str, Any]]:
+        """Return the answers that have arrived, in their order, and remove them."""
+        async with self._redis.pipeline() as pipeline:
+            pipeline.lrange(self._answers(task_id), 0, -1)
+            pipeline.delete(self._answers(task_id))
+            found: Sequence[bytes] = (await pipeline.execute())[0]
+        return [load_json(each) for each in found]
+
+    async def follow_changes(self) -> AsyncGenerator[str | None, None]:
+        """Yield the ids of tasks that change; None once this begins, since changes before that were missed."""
+        async with self._redis.pubsub(ignore_subscribe_messages=True) as pubsub:
+            await pubsub.subscribe(self._channel)
+            yield None
+            while True:
+                message = await pubsub.get_message(timeout=PATIENCE)
+                if message is not None:
+                    yield message["data"].decode()
+                else:
+                    await pubsub.ping()
+
+    def _encode(self, state: TaskState) -> bytes:
+        fields = asdict(state)
+        shown = ("message", "progress", "requests", "result", "error")
+        return dump_json({**fields, **{name: self._redact(fields[name]) for name in shown}})
+
+    def _get_keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
+        shared = tuple(f"{self._prefix}:{name}" for name in ("all", "sizes", "bytes"))
+        return (*shared, self._key(task_id), f"{self._prefix}:client:{client or ''}")
+
+    def _key(self, task_id: str) -> str:
+        return f"{self._prefix}:task:{task_id}"
+
+    def _answers(self, task_id: str) -> str:
+        return f"{self._prefix}:answers:{task_id}"
+
+
+def _decode_state(state: bytes | str) -> TaskState:
+    fields = load_json(state)
+    progress = fields["progress"]
+    return TaskState(**{**fields, "progress": tuple(progress) if progress else None})

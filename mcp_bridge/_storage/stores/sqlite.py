@@ -1,0 +1,348 @@
+"""A store in an SQLite file: it outlives the process, and the processes of a machine can share it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import to_thread
+
+T = TypeVar("T")
+MAX_BYTES = 64 * 1024 * 1024
+BUSY = 2.0
+"""Seconds that an operation waits for another process to release the file."""
+LINGER = 0.25
+"""Seconds for which the connection of writes in quick succession stays open after the last one."""
+_APPLICATION = 0x6D637062
+"""SQLite's application id, which identifies files of this store: `mcpb`."""
+_VERSION = 1
+_TABLE = "CREATE TABLE kept (key TEXT PRIMARY KEY, value BLOB NOT NULL, until REAL NOT NULL)"
+_INDEX = "CREATE INDEX kept_until ON kept (until)"
+_SET = """INSERT INTO kept VALUES (?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, until = excluded.until"""
+_ADD = "INSERT INTO kept VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING"
+_DELETE = "DELETE FROM kept WHERE key = ?"
+_SOONEST = """DELETE FROM kept WHERE key IN
+(SELECT key FROM kept ORDER BY until LIMIT 1 + (SELECT count(*) FROM kept) / 8)"""
+_RESERVE = ("INSERT INTO kept VALUES (x'00', zeroblob(131072), 0)", "DELETE FROM kept WHERE key = x'00'")
+"""Leave free pages in the file, so that it rarely grows."""
+_IN_PLACE = ("PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = MEMORY")
+"""Write without files beside the database, which a full disk has no space for. A crash may damage the file then."""
+_DISK_ERRORS = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
+logger = logging.getLogger("mcp_bridge._storage.stores")
+
+
+class StoreFileError(OSError):
+    """The file does not belong to this store, or is damaged."""
+
+
+@dataclass(slots=True, eq=False)
+class QueuedWrite:
+    """A statement that waits for the writer."""
+
+    statement: str
+    values: Sequence[Any]
+    outcome: Future[bool] = field(default_factory=Future)
+
+
+class SqliteStore:
+    """A `Store` in a file of at most about `max_bytes`. When it is full, the values that expire first are evicted.
+
+    The file is created when the first value is stored, readable by its owner only. Reads open and close it. Writes of
+    all callers share one connection in a thread, and those that wait share a transaction. The connection is closed
+    after each write, or after `LINGER` seconds if writes follow one another, so it need not be closed at shutdown.
+    `clock` returns seconds since 1970. Every method raises StoreFileError if the file does not belong to this store,
+    and OSError if it cannot be used.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._queue: list[QueuedWrite] = []
+        self._news = threading.Condition()
+        self._is_writing = False
+        self._idle_since = -LINGER
+        self._pages = 0
+
+    def check_file(self) -> None:
+        """Check synchronously that the file can be used, if it exists."""
+        if os.path.lexists(self._path):
+            self._get("")
+
+    async def get(self, key: str) -> bytes | None:
+        return await _run_in_thread(partial(self._get, key))
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        """Store a value for `ttl` seconds. A value that is larger than half the store is dropped."""
+        await _run_in_thread(partial(self._write, _SET, key, value, ttl))
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        return await _run_in_thread(partial(self._write, _ADD, key, value, ttl))
+
+    async def delete(self, key: str) -> None:
+        """Delete a value, also if the disk is full."""
+        await _run_in_thread(partial(self._delete, key))
+
+    async def keys(self, prefix: str) -> list[str]:
+        return await _run_in_thread(partial(self._list_keys, prefix))
+
+    def _get(self, key: str) -> bytes | None:
+        found = self._read("SELECT value FROM kept WHERE key = ? AND until > ?", key, self._clock())
+        return bytes(found[0][0]) if found else None
+
+    def _list_keys(self, prefix: str) -> list[str]:
+        statement = "SELECT key FROM kept WHERE substr(key, 1, ?) = ? AND until > ?"
+        return [str(key) for (key,) in self._read(statement, len(prefix), prefix, self._clock())]
+
+    def _write(self, statement: str, key: str, value: bytes, ttl: float) -> bool:
+        if len(value) + len(key) > self._max_bytes // 2:
+            logger.warning("a value of %d bytes is too large for the store and was dropped", len(value))
+            if statement is _SET:  # no value is better than an outdated one
+                self._delete(key)
+            return False
+        return self._enqueue(QueuedWrite(statement, (key, value, self._clock() + ttl)))
+
+    def _delete(self, key: str) -> None:
+        if self._path.exists():
+            self._enqueue(QueuedWrite(_DELETE, (key,)))
+
+    def _read(self, statement: str, *values: Any) -> list[Any]:
+        if not self._path.exists():
+            return []
+        try:
+            with closing(self._open_database()) as database:
+                return database.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not _is_disk_error(error) or self._has_log():
+                raise self._to_os_error(error) from error
+        try:  # the disk is full or read-only, so the file has everything and no process can write
+            with closing(self._open_database(mode="ro&immutable=1")) as database:
+                return database.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._to_os_error(error) from error
+
+    def _has_log(self) -> bool:
+        """Whether there are changes that are not in the file itself yet."""
+        with suppress(OSError):
+            return os.stat(f"{self._path}-wal").st_size > 0
+        return False
+
+    # The writer
+
+    def _enqueue(self, write: QueuedWrite) -> bool:
+        """Wait until the write is committed, and return whether it changed anything."""
+        with self._news:
+            self._queue.append(write)
+            self._news.notify()
+            if not self._is_writing:
+                threading.Thread(target=self._run_writer, name="mcp-bridge store").start()
+                self._is_writing = True
+        return write.outcome.result()
+
+    def _run_writer(self) -> None:
+        """Write what is queued, with one connection while writes follow one another."""
+        is_busy = time.monotonic() - self._idle_since < LINGER
+        database: sqlite3.Connection | None = None
+        while batch := self._take_batch(LINGER if database is not None else 0):
+            outcomes: Sequence[bool | Exception]
+            try:
+                database = database or self._connect_writer()
+                outcomes = self._write_batch(database, batch)
+            except Exception as error:
+                outcomes = [error] * len(batch)
+            is_busy = is_busy or bool(self._queue)
+            if database is not None and (not is_busy or any(isinstance(outcome, Exception) for outcome in outcomes)):
+                database.close()
+                database = None
+            for write, outcome in zip(batch, outcomes, strict=True):
+                self._settle(write, outcome)
+        if database is not None:
+            database.close()
+
+    def _take_batch(self, patience: float) -> list[QueuedWrite]:
+        """Return what is queued within so many seconds. If that is nothing, the writer has ended."""
+        with self._news:
+            self._news.wait_for(lambda: bool(self._queue), patience)
+            batch, self._queue = self._queue, []
+            if not batch:
+                self._is_writing, self._idle_since = False, time.monotonic()
+            return batch
+
+    def _write_batch(self, database: sqlite3.Connection, batch: Sequence[QueuedWrite]) -> list[bool | Exception]:
+        """Write in one transaction, or each write in its own if one of them fails."""
+        if len(batch) > 1:
+            try:
+                return [*self._commit(database, batch)]
+            except sqlite3.DatabaseError as error:
+                _roll_back(database)
+                if _get_code(error) == sqlite3.SQLITE_BUSY:  # each would wait as long
+                    raise
+        return [self._write_alone(database, write) for write in batch]
+
+    def _write_alone(self, database: sqlite3.Connection, write: QueuedWrite) -> bool | Exception:
+        while True:
+            try:
+                return self._commit(database, [write])[0]
+            except sqlite3.DatabaseError as error:
+                _roll_back(database)
+                is_full = _get_code(error) == sqlite3.SQLITE_FULL and _is_at_limit(database, write.values)
+                if not is_full or not _make_room(database):
+                    return error
+
+    def _commit(self, database: sqlite3.Connection, batch: Sequence[QueuedWrite]) -> list[bool]:
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("DELETE FROM kept WHERE until <= ?", (self._clock(),))
+        changed = [database.execute(write.statement, write.values).rowcount > 0 for write in batch]
+        database.execute("COMMIT")
+        if _read_pragma(database, "page_count") != self._pages:
+            self._grow_file(database)
+        return changed
+
+    def _grow_file(self, database: sqlite3.Connection) -> None:
+        """Copy the log to the file when the file has to grow: on a disk that is full by then, neither could change."""
+        with suppress(sqlite3.OperationalError):
+            try:
+                for statement in ("BEGIN IMMEDIATE", *_RESERVE, "COMMIT"):
+                    database.execute(statement)
+            finally:
+                _roll_back(database)
+        with suppress(sqlite3.OperationalError):
+            is_busy, logged, copied = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if not is_busy and logged == copied:
+                self._pages = _read_pragma(database, "page_count")
+
+    def _settle(self, write: QueuedWrite, outcome: bool | Exception) -> None:
+        if write.statement is _DELETE and _is_disk_error(outcome):
+            outcome = self._delete_in_place(write)
+        if isinstance(outcome, Exception):
+            write.outcome.set_exception(self._to_os_error(outcome))
+        else:
+            write.outcome.set_result(outcome)
+
+    def _delete_in_place(self, write: QueuedWrite) -> bool | Exception:
+        try:
+            with closing(self._open_database(*_IN_PLACE)) as database:
+                return database.execute(write.statement, write.values).rowcount > 0
+        except Exception as error:
+            return error
+
+    # Connections
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        """Open the file, and create it if there is none. Raises StoreFileError, OSError, sqlite3.DatabaseError."""
+        if not self._path.exists():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
+        database = self._open_database()
+        with suppress(sqlite3.OperationalError):  # after a deletion in place it has another mode
+            database.execute("PRAGMA journal_mode = WAL")
+        self._pages = _read_pragma(database, "page_count")
+        return database
+
+    def _open_database(self, *pragmas: str, mode: str = "rw") -> sqlite3.Connection:
+        """Open the file and check it. Raises StoreFileError, sqlite3.DatabaseError."""
+        uri = f"{self._path.absolute().as_uri()}?mode={mode}"
+        database = sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)
+        try:
+            for pragma in pragmas:
+                database.execute(pragma)
+            self._check_or_create(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _check_or_create(self, database: sqlite3.Connection) -> None:
+        """Check that the file belongs to this store, and create the table in an empty one."""
+        if _read_pragma(database, "application_id") != _APPLICATION:
+            _create_table(database)
+            if _read_pragma(database, "application_id") != _APPLICATION:
+                raise self._make_file_error("another application made it")
+        if _read_pragma(database, "user_version") != _VERSION:
+            raise self._make_file_error("another version of mcp-bridge made it")
+        database.execute("PRAGMA synchronous = NORMAL")
+        pages = self._max_bytes // _read_pragma(database, "page_size")
+        database.execute(f"PRAGMA max_page_count = {max(pages, 8)}")
+
+    def _to_os_error(self, error: Exception) -> Exception:
+        if not isinstance(error, sqlite3.Error):
+            return error
+        if _get_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return self._make_file_error(str(error))
+        return OSError(f"the store in {self._path} cannot be used: {error}")
+
+    def _make_file_error(self, why: str) -> StoreFileError:
+        return StoreFileError(
+            f"{self._path} is not a store of mcp-bridge: {why}. Move it away, and a new one is created"
+        )
+
+
+def _create_table(database: sqlite3.Connection) -> None:
+    """Create the table in an empty file, unless another process is doing so. Any other file stays as it is."""
+    if not _is_empty(database):
+        return
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("BEGIN EXCLUSIVE")
+    if _is_empty(database):
+        database.execute(_TABLE)
+        database.execute(_INDEX)
+        database.execute(f"PRAGMA application_id = {_APPLICATION}")
+        database.execute(f"PRAGMA user_version = {_VERSION}")
+    database.execute("COMMIT")
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _is_at_limit(database: sqlite3.Connection, values: Sequence[Any]) -> bool:
+    """Whether the file may not grow enough for these values; else the disk is full."""
+    size, count, free, most = (
+        _read_pragma(database, pragma) for pragma in ("page_size", "page_count", "freelist_count", "max_page_count")
+    )
+    needed = (
+        sum(len(value) for value in values if isinstance(value, bytes | str)) // size + 8
+    )  # with pages of the index
+    return count - free + needed > most
+
+
+def _make_room(database: sqlite3.Connection) -> bool:
+    """Delete the values that expire first; return whether there were any, and the disk has space for this."""
+    with suppress(sqlite3.OperationalError):
+        return database.execute(_SOONEST).rowcount > 0
+    return False
+
+
+def _roll_back(database: sqlite3.Connection) -> None:
+    if database.in_transaction:
+        database.execute("ROLLBACK")
+
+
+def _is_disk_error(outcome: object) -> bool:
+    """Whether the disk is full or read-only: not even the files beside the database can be created."""
+    return isinstance(outcome, sqlite3.Error) and _get_code(outcome) in _DISK_ERRORS
+
+
+def _get_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _read_pragma(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+async def _run_in_thread(work: Callable[[], T]) -> T:
+    """Run in a thread. A cancelled task does not wait for the file."""
+    return await to_thread.run_sync(work, abandon_on_cancel=True)

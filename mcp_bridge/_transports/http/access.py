@@ -1,0 +1,147 @@
+"""Access control: checks Host, Origin and bearer token before anything else, and answers browsers (CORS).
+
+Host and Origin stop web pages from reaching a server on their reader's machine (MCP, transports, "Security Warning").
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge._transports.http.protected_resource import METADATA_PATH
+from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_rejection
+from mcp_bridge._transports.http1.asgi import read_host_name
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN_PATHS = ("/health",)
+"""Paths that need no token, in addition to the metadata. Without a token, they disclose nothing."""
+
+SINGLE_HEADERS = frozenset(
+    {b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"}
+    | {b"mcp-session-id", b"last-event-id"}
+)
+"""Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
+_ENCODINGS = (b"content-encoding", b"transfer-encoding")
+_PREFLIGHT = b"access-control-request-method"
+_METHODS = ("GET", "POST", "DELETE")
+_EXPOSED = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable only from this machine."""
+    if host in LOOPBACK:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The accepted host names and origins, and the authenticator (None: no token is required)."""
+
+    hosts: frozenset[str] = LOOPBACK
+    origins: frozenset[str] = frozenset()
+    authenticator: Authenticator | None = None
+
+    @classmethod
+    def for_host(
+        cls,
+        host: str,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        token: str | None = None,
+        authenticator: Authenticator | None = None,
+    ) -> Access:
+        """Return the access to a server that listens on `host`: its name, loopback names, and those given.
+
+        `token` is a shortcut for an authenticator that accepts only this token.
+        """
+        if token is not None:
+            authenticator = Authenticator(StaticTokens(token))
+        names = {name.lower().strip("[]") for name in (host, *hosts)}
+        allowed = frozenset(origin.lower().rstrip("/") for origin in origins)  # browsers send them in lower case
+        return cls(hosts=LOOPBACK | names, origins=allowed, authenticator=authenticator)
+
+
+class AccessGuard:
+    """Rejects requests with a hint what to do.
+
+    The status is 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin, scope), 401 (token) or 503 (no
+    keys to verify a token).
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._is_known_host = lru_cache(maxsize=64)(self._find_host)
+
+    def check_access(self, request: HttpRequest) -> None:
+        """Raise HttpRejection for a request that is not allowed, and for the response to a preflight request."""
+        headers = request.headers
+        if self._access.origins and b"origin" in headers:
+            self._share_with_origin(request)
+        if repeated := request.repeated & SINGLE_HEADERS:
+            raise make_rejection(400, f"The header {min(repeated).decode()} occurs twice.")
+        for name in _ENCODINGS:
+            if name in headers and (name, headers[name].strip(b" \t").lower()) != (b"transfer-encoding", b"chunked"):
+                hint = "Encoded bodies are not supported. Send no Content-Encoding."
+                raise make_rejection(415, hint, [(b"accept-encoding", b"identity")])
+        if not self._is_known_host(headers.get(b"host", b"")):
+            raise make_rejection(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
+        origin = headers.get(b"origin")
+        if origin and not self._is_trusted_origin(origin.strip(b" \t")):
+            raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
+
+    async def authenticate(self, request: HttpRequest, *, is_open: bool = False) -> None:
+        """Set the caller of a request. Raises HttpRejection without a valid token, unless the path needs none.
+
+        `is_open` is whether the path needs none, in addition to `OPEN_PATHS` and the metadata.
+        """
+        if self._access.authenticator is None:
+            return
+        try:
+            request.caller = await self._access.authenticator.authenticate(request)
+        except HttpRejection:
+            path = request.scope["path"].removeprefix(request.scope.get("root_path", "")).rstrip("/")
+            if not is_open and path not in OPEN_PATHS and not path.startswith(METADATA_PATH):
+                raise
+
+    def _share_with_origin(self, request: HttpRequest) -> None:
+        """Allow pages of configured origins to read the response."""
+        origin = request.headers[b"origin"].strip(b" \t")
+        is_preflight = request.method == "OPTIONS" and _PREFLIGHT in request.headers
+        if origin.decode("latin-1") not in self._access.origins:
+            if is_preflight:
+                raise make_rejection(400, "Origin is not allowed.", [(b"vary", b"Origin")])
+            return
+        request.common_headers = [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", _EXPOSED),
+            (b"vary", b"Origin"),
+        ]
+        if not is_preflight:
+            return
+        if request.get_header(_PREFLIGHT) not in _METHODS:
+            raise make_rejection(400, "Method is not allowed.")
+        raise HttpRejection(
+            200,
+            b"",
+            [
+                (b"access-control-allow-methods", ", ".join(_METHODS).encode()),
+                (b"access-control-allow-headers", request.headers.get(b"access-control-request-headers", b"*")),
+                (b"access-control-max-age", b"600"),
+            ],
+        )
+
+    def _find_host(self, address: bytes) -> bool:
+        return read_host_name(address) in self._access.hosts
+
+    def _is_trusted_origin(self, origin: bytes) -> bool:
+        return origin.decode("latin-1") in self._access.origins or (
+            origin.startswith((b"http://", b"https://")) and self._is_known_host(origin.partition(b"//")[2])
+        )

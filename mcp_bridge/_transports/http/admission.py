@@ -1,0 +1,100 @@
+"""Admission of requests: parses and counts them, and rejects new ones while the server shuts down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, RpcError
+from mcp_bridge._protocol.peer.incoming import Message, RequestId, make_error
+from mcp_bridge._protocol.peer.json_lines import dump_message, parse_message
+from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._runtime.tasks import TaskOwner
+from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_rejection
+from mcp_bridge._transports.shutdown import SHUTDOWN_MESSAGE, is_new_request
+
+RETRY_HEADERS = ((b"retry-after", b"1"),)
+"""Another instance, or this server after its restart, handles the request then."""
+
+
+class Admission:
+    """The state of an app: whether it runs, whether it shuts down, and the requests in flight.
+
+    The shutdown waits for those in `counter`. Listen streams are not in it, because the shutdown ends them. It admits
+    only what belongs to calls in flight: answers to questions, notifications, the next round of a call that has asked
+    something, resumed streams, and the end of sessions. `body` is the largest body in bytes. `tasks` run requests that
+    outlive their connections, while the app runs.
+    """
+
+    tasks: TaskOwner
+
+    def __init__(self, *, body: int) -> None:
+        self.counter = RequestCounter()
+        self.is_running = False
+        self.is_ending = False
+        self._body = body
+        self._exchanges: dict[asyncio.Task[Any], HttpRequest] = {}
+        self._left: asyncio.Event | None = None
+
+    def check_running(self) -> None:
+        """Raise HttpRejection unless the app runs."""
+        if not self.is_running:
+            raise make_rejection(503, "The server is not running. Give the outer app lifespan=app.lifespan.")
+
+    def check_ending(self) -> None:
+        """Raise HttpRejection while the server shuts down."""
+        if self.is_ending:
+            raise make_shutdown_rejection(None)
+
+    async def read_message(self, request: HttpRequest, *, is_connected: bool = False) -> Message:
+        """Return the message in the body. Raises HttpRejection and ClientDisconnected.
+
+        Messages of clients that are connected by a stream are always admitted, because the official client closes its
+        stream, with all calls in flight, after the first rejected message.
+        """
+        message = parse_message(await request.read_body(self._body))
+        if isinstance(message, bytes):
+            raise HttpRejection(400, message)
+        if self.is_ending and not is_connected and is_new_request(message):
+            raise make_shutdown_rejection(message["id"])
+        return message
+
+    def add_exchange(self, request: HttpRequest) -> asyncio.Task[Any]:
+        """Count a request that this task serves, and that can be aborted from now on."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._exchanges[task] = request
+        return task
+
+    def remove_exchange(self, task: asyncio.Task[Any]) -> None:
+        self._exchanges.pop(task, None)
+        if not self._exchanges and self._left is not None:
+            self._left.set()
+
+    def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
+        """Return the response to the task's request if the cancellation of the task has aborted it."""
+        abortion = self._exchanges[task].abortion
+        if abortion is not None:
+            task.uncancel()
+        return abortion
+
+    async def wait_until_empty(self) -> None:
+        while self._exchanges:
+            self._left = asyncio.Event()
+            await self._left.wait()
+
+    def abort_all(self) -> None:
+        self.abort(make_shutdown_rejection(None), lambda request: True)
+
+    def abort(self, rejection: HttpRejection, is_chosen: Callable[[HttpRequest], bool]) -> None:
+        """End the chosen requests with a rejection, and their streams."""
+        for task, request in self._exchanges.items():
+            if is_chosen(request):
+                request.abortion = rejection
+                task.cancel()
+
+
+def make_shutdown_rejection(request_id: RequestId | None) -> HttpRejection:
+    error = RpcError(CONNECTION_CLOSED, SHUTDOWN_MESSAGE)
+    return HttpRejection(503, dump_message(make_error(request_id, error)), RETRY_HEADERS)

@@ -1,0 +1,253 @@
+"""The ASGI app: routes, access control and lifespan. Serve it, or mount it in an app of your own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+import orjson
+from anyio import to_thread
+
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE_VERSIONS
+from mcp_bridge._runtime.descriptors import read_descriptor_limit
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._transports.http.access import Access, AccessGuard
+from mcp_bridge._transports.http.admission import Admission
+from mcp_bridge._transports.http.protected_resource import METADATA_PATH
+from mcp_bridge._transports.http.request import ClientDisconnected, HttpRejection, HttpRequest, make_rejection
+from mcp_bridge._transports.http.sessions import SessionManager, SessionOptions
+from mcp_bridge._transports.http.sse import MESSAGES_PATH, SseEndpoint
+from mcp_bridge._transports.http.stateless import StatelessEndpoint
+from mcp_bridge._transports.http1.asgi import Receive, Scope, Send
+from mcp_bridge._transports.http1.connection import ClientTimeouts
+
+MAX_BODY = 4 * 1024 * 1024
+PATHS = ("/mcp", "/sse", MESSAGES_PATH)
+
+
+class PageRoutes(Protocol):
+    """A web page that an app serves beside MCP."""
+
+    def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
+        """Return what serves a path below the root of the app, or None if the page has no such path."""
+
+    def is_open(self, path: str) -> bool:
+        """Whether a path needs no token."""
+
+    def end_streams(self) -> None:
+        """End the streams that are open."""
+
+
+class MetricsRenderer(Protocol):
+    """Renders the metrics of the server for /metrics."""
+
+    def render_metrics(self, accept: str) -> tuple[str, bytes]:
+        """Return the content type and the body, for this value of the header Accept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpOptions:
+    """Options of the app. `body` is the largest request body in bytes.
+
+    Where the server of this package runs the app, `timeouts` apply, and `shutdown_delay` is how many seconds it still
+    accepts requests after a signal, while /health answers 503. `background` are tasks that run with the app.
+    `list_states` returns the states of sources that /health reports to authorized clients. `page` is served at `/`,
+    and `metrics` at /metrics.
+    """
+
+    access: Access = field(default_factory=Access)
+    body: int = MAX_BODY
+    sessions: SessionOptions = field(default_factory=SessionOptions)
+    timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
+    shutdown_delay: float = 0.0
+    background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    list_states: Callable[[], Mapping[str, str]] = dict
+    page: PageRoutes | None = None
+    metrics: MetricsRenderer | None = None
+
+
+class BridgeApp:
+    """An endpoint over HTTP, as an ASGI app. An app that mounts it needs `lifespan=app.lifespan`; else it responds 503.
+
+    `around` makes a context manager that is entered with the app. `counter` counts the requests in flight, except
+    listen streams.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        options: HttpOptions | None = None,
+        *,
+        around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        options = options or HttpOptions()
+        self.endpoint = endpoint
+        self.timeouts, self.shutdown_delay = options.timeouts, options.shutdown_delay
+        self._admission = admission = Admission(body=options.body)
+        self.counter = admission.counter
+        self._access = options.access
+        self._guard = AccessGuard(options.access)
+        self._around = around
+        self._background = options.background
+        self._list_states = options.list_states
+        self._is_leaving = False
+        self._page = options.page
+        self._metrics = options.metrics
+        self._stateless = StatelessEndpoint(endpoint, admission)
+        self._sessions = SessionManager(endpoint, options.sessions, admission)
+        self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
+        if self._access.authenticator is not None:
+            self._access.authenticator.tokens.add_removal_listener(self._end_clients)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._serve_protocol(scope["type"], receive, send)
+            return
+        request, rejection = HttpRequest(scope, receive, send), None
+        task = self._admission.add_exchange(request)
+        try:
+            self._guard.check_access(request)
+            if self._access.authenticator is not None:
+                is_open = self._page is not None and self._page.is_open(_find_path(request))
+                await self._guard.authenticate(request, is_open=is_open)
+            await self._route_request(request)
+        except ClientDisconnected:
+            pass
+        except HttpRejection as error:
+            rejection = error
+        except asyncio.CancelledError:
+            rejection = self._admission.read_abortion(task)
+            if rejection is None:
+                raise
+        finally:
+            self._admission.remove_exchange(task)
+        if rejection is not None:
+            await request.reject(rejection)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        admission = self._admission
+        self.endpoint.limit_subscriptions(read_descriptor_limit() // 2)
+        async with self._around(), anyio.create_task_group() as group:
+            await group.start(self.endpoint.run)
+            async with own_tasks() as admission.tasks:
+                admission.is_running = True
+                for task in self._background:
+                    group.start_soon(task)
+                try:
+                    yield
+                finally:
+                    admission.is_running = False
+                    with anyio.CancelScope(shield=True):
+                        await self._sessions.end_all()
+            group.cancel_scope.cancel()
+
+    def report_shutdown(self) -> None:
+        """Report at /health that the server will shut down, and accept requests as before."""
+        self._is_leaving = True
+
+    def begin_shutdown(self) -> None:
+        self._admission.is_ending = True
+
+    async def close(self, patience: float) -> None:
+        """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
+        with anyio.move_on_after(patience):
+            self._sse.end_streams()
+            if self._page is not None:
+                self._page.end_streams()
+            await self._sessions.end_all()
+            await self._admission.wait_until_empty()
+        self._admission.abort_all()
+
+    async def _serve_protocol(self, kind: str, receive: Receive, send: Send) -> None:
+        if kind == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif kind == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+    def _route_request(self, request: HttpRequest) -> Awaitable[None]:
+        path = request.scope["path"]
+        if path not in PATHS or request.scope.get("root_path"):
+            path = _find_path(request)
+        if path not in PATHS:
+            return self._serve_other(request, path)
+        self._admission.check_running()
+        if path == "/sse":
+            return self._sse.serve_stream(request)
+        if path == MESSAGES_PATH:
+            return self._sse.serve_message(request)
+        version = request.get_header(b"mcp-protocol-version")
+        if version is None or version in HANDSHAKE_VERSIONS:
+            return self._sessions.serve(request)
+        return self._stateless.serve(request, version)
+
+    def _serve_other(self, request: HttpRequest, path: str) -> Awaitable[None]:
+        """Serve what is not MCP."""
+        if self._page is not None and (serve := self._page.find_handler(path)) is not None:
+            return serve(request)
+        if path == "/health":
+            return self._report_health(request)
+        if path == "/metrics" and self._metrics is not None:
+            return self._report_metrics(request, self._metrics)
+        if path.startswith(METADATA_PATH):
+            return self._describe_resource(request, path)
+        raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
+
+    def _describe_resource(self, request: HttpRequest, path: str) -> Awaitable[None]:
+        """Respond with the protected-resource metadata (RFC 9728)."""
+        resource = self._access.authenticator.resource if self._access.authenticator is not None else None
+        if resource is None or path.removeprefix(METADATA_PATH) not in ("", resource.path, "/mcp", "/sse"):
+            raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
+        request.check_method("GET")
+        return request.respond(200, resource.render_metadata(request))
+
+    def _end_clients(self, principals: frozenset[str]) -> None:
+        """End the sessions, calls and streams of principals whose tokens were removed."""
+        if not self._admission.is_running:
+            return
+        self._sessions.end_sessions_of(principals)
+        rejection = make_rejection(401, "The token of this request is no longer valid.")
+        self._admission.abort(rejection, lambda request: request.read_principal() in principals)
+
+    async def _report_health(self, request: HttpRequest) -> None:
+        """Report whether calls are accepted, and to authorized clients the states of sources and stuck threads."""
+        up = self._admission.is_running and not self._admission.is_ending and not self._is_leaving
+        body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
+        is_authorized = self._access.authenticator is None or request.caller is not None
+        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and is_authorized:
+            body["stuck"] = stuck
+        if is_authorized and (states := self._list_states()):
+            body["sources"] = states
+        await request.respond(200 if up else 503, orjson.dumps(body))
+
+    async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
+        request.check_method("GET")
+        accept = request.get_header(b"accept") or ""
+        content_type, body = await to_thread.run_sync(metrics.render_metrics, accept)  # many tools have much text
+        headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
+        await request.send_response(200, headers, body)
+
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        """Run the lifespan for a server (ASGI specification, "Lifespan Protocol")."""
+        await receive()
+        try:
+            async with self.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            phase = "shutdown" if self._admission.is_running else "startup"
+            await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _find_path(request: HttpRequest) -> str:
+    """Return the path below the root of the app, without a slash at its end."""
+    path: str = request.scope["path"]
+    return path.removeprefix(request.scope.get("root_path", "")).rstrip("/")

@@ -1,0 +1,182 @@
+"""A response of server-sent events (HTML Standard, "Server-sent events")."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mcp_bridge._transports.http.request import JSON, HttpRequest
+from mcp_bridge._transports.http1.asgi import Headers
+
+logger = logging.getLogger("mcp_bridge._transports")
+
+PING_INTERVAL = 15.0
+"""Seconds after which a comment keeps proxies from closing a silent stream."""
+OPENING_DELAY = 0.5
+"""Seconds that the response of a call waits for something to send. Most calls end before: they need one write, and
+their response can be JSON if it is large."""
+LARGE_RESPONSE = 1_000_000
+"""Bytes above which a response is JSON if nothing was sent before it. Clients limit the size of one event: that of the
+Python SDK 2.3 fails with more than 1 MiB."""
+MAX_BACKLOG = 32 * 1024 * 1024
+"""Bytes that may wait for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
+STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
+_PING = b": ping\n\n"
+
+
+def format_event(line: bytes, event_id: str = "", *, name: str = "message") -> bytes:
+    """Return an event whose data is a line, which ends with a line feed."""
+    number = f"id: {event_id}\n" if event_id else ""
+    return f"{number}event: {name}\ndata: ".encode() + line + b"\n"
+
+
+class EventStream:
+    """One response of events. They are written in their order, by one task at a time, as fast as the client reads.
+
+    Nothing is written before `is_open` is true. With more than `backlog` waiting bytes, the stream breaks.
+    """
+
+    __slots__ = (
+        *("_backlog", "_headers", "_is_due", "_is_writing", "_opening", "_parts", "_request", "_size", "_writer"),
+        *("_written", "is_ended", "is_open"),
+    )
+
+    def __init__(
+        self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False, backlog: int = MAX_BACKLOG
+    ) -> None:
+        self._request = request
+        self._backlog = backlog
+        self._headers = (*STREAM_HEADERS, *headers)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._is_due = False  # whether something waits that the client should get soon
+        self._opening: asyncio.Future[None] | None = None
+        self._is_writing = False
+        self._writer: asyncio.Task[None] | None = None
+        self._written: asyncio.Event | None = None
+        self.is_open = is_open
+        self.is_ended = False
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the client has received anything, or will."""
+        return self._request.is_started or (self.is_open and bool(self._parts))
+
+    def put(self, event: bytes) -> None:
+        """Queue an event; after the end it is dropped."""
+        if self.is_ended:
+            return
+        if self._size > self._backlog:
+            logger.warning("a stream ends because its client reads too slowly")
+            self._parts.clear()
+            self.is_ended = True
+        else:
+            self._parts.append(event)
+            self._size += len(event)
+        self._write_soon()
+
+    def end(self) -> None:
+        """End the response after the events that are queued."""
+        if not self.is_ended:
+            self.is_ended = True
+            self._write_soon()
+
+    def prime(self, event: bytes) -> None:
+        """Queue an event that can wait for the first one of `put`."""
+        self._parts.append(event)
+
+    def respond_in_json(self, line: bytes) -> bool:
+        """End the response with this line instead of events, and return True, unless it has events already."""
+        if self.is_open or self._is_due:
+            return False
+        self._headers = ((b"content-type", JSON), *self._headers[len(STREAM_HEADERS) :])
+        self._parts = [line]
+        self.end()
+        return True
+
+    async def begin_late(self) -> None:
+        """Start the response as soon as there is something to send, or after `OPENING_DELAY`."""
+        if not self._is_due:
+            loop = asyncio.get_running_loop()
+            self._opening = loop.create_future()
+            timer = loop.call_later(OPENING_DELAY, self._stop_waiting)
+            try:
+                await self._opening
+            finally:
+                timer.cancel()
+        await self.begin()
+
+    async def begin(self) -> None:
+        """Start the response, and write what is queued."""
+        self.is_open = True
+        await self.flush()
+
+    async def finish(self, event: bytes = b"") -> None:
+        """End the response with this event, and wait until everything is written."""
+        self._parts.append(event)
+        self.is_ended = True
+        await self.flush()
+        await self.drain()
+
+    async def flush(self) -> None:
+        """Write what is queued, unless another task is writing."""
+        if self._is_writing or not self.is_open:
+            return
+        self._is_writing = True
+        request = self._request
+        try:
+            while not request.is_complete and (self._parts or self.is_ended or not request.is_started):
+                data = b"".join(self._parts)
+                self._parts.clear()
+                self._size = 0
+                if request.is_started:
+                    await request.send_body(data, more=not self.is_ended)
+                else:
+                    await request.send_response(200, self._headers, data, more=not self.is_ended)
+        except Exception as error:  # the client has disconnected, which some servers report by an error
+            logger.debug("a stream broke: %r", error)
+            self.is_ended = request.is_complete = True
+        except asyncio.CancelledError:
+            self._parts.clear()  # else `drain` would wait for data that is never written
+            self.is_ended = True
+            raise
+        finally:
+            self._is_writing, self._writer = False, None
+            if self._written is not None:
+                self._written.set()
+                self._written = None
+
+    async def drain(self) -> None:
+        """Wait until everything is written."""
+        while self.is_open and not self._request.is_complete and (self._parts or self._is_writing):
+            if self._written is None:
+                self._written = asyncio.Event()
+            await self._written.wait()
+
+    async def attend(self) -> None:
+        """Keep the response alive until it is complete or the client has disconnected."""
+        receive = self._request.receive
+        while not self._request.is_complete:
+            try:
+                async with asyncio.timeout(PING_INTERVAL):
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                return
+            except TimeoutError:
+                self.put(_PING)
+
+    def _write_soon(self) -> None:
+        if not self.is_open:
+            self._is_due = True
+            self._stop_waiting()
+        elif not self._is_writing and self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self.flush())
+
+    def _stop_waiting(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            self._opening.set_result(None)

@@ -1,0 +1,173 @@
+"""The public keys of an issuer of JWTs (a JSON Web Key Set, RFC 7517), from a file or an https URL.
+
+They are read when the first token arrives, and again when they are old or a token names an unknown key. PyJWT's own
+client limits neither the size of the response nor how often unknown keys make it fetch.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+    from jwt import PyJWK
+
+logger = logging.getLogger("mcp_bridge._transports")
+
+FETCH_TIMEOUT = 5.0
+"""Seconds that the issuer may take to begin its response, and to send it."""
+MAX_SIZE = 512 * 1024
+MAX_KEYS = 200
+LIFETIME = {"url": 600.0, "file": 5.0}
+"""Seconds after which keys are read again, because one may have been revoked."""
+UNKNOWN_INTERVAL = {"url": 30.0, "file": 1.0}
+"""Seconds in which unknown keys cause at most one more reading: anyone can send a token that names one."""
+RETRY_INTERVAL = 5.0
+"""Seconds after which a failed reading is repeated."""
+MAX_STALE = 24 * 3600.0
+"""Seconds for which keys stay in use after the last successful reading."""
+
+
+class KeysUnavailable(Exception):
+    """The keys have never been read, or not for too long."""
+
+
+class KeySet:
+    """The keys at a `location`. `version` changes when they do."""
+
+    def __init__(self, location: str | Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._location = location
+        kind = "file" if isinstance(location, Path) else "url"
+        self._lifetime, self._unknown_interval = LIFETIME[kind], UNKNOWN_INTERVAL[kind]
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._documents: list[dict[str, Any]] = []
+        self._keys: dict[tuple[str | None, str], PyJWK | None] = {}
+        self._read_at = self._next_at = float("-inf")
+        self._has_failed = False
+        self.version = 0
+
+    async def find_key(self, kid: str | None, algorithm: str) -> PyJWK | None:
+        """Return the key that verifies tokens of this key id and algorithm. Raises KeysUnavailable.
+
+        A token without a key id is verified only if exactly one key fits.
+        """
+        await self._refresh(self._lifetime)
+        found = self._select(kid, algorithm)
+        if found is None:
+            await self._refresh(self._unknown_interval)
+            found = self._select(kid, algorithm)
+        return found
+
+    async def _refresh(self, age: float) -> None:
+        """Read the keys if they are older than `age` seconds. Raises KeysUnavailable."""
+        if self._is_due(age):
+            async with self._lock:  # one request reads, the others wait
+                if self._is_due(age):
+                    with anyio.CancelScope(shield=True):  # other requests need the keys even if this one is aborted
+                        await self._update_keys()
+        if self._clock() - self._read_at > MAX_STALE:
+            raise KeysUnavailable
+
+    def _is_due(self, age: float) -> bool:
+        now = self._clock()
+        return now >= self._next_at if self._has_failed or not self.version else now - self._read_at >= age
+
+    async def _update_keys(self) -> None:
+        try:
+            content = await to_thread.run_sync(partial(_read_document, self._location))
+            documents = _parse_keys(content)
+        except Exception as error:  # the issuer may send anything; the known keys stay in use
+            self._has_failed, self._next_at = True, self._clock() + RETRY_INTERVAL
+            logger.error("cannot read the keys for tokens from %s: %s", self._location, error)
+            return
+        self._has_failed, self._read_at = False, self._clock()
+        if documents != self._documents or not self.version:
+            self._documents, self._keys = documents, {}
+            self.version += 1
+
+    def _select(self, kid: str | None, algorithm: str) -> PyJWK | None:
+        place = (kid, algorithm)
+        if place not in self._keys:
+            found = _build_key(self._documents, kid, algorithm)
+            if found is None:  # not stored: clients choose key ids
+                return None
+            self._keys[place] = found
+        return self._keys[place]
+
+
+def _build_key(documents: list[dict[str, Any]], kid: str | None, algorithm: str) -> PyJWK | None:
+    from jwt import PyJWK, PyJWTError
+
+    found = []
+    for document in documents:
+        if kid is not None and document.get("kid") != kid:
+            continue
+        if document.get("use", "sig") != "sig" or document.get("alg", algorithm) != algorithm:
+            continue
+        try:
+            found.append(PyJWK(document, algorithm))
+        except (PyJWTError, ValueError, TypeError, KeyError):  # of another type than the algorithm needs
+            continue
+    return found[0] if len(found) == 1 else None
+
+
+def _parse_keys(content: bytes) -> list[dict[str, Any]]:
+    document = json.loads(content)
+    keys = document.get("keys") if isinstance(document, dict) else None
+    found = [key for key in keys if isinstance(key, dict)] if isinstance(keys, list) else []
+    if not 0 < len(found) <= MAX_KEYS:
+        raise ValueError(f"expected a JSON Web Key Set with 1 to {MAX_KEYS} keys")
+    return found
+
+
+def _read_document(location: str | Path) -> bytes:
+    """Return the content of a file or URL. Raises OSError, http.client.HTTPException or ValueError."""
+    if isinstance(location, str):
+        return _fetch(location)
+    with location.open("rb") as file:
+        return _check_size(file.read(MAX_SIZE + 1))
+
+
+def _fetch(url: str) -> bytes:
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class RedirectRejection(HTTPRedirectHandler):
+        """Follows no redirect: the settings decide where keys come from."""
+
+        def redirect_request(self, *args: Any) -> None:
+            return None
+
+    request = Request(url, headers={"Accept": "application/json", "User-Agent": "mcp-bridge"})  # noqa: S310 - settings
+    try:
+        with build_opener(RedirectRejection).open(request, timeout=FETCH_TIMEOUT) as response:
+            return _check_size(_read_response(response))
+    except HTTPError as error:
+        error.close()
+        raise ValueError(f"the status of the response is {error.code}") from None
+
+
+def _read_response(response: HTTPResponse) -> bytes:
+    end, content = time.monotonic() + FETCH_TIMEOUT, b""
+    while len(content) <= MAX_SIZE and (part := response.read1(65536)):
+        content += part
+        if time.monotonic() > end:
+            raise TimeoutError(f"the response takes longer than {FETCH_TIMEOUT:g} seconds")
+    return content
+
+
+def _check_size(content: bytes) -> bytes:
+    if len(content) > MAX_SIZE:
+        raise ValueError(f"more than {MAX_SIZE} bytes")
+    return content

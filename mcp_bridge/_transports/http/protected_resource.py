@@ -1,0 +1,57 @@
+"""The metadata of the server as an OAuth protected resource: which issuer issues its tokens (RFC 9728)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import orjson
+
+from mcp_bridge._transports.http.request import HttpRequest
+
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+MCP_PATH = "/mcp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedResource:
+    """The server, its `issuer` of tokens, and the scopes that every token needs.
+
+    `url` is its address as clients see it. Without one it is built from the Host header, which has been checked.
+    """
+
+    issuer: str
+    scopes: tuple[str, ...] = ()
+    url: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The path of the server as clients see it."""
+        return urlsplit(self.url).path.rstrip("/") if self.url is not None else MCP_PATH
+
+    def render_metadata(self, request: HttpRequest) -> bytes:
+        """Return the metadata as JSON."""
+        metadata = {
+            "resource": self.url or f"{_read_base(request)}{MCP_PATH}",
+            "authorization_servers": [self.issuer],
+            "bearer_methods_supported": ["header"],
+        }
+        return orjson.dumps(metadata | ({"scopes_supported": self.scopes} if self.scopes else {}))
+
+    def format_metadata_url(self, request: HttpRequest) -> str:
+        """Return the address of the metadata: before the path of the resource (RFC 9728, 3.1)."""
+        if self.url is None:
+            return f"{_read_base(request)}{METADATA_PATH}{MCP_PATH}"
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{METADATA_PATH}{self.path}"
+
+
+def _read_base(request: HttpRequest) -> str:
+    """Return the beginning of the server's addresses, from a Host header that has been checked."""
+    parts = urlsplit(f"//{request.get_header(b'host') or ''}")
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    try:
+        port = f":{parts.port}" if parts.port is not None else ""
+    except ValueError:
+        port = ""
+    return f"{request.scope.get('scheme', 'http')}://{host}{port}{request.scope.get('root_path', '').rstrip('/')}"

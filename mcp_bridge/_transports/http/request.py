@@ -1,0 +1,194 @@
+"""One request as an ASGI app sees it: its headers, its body and its response."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import orjson
+
+from mcp_bridge._contracts.jsonrpc import INVALID_REQUEST
+from mcp_bridge._transports.http1.asgi import WHOLE_RESPONSE, Headers, Receive, Scope, Send
+
+JSON = b"application/json"
+_JSON_HEADER = (b"content-type", JSON)
+_NONE: frozenset[bytes] = frozenset()
+_ZERO_WEIGHT = re.compile(r"q=0(\.0*)?")
+
+
+class HttpRejection(Exception):
+    """A response that ends the handling of a request: a status, and a JSON-RPC error as the body."""
+
+    def __init__(self, status: int, body: bytes, headers: Headers = ()) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+class ClientDisconnected(Exception):
+    """The client has disconnected before its request was complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenOwner:
+    """The owner of a valid token. `principal` is None for a token without a name."""
+
+    principal: str | None = None
+    scopes: frozenset[str] = frozenset()
+
+
+class HttpRequest:
+    """A request and its response. `common_headers` are added to whatever response is sent.
+
+    `caller` is the owner of its token, `abortion` the response if the server aborts it.
+    """
+
+    __slots__ = (
+        *("common_headers", "headers", "is_complete", "is_started", "method", "receive", "repeated", "scope"),
+        *("_send", "_send_whole", "abortion", "caller"),
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self._send = send
+        self._send_whole = scope.get("extensions", {}).get(WHOLE_RESPONSE)
+        self.method: str = scope["method"]
+        pairs = scope["headers"]
+        self.headers: dict[bytes, bytes] = dict(pairs)
+        self.repeated = _NONE
+        if len(self.headers) != len(pairs):
+            self.repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+            self.headers[b"accept"] = b",".join(value for name, value in pairs if name == b"accept")
+        self.common_headers: Headers = ()
+        self.is_started = self.is_complete = False
+        self.caller: TokenOwner | None = None
+        self.abortion: HttpRejection | None = None
+
+    def get_header(self, name: bytes) -> str | None:
+        """Return a header without the blanks around its value, which httptools leaves (RFC 9110, 5.5)."""
+        value = self.headers.get(name)
+        return value.strip(b" \t").decode("latin-1") if value is not None else None
+
+    def read_principal(self) -> str | None:
+        """Return the principal of the token, else the user that a surrounding ASGI app has authenticated.
+
+        That is Starlette's `user`, or its token's owner: the user of the SDK's authentication has a token
+        (`mcp.server.auth`).
+        """
+        if self.caller is not None and self.caller.principal is not None:
+            return self.caller.principal
+        user = self.scope.get("user")
+        if user is None or not user.is_authenticated:
+            return None
+        token = getattr(user, "access_token", None)
+        if token is None:
+            return str(user.display_name)
+        return format_principal(token.client_id, (token.claims or {}).get("iss"), token.subject)
+
+    def check_message(self) -> None:
+        """Raise HttpRejection unless this is a POST of a message whose client accepts both kinds of responses."""
+        self.check_method("POST")
+        self.check_content_type()
+        self.check_accept("application/json", "text/event-stream")
+
+    def check_method(self, *allowed: str) -> None:
+        """Raise HttpRejection unless the method is one of these."""
+        if self.method not in allowed:
+            raise make_rejection(405, f"Use {' or '.join(allowed)}.", [(b"allow", ", ".join(allowed).encode())])
+
+    def check_content_type(self) -> None:
+        """Raise HttpRejection for what a form of a web page could send without asking first."""
+        kind = self.headers.get(b"content-type", b"")
+        if kind != JSON and kind.partition(b";")[0].strip(b" \t").lower() != JSON:
+            raise make_rejection(400, "The Content-Type of a message is application/json.")
+
+    def check_accept(self, *wanted: str) -> None:
+        """Raise HttpRejection unless the client accepts these media types."""
+        accepted = _read_accept(self.headers.get(b"accept", b""))
+        if not accepted.issuperset(wanted):
+            raise make_rejection(406, f"Not Acceptable: the client must accept {' and '.join(wanted)}.")
+
+    async def read_body(self, most: int) -> bytes:
+        """Return the body. Raises HttpRejection if it has more than `most` bytes, and ClientDisconnected."""
+        declared = self.headers.get(b"content-length", b"0")
+        if len(declared) > 18 or (declared.isdigit() and int(declared) > most):
+            raise _make_size_rejection(most)
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        parts, size = [body], len(body)
+        while message.get("more_body", False) and size <= most:
+            message = await self.receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        if size > most:
+            raise _make_size_rejection(most)
+        if message["type"] != "http.request":
+            raise ClientDisconnected
+        return body if len(parts) == 1 else b"".join(parts)
+
+    def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> Awaitable[None]:
+        """Send the whole response; the body is JSON."""
+        return self.send_response(status, (*headers, _JSON_HEADER) if body else headers, body)
+
+    async def reject(self, rejection: HttpRejection) -> None:
+        """Send a rejection as the response, or end the response if it has begun."""
+        if not self.is_started:
+            await self.respond(rejection.status, rejection.body, rejection.headers)
+        elif not self.is_complete:
+            await self.send_body(b"", more=False)
+
+    async def send_response(self, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
+        """Send the head of the response, with its body or the first part of that."""
+        fields = (*headers, *self.common_headers)
+        self.is_started, self.is_complete = True, not more
+        if self._send_whole is not None and not more:
+            await self._send_whole(status, fields, body)
+            return
+        if not more:
+            fields = ((b"content-length", b"%d" % len(body)), *fields)
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def send_body(self, data: bytes, *, more: bool) -> None:
+        """Send a part of the body."""
+        self.is_complete = not more
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+def make_rejection(status: int, message: str, headers: Headers = (), *, code: int = INVALID_REQUEST) -> HttpRejection:
+    """Return a rejection with an error that has no id, because the request's own is not known or is not trusted."""
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return HttpRejection(status, orjson.dumps(body), headers)
+
+
+def _make_size_rejection(most: int) -> HttpRejection:
+    return make_rejection(413, f"The body of a request may have {most} bytes. Raise http.body in the settings.")
+
+
+@lru_cache(maxsize=64)
+def _read_accept(value: bytes) -> frozenset[str]:
+    """Return which of the two media types of MCP an Accept header allows (RFC 9110, 12.5.1)."""
+    allowed: dict[str, bool] = {}
+    for each in value.decode("latin-1").lower().split(","):
+        name, *parameters = [part.strip() for part in each.split(";")]
+        allowed[name] = not any(_ZERO_WEIGHT.fullmatch(part) for part in parameters)
+    accepted = set()
+    for name, family in (("application/json", "application/*"), ("text/event-stream", "text/*")):
+        if next((allowed[each] for each in (name, family, "*/*") if each in allowed), False):
+            accepted.add(name)
+    return frozenset(accepted)
+
+
+def format_principal(client: str | None, issuer: str | None, subject: str | None) -> str:
+    """Return the principal of an OAuth token: its client, its issuer and its subject, as JSON."""
+    return orjson.dumps([client, issuer, subject]).decode()
+
+
+def make_client_key(principal: str | None, session: str = "") -> str:
+    """Return the client whose quotas apply: the principal, else the session, else all anonymous clients."""
+    return f"principal/{principal}" if principal is not None else "session/" + session

@@ -1,0 +1,141 @@
+"""Serves an endpoint over HTTP on a bound socket, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+import anyio
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.descriptors import raise_descriptor_limit
+from mcp_bridge._transports.http.access import is_loopback
+from mcp_bridge._transports.http.app import BridgeApp
+from mcp_bridge._transports.http.bearer import Authenticator
+from mcp_bridge._transports.http1.pool import ConnectionPool
+from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED_TIMEOUT, ShutdownSignals, drain_calls
+
+logger = logging.getLogger("mcp_bridge._transports")
+
+BACKLOG = 2048
+"""Connections that may wait in the kernel to be accepted."""
+ACCEPTED = 64
+"""How many connections the event loop accepts at once, before excess ones are closed."""
+
+
+def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket.socket:
+    """Return a bound socket. `token` is the token that clients must send, or an authenticator.
+
+    Raises ConfigError for an address that other machines can reach without a token, and for one that is unavailable.
+    """
+    if token is None and not is_loopback(host):
+        raise ConfigError(
+            f"refusing to listen on {host}, which others can reach, without a token",
+            where="http.host",
+            hint="Put a secret into an environment variable and name it with --token-env NAME (http.token_env)",
+        )
+    try:
+        if not 0 <= port < 1 << 16:  # getaddrinfo would wrap it around
+            raise OSError("a port is a number up to 65535")
+        family, _, _, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it; asyncio would not set it
+        return bound
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no DNS server could have
+        hint = "Choose another port, or 0 for any free one"
+        raise ConfigError(f"cannot listen on {host}:{port}: {error}", where="http.port", hint=hint) from error
+
+
+def format_address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(
+    app: BridgeApp,
+    bound: socket.socket,
+    *,
+    drain: float = DRAIN_TIMEOUT,
+    signals: bool = True,
+    ending: ShutdownSignals | None = None,
+    started: Callable[[], None] = lambda: None,
+) -> None:
+    """Raise the soft limit of descriptors, and serve until a signal or cancellation.
+
+    At the first signal, requests are accepted for `app.shutdown_delay` seconds, and then calls in flight have `drain`
+    seconds. `ending` handles the signals already; without it they are handled here, unless `signals` is false.
+    """
+    raise_descriptor_limit()
+    shutdown = Shutdown(app, ConnectionPool(app, app.timeouts))
+    with ending or ShutdownSignals(signals=signals) as handled:
+        async with anyio.create_task_group() as tasks:
+            await anyio.lowlevel.checkpoint()  # sources are imported meanwhile: a signal interrupts that
+            tasks.start_soon(shutdown.run_when_signalled, drain)
+            tasks.start_soon(shutdown.stop_when_cancelled)
+            started()
+            patience = app.shutdown_delay + drain
+            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, patience):
+                with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
+                    await _accept_connections(app, bound, shutdown)
+            tasks.cancel_scope.cancel()
+
+
+async def _accept_connections(app: BridgeApp, bound: socket.socket, shutdown: Shutdown) -> None:
+    pool = shutdown.pool
+    async with app.lifespan():
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPTED)
+        bound.listen(BACKLOG)  # asyncio also uses its own backlog for the kernel
+        await shutdown.stopped.wait()
+        server.close()
+        await pool.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
+
+
+class Shutdown:
+    """The shutdown of a server, from the first signal until `stopped` is set."""
+
+    def __init__(self, app: BridgeApp, pool: ConnectionPool) -> None:
+        self.pool = pool
+        self.stopped = anyio.Event()
+        self._app = app
+        self._begun = anyio.Event()
+        self._hurried = anyio.Event()
+
+    def start_shutdown(self) -> None:
+        self._begun.set()
+
+    def shorten_waits(self) -> None:
+        """Shorten all waiting: a second signal has come."""
+        self._app.counter.shorten_waits()
+        self._hurried.set()
+
+    async def stop_when_cancelled(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.stopped.set()
+
+    async def run_when_signalled(self, drain: float) -> None:
+        """After `start_shutdown`: accept requests for the delay, wait for the calls in flight, and end the streams."""
+        await self._begun.wait()
+        app = self._app
+        if app.shutdown_delay:
+            await self._wait_for_proxy()
+        app.begin_shutdown()
+        app.endpoint.close_subscriptions()
+        if not await app.counter.wait_until_idle(0):
+            logger.warning("shutting down: running calls have %g seconds to finish; a second signal ends them", drain)
+        await drain_calls(app.endpoint, app.counter, drain)
+        await app.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
+        self.stopped.set()
+
+    async def _wait_for_proxy(self) -> None:
+        """Give the proxy time to see at /health that it has to send its requests elsewhere."""
+        seconds = self._app.shutdown_delay
+        logger.warning("shutting down: requests are accepted for another %g seconds, or until a second signal", seconds)
+        self._app.report_shutdown()
+        self.pool.keeps_alive = False
+        with anyio.move_on_after(seconds):
+            await self._hurried.wait()

@@ -1,0 +1,290 @@
+"""One session of a handshake client, and the streams that carry its messages (MCP 2025-11-25, basic/transports)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from mcp_bridge._contracts.jsonrpc import RpcError
+from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, RequestId, make_error
+from mcp_bridge._protocol.peer.json_lines import dump_message, format_invalid
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._transports.http.admission import Admission
+from mcp_bridge._transports.http.event_log import EventLog
+from mcp_bridge._transports.http.event_stream import LARGE_RESPONSE, EventStream, format_event
+from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
+
+REQUEST_CANCELLED = -32800
+"""The error of a cancelled request: in this era, only a response ends the stream of a request."""
+UNREAD = 10.0
+"""Seconds without a client that reads the stream of a call, after which other calls can use its slot."""
+
+
+class HttpSession:
+    """One session of a `principal`. With a `log`, broken streams are resumed, by clients that wait `retry` seconds.
+
+    `counter` counts the clients that wait for a response, or were asked to come back for it. `requests` is how many
+    HTTP requests are in flight.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        endpoint: Endpoint,
+        admission: Admission,
+        principal: str | None,
+        *,
+        log: EventLog[SessionStream] | None,
+        retry: float,
+    ) -> None:
+        self.id = session_id
+        self.headers = ((b"mcp-session-id", session_id.encode()),)
+        self.requests = 0
+        self.is_ended = False
+        self.principal = principal
+        self.counter = admission.counter
+        self.log = log
+        self.unanswered: set[SessionStream] = set()
+        self._retry = f"retry: {int(retry * 1000)}\n".encode()
+        self._standalone = SessionStream(self)
+        client = make_client_key(principal, session_id)
+        self._client = endpoint.connect(
+            self._standalone, admission.tasks, principal=principal, client=client, transport="http"
+        )
+
+    @property
+    def is_initialized(self) -> bool:
+        return bool(self._client.session.version)
+
+    @property
+    def has_open_requests(self) -> bool:
+        """Whether a call is in flight whose client may come back for the result."""
+        return self.log is not None and bool(self.unanswered)
+
+    def get_request(self, request_id: RequestId) -> IncomingRequest | None:
+        """Return the request with this id that is in flight, or None."""
+        return self._client.peer.get_request(request_id)
+
+    def receive_message(self, message: Message) -> None:
+        """Handle a notification or a response."""
+        self._client.receive(message)
+
+    async def serve_request(self, request: HttpRequest, message: Message) -> None:
+        """Serve a request and send its stream, until its response or until the client disconnects."""
+        request_id: RequestId = message["id"]
+        if self._client.peer.has_request(request_id):
+            raise HttpRejection(400, format_invalid(request_id, "a request with this id is in flight"), self.headers)
+        events = EventStream(request, self.headers)
+        stream = SessionStream(self, request_id)
+        self.unanswered.add(stream)
+        self.counter.add_request()
+        try:
+            stream.attach(events)
+            if self._can_resume(message):
+                self._prime(stream, events)
+            self._client.receive(message, stream)
+            if not events.is_ended:
+                await asyncio.sleep(0)  # many calls end in the first step of their task
+            await self._send_events(stream, events, events.begin_late)
+        finally:
+            self.counter.remove_request()
+
+    async def serve_standalone(self, request: HttpRequest) -> None:
+        """Send what belongs to no request until the client disconnects. Raises HttpRejection for a second stream."""
+        stream = self._standalone
+        if stream.is_attached:
+            raise make_rejection(409, "Conflict: Only one SSE stream is allowed per session", self.headers)
+        events = EventStream(request, self.headers)
+        stream.attach(events)
+        if self._can_resume():
+            self._prime(stream, events)
+        await self._send_events(stream, events, events.begin)
+
+    async def resume_stream(self, request: HttpRequest, last_event: str) -> None:
+        """Send the messages after an event, and then those that come, on a new connection."""
+        events = EventStream(request, self.headers)
+        found = self.log.find(last_event) if self.log is not None else None
+        if found is None:
+            events.end()
+            await events.begin()
+            return
+        stream, number = found
+        self.counter.add_request()
+        try:
+            stream.attach(events, is_resumed=True)
+            await events.begin()
+            if await self._replay(stream, events, number):
+                await self._send_events(stream, events, events.begin)
+        finally:
+            self.counter.remove_request()
+
+    async def end(self) -> None:
+        """End the session: cancel its requests, end its streams after their pending messages, delete the messages."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        for stream in (self._standalone, *self.unanswered):
+            stream.end()
+        self._client.close()
+        if self.log is not None:
+            await self.log.close()
+
+    def _can_resume(self, message: Message | None = None) -> bool:
+        """Whether the client understands an event without data; `message` is its first one, or any request."""
+        version = self._client.session.version
+        if not version and message is not None:
+            requested = (message.get("params") or {}).get("protocolVersion")
+            version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE
+        return self.log is not None and version >= HANDSHAKE
+
+    def _prime(self, stream: SessionStream, events: EventStream) -> None:
+        assert self.log is not None
+        stream.is_closable = True
+        events.prime(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
+
+    async def _replay(self, stream: SessionStream, events: EventStream, number: int) -> bool:
+        """Send the stored messages. Return whether the stream is still sent on this connection."""
+        assert self.log is not None
+        while stream.is_carried_by(events) and (found := await self.log.read_next(stream, number)) is not None:
+            number, event_id, line = found
+            if line is not None and stream.is_carried_by(events):
+                events.put(format_event(line, event_id))
+                await events.drain()
+        return stream.continue_on(events)
+
+    async def _send_events(
+        self, stream: SessionStream, events: EventStream, begin: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            await begin()
+            await events.attend()
+        finally:
+            stream.detach(events)
+
+
+class SessionStream:
+    """The message stream of one request, or the standalone one (`request_id` is None).
+
+    It outlives its connections: messages go to the log, and to the connection if there is one. `number` is that of its
+    first event, by which the log knows it, `numbers` those of its messages that are still stored.
+
+    A call whose stream has had no connection for `UNREAD` seconds lends its slot to others until the stream is resumed.
+    """
+
+    def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
+        self.number = 0
+        self.numbers: deque[int] = deque()
+        self.is_closable = False
+        self._session = session
+        self._request_id = request_id
+        self._events: EventStream | None = None
+        self._is_replaying = False
+        self._lend_timer: asyncio.TimerHandle | None = None
+        self.is_answered = False
+        self._is_owed = False
+
+    @property
+    def is_attached(self) -> bool:
+        return self._events is not None
+
+    def is_carried_by(self, events: EventStream) -> bool:
+        return self._events is events
+
+    def attach(self, events: EventStream, *, is_resumed: bool = False) -> None:
+        """Send messages on this connection, after those that are replayed; the earlier one may be dead, and ends."""
+        if self._events is not None:
+            self._events.end()
+        self._events, self._is_replaying = events, is_resumed
+        self.forget()
+        if self._lend_timer is not None:
+            self._reclaim_slots()
+
+    def continue_on(self, events: EventStream) -> bool:
+        """Send future messages after the replayed ones; return whether this is still the connection of the stream."""
+        if self._events is not events:
+            return False
+        self._is_replaying = False
+        if self.is_answered:
+            events.end()
+        return True
+
+    def detach(self, events: EventStream) -> None:
+        if self._events is events:
+            self._events = None
+            self._lend_soon()
+
+    def forget(self) -> None:
+        """Stop waiting for a client that was asked to come back."""
+        if self._is_owed:
+            self._is_owed = False
+            self._session.counter.remove_request()
+
+    def end(self) -> None:
+        if self._events is not None:
+            self._events.end()
+
+    def send(self, message: Message) -> None:
+        """Send a message, unless the stream has ended with its response."""
+        if not self.is_answered:
+            self._send(message)
+
+    def _send(self, message: Message) -> None:
+        line = dump_message(message)
+        if not line:
+            return
+        event_id = self._session.log.append(self, line) if self._session.log is not None else ""
+        if self._events is None or self._is_replaying:
+            return
+        is_large_response = self.is_answered and len(line) > LARGE_RESPONSE
+        if not (is_large_response and self._events.respond_in_json(line)):
+            self._events.put(format_event(line, event_id))
+
+    async def drain(self) -> None:
+        if self._events is not None:
+            await self._events.drain()
+
+    def finish(self, response: Message | None) -> None:
+        self.is_answered = True
+        self._session.unanswered.discard(self)
+        if self._lend_timer is not None:
+            self._lend_timer.cancel()
+        if self._session.is_ended:
+            return
+        if response is None:
+            response = make_error(self._request_id, RpcError(REQUEST_CANCELLED, "Request cancelled"))
+        self._send(response)
+        if self._events is not None and not self._is_replaying:
+            self._events.end()
+
+    async def close(self) -> None:
+        """Close the connection of a stream whose client can resume it, and expect the client back."""
+        if not self.is_closable or self.is_answered:
+            return
+        if self._events is not None:
+            self._events.end()
+            self._events = None
+            self._lend_soon()
+        if not self._is_owed:
+            self._is_owed = True
+            self._session.counter.add_request()
+
+    def _lend_soon(self) -> None:
+        if self._request_id is not None and not self.is_answered:
+            self._lend_timer = asyncio.get_running_loop().call_later(UNREAD, self._lend_slots)
+
+    def _lend_slots(self) -> None:
+        if (request := self._get_request()) is not None:
+            request.lend_slots()
+            self._lend_soon()  # the call may still wait for its slot
+
+    def _reclaim_slots(self) -> None:
+        assert self._lend_timer is not None
+        self._lend_timer.cancel()
+        self._lend_timer = None
+        if (request := self._get_request()) is not None:
+            request.reclaim_slots()
+
+    def _get_request(self) -> IncomingRequest | None:
+        return self._session.get_request(self._request_id) if self._request_id is not None else None

@@ -1,0 +1,186 @@
+"""Sessions of the handshake era over Streamable HTTP: their number, their idle timeout, and their requests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from secrets import token_hex
+
+from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._protocol.peer.incoming import Message, make_error
+from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._server.requests import has_envelope
+from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
+from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge._transports.http.admission import Admission
+from mcp_bridge._transports.http.event_log import EventLog, MemoryEvents, StoredEvents
+from mcp_bridge._transports.http.header_checks import VERSION_HEADER, VERSION_PART, make_mismatch
+from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_rejection
+from mcp_bridge._transports.http.session import HttpSession, SessionStream
+
+SESSION_ID = b"mcp-session-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions:
+    """How broken streams are resumed: `events` messages of each session are stored in `store` (None: in memory).
+
+    `retry` is how many seconds clients have to wait before they resume a stream.
+    """
+
+    events: int = 256
+    retry: float = 1.0
+    store: Store | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """At most so many `sessions`; one without a request for `idle` seconds ends. None: streams cannot be resumed.
+
+    One session more ends the one that has been idle longest. If none is idle, the new one is rejected with 503.
+    """
+
+    sessions: int = 1000
+    idle: float = 1800.0
+    resuming: ResumeOptions | None = ResumeOptions()
+
+
+class SessionManager:
+    """Opens and ends sessions, and passes requests to them."""
+
+    def __init__(self, endpoint: Endpoint, options: SessionOptions, admission: Admission) -> None:
+        self._endpoint = endpoint
+        self._options = options
+        self._admission = admission
+        self._sessions: dict[str, HttpSession] = {}
+        self._idle: dict[HttpSession, float] = {}  # since when; the one that has been idle longest is the first
+        self._timer: asyncio.TimerHandle | None = None
+        self._memory = MemoryEvents()
+
+    async def serve(self, request: HttpRequest) -> None:
+        """Serve a request. Raises HttpRejection."""
+        session_id = request.get_header(SESSION_ID)
+        session = self._sessions.get(session_id) if session_id is not None else None
+        if session_id is not None and (session is None or session.principal != request.read_principal()):
+            raise make_rejection(404, "Session not found")
+        request.check_method("GET", "POST", "DELETE")
+        if request.method == "POST":
+            request.check_message()
+            message = await self._admission.read_message(request)
+            await self._serve_message(request, session, message)
+        elif session is None:
+            raise make_rejection(400, "Bad Request: Missing session ID")
+        elif request.method == "DELETE":
+            await self._end_session(session)
+            await request.respond(200)
+        else:
+            await self._serve_stream(request, session)
+
+    async def end_all(self) -> None:
+        """End all sessions, with their streams after the messages that wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for session in list(self._sessions.values()):
+            await self._end_session(session)
+
+    def end_sessions_of(self, principals: frozenset[str]) -> None:
+        """End the sessions of these principals, with their calls."""
+        for session in [each for each in self._sessions.values() if each.principal in principals]:
+            self._forget(session)
+            self._admission.tasks.spawn(session.end)
+
+    async def _serve_message(self, request: HttpRequest, session: HttpSession | None, message: Message) -> None:
+        if session is not None and session.is_ended:  # while the message was read
+            raise make_rejection(404, "Session not found")
+        if session is None:
+            if message.get("method") != "initialize" or "id" not in message:
+                raise _make_session_rejection(message)
+            session = self._open_session(request.read_principal())
+        self._idle.pop(session, None)
+        session.requests += 1
+        try:
+            if "id" in message and "method" in message:
+                await session.serve_request(request, message)
+            else:
+                session.receive_message(message)
+                await request.respond(202, headers=session.headers)
+        finally:
+            await self._release(session)
+
+    async def _serve_stream(self, request: HttpRequest, session: HttpSession) -> None:
+        request.check_accept("text/event-stream")
+        last_event = request.get_header(b"last-event-id")
+        if not last_event:
+            self._admission.check_ending()
+        self._idle.pop(session, None)
+        session.requests += 1
+        try:
+            if not last_event:
+                await session.serve_standalone(request)
+            else:
+                await session.resume_stream(request, last_event)
+        finally:
+            await self._release(session)
+
+    async def _release(self, session: HttpSession) -> None:
+        """Note that a request of the session has ended. One that was never initialized ends with its only request."""
+        session.requests -= 1
+        if not session.is_initialized:
+            await self._end_session(session)
+        elif not session.requests and not session.is_ended:
+            self._idle[session] = asyncio.get_running_loop().time()
+            self._schedule_check()
+
+    def _open_session(self, principal: str | None) -> HttpSession:
+        options = self._options
+        if len(self._sessions) >= options.sessions:
+            victim = next((session for session in self._idle if not session.has_open_requests), None)
+            if victim is None:
+                raise make_rejection(503, "Too many open sessions", code=INTERNAL_ERROR)
+            self._forget(victim)
+            self._admission.tasks.spawn(victim.end)
+        resuming = options.resuming
+        log, retry = None, 0.0
+        if resuming is not None:
+            log, retry = self._make_log(resuming), resuming.retry
+        session_id = token_hex(16)
+        session = HttpSession(session_id, self._endpoint, self._admission, principal, log=log, retry=retry)
+        self._sessions[session_id] = session
+        return session
+
+    def _make_log(self, resuming: ResumeOptions) -> EventLog[SessionStream]:
+        store, ttl = resuming.store, self._options.idle
+        if store is None or type(store) is MemoryStore:
+            return EventLog(self._memory, most=resuming.events)
+        events = StoredEvents(FaultTolerantStore(store), self._admission.tasks, ttl=ttl)
+        return EventLog(events, most=resuming.events)
+
+    async def _end_session(self, session: HttpSession) -> None:
+        self._forget(session)
+        await session.end()
+
+    def _forget(self, session: HttpSession) -> None:
+        self._sessions.pop(session.id, None)
+        self._idle.pop(session, None)
+
+    def _schedule_check(self) -> None:
+        if self._timer is None and self._idle:
+            due = next(iter(self._idle.values())) + self._options.idle
+            self._timer = asyncio.get_running_loop().call_at(due, self._end_idle_sessions)
+
+    def _end_idle_sessions(self) -> None:
+        self._timer = None
+        before = asyncio.get_running_loop().time() - self._options.idle
+        for session in [session for session, since in self._idle.items() if since <= before]:
+            self._forget(session)
+            self._admission.tasks.spawn(session.end)
+        self._schedule_check()
+
+
+def _make_session_rejection(message: Message) -> HttpRejection:
+    """Return the rejection of a message without a session; a stateless request lacks only the header of its version."""
+    if "id" not in message or not has_envelope(message.get("params") or {}):
+        return make_rejection(400, "Bad Request: Missing session ID")
+    return HttpRejection(400, dump_message(make_error(message["id"], make_mismatch(VERSION_HEADER, VERSION_PART))))

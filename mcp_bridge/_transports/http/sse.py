@@ -1,0 +1,90 @@
+"""The legacy HTTP+SSE transport (MCP 2024-11-05): a stream for each client at /sse, its messages at /messages."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, quote
+from uuid import uuid4
+
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._protocol.peer.request_counter import ClientRequests
+from mcp_bridge._server.endpoint import ClientConnection, Endpoint
+from mcp_bridge._transports.http.admission import Admission
+from mcp_bridge._transports.http.event_stream import EventStream, format_event
+from mcp_bridge._transports.http.request import HttpRequest, make_client_key, make_rejection
+
+MESSAGES_PATH = "/messages"
+
+
+class SseEndpoint:
+    """Serves the streams, at most `most` of them, and their messages."""
+
+    def __init__(self, endpoint: Endpoint, admission: Admission, *, most: int) -> None:
+        self._endpoint = endpoint
+        self._admission = admission
+        self._most = most
+        self._clients: dict[str, tuple[SseStream, ClientConnection, str | None]] = {}
+
+    async def serve_stream(self, request: HttpRequest) -> None:
+        """Serve a client until it disconnects. Raises HttpRejection."""
+        request.check_method("GET")
+        self._admission.check_ending()
+        if len(self._clients) >= self._most:
+            raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
+        stream, counter = SseStream(request), ClientRequests(self._admission.counter)
+        principal = request.read_principal()
+        name = uuid4().hex
+        key = make_client_key(principal, name)
+        client = self._endpoint.connect(
+            stream, self._admission.tasks, counter, principal=principal, client=key, transport="sse"
+        )
+        self._clients[name] = (stream, client, principal)
+        address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
+        stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))
+        try:
+            await stream.events.begin()
+            await stream.events.attend()
+        finally:
+            del self._clients[name]
+            counter.remove_all()
+            client.close()
+
+    async def serve_message(self, request: HttpRequest) -> None:
+        """Accept one message. Raises HttpRejection."""
+        request.check_method("POST")
+        request.check_content_type()
+        message = await self._admission.read_message(request, is_connected=True)
+        names = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
+        if len(names[0]) != 32:
+            raise make_rejection(400, "The query has no valid session_id.")
+        _, client, principal = self._clients.get(names[0], (None, None, None))
+        if client is None or principal != request.read_principal():
+            raise make_rejection(404, "There is no stream with this session_id.")
+        client.receive(message)
+        await request.respond(202)
+
+    def end_streams(self) -> None:
+        """End every stream after the messages that were sent on it."""
+        for stream, _, _ in self._clients.values():
+            stream.events.end()
+
+
+class SseStream:
+    """The message stream of one client, which carries everything."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.events = EventStream(request)
+
+    def send(self, message: Message) -> None:
+        if line := dump_message(message):
+            self.events.put(format_event(line))
+
+    def finish(self, response: Message | None) -> None:
+        if response is not None:
+            self.send(response)
+
+    async def drain(self) -> None:
+        await self.events.drain()
+
+    async def close(self) -> None:
+        """Do nothing: these streams cannot be resumed."""

@@ -1,0 +1,183 @@
+"""Requests of the stateless era: one POST each, with a response in JSON or as events (MCP 2026-07-28, transports)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from types import CoroutineType
+from typing import Any
+
+from mcp_bridge._contracts.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    RpcError,
+)
+from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, make_error, make_response, report_failure
+from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._server.requests import check_version
+from mcp_bridge._transports.http.admission import Admission
+from mcp_bridge._transports.http.event_stream import EventStream, format_event
+from mcp_bridge._transports.http.header_checks import HeaderChecks
+from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
+
+QUICK = 0.02
+"""Seconds after which a task watches whether the client disconnects. Most requests end before, and need none."""
+STATUSES = {
+    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH), 400),
+    **dict.fromkeys((MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
+    METHOD_NOT_FOUND: 404,
+}
+"""HTTP statuses of error responses; others have 200."""
+LISTEN = "subscriptions/listen"
+
+
+class StatelessEndpoint:
+    """Serves POSTs that need no session."""
+
+    def __init__(self, endpoint: Endpoint, admission: Admission) -> None:
+        self._endpoint = endpoint
+        self._admission = admission
+        self._headers = HeaderChecks(endpoint)
+        self._slow = SlowRequests()
+
+    async def serve(self, request: HttpRequest, version: str) -> None:
+        """Serve a request of this protocol version. Raises HttpRejection."""
+        if request.method != "POST":
+            _check_version(version)
+        request.check_message()
+        message = await self._admission.read_message(request)
+        method = message.get("method")
+        if method is None:
+            raise make_rejection(400, "Invalid Request: a response belongs to no request of this server")
+        if "id" not in message:
+            await self._accept_notification(request, version)
+            return
+        stream, counter = StatelessStream(request), self._admission.counter
+        principal = request.read_principal()
+        key = make_client_key(principal)
+        incoming = IncomingRequest(
+            message["id"],
+            method,
+            message.get("params"),
+            stream,
+            principal=principal,
+            client=key,
+            transport="http",
+        )
+        is_counted = method != LISTEN  # the shutdown ends these streams, so it does not wait for them
+        if is_counted:
+            counter.add_request()
+        try:
+            response = self._handle_request(request, incoming, version)
+            if type(response) is CoroutineType:  # it is cancelled when the client disconnects (utilities/cancellation)
+                self._slow.add_request(stream, incoming)
+                try:
+                    response = await incoming.run(response)
+                finally:
+                    self._slow.remove_request(stream)
+            if response is not None and not incoming.is_abandoned:  # None: the client has disconnected
+                await stream.respond(response)
+        finally:
+            if is_counted:
+                counter.remove_request()
+
+    def _handle_request(self, request: HttpRequest, incoming: IncomingRequest, version: str) -> Any:
+        """Return the response, or a coroutine for the result."""
+        try:
+            self._headers.check_headers(request, version, incoming.method, incoming.params)
+            outcome = self._endpoint.handle_stateless(incoming, version=version)
+        except RpcError as error:
+            return make_error(incoming.id, error)
+        except Exception as error:
+            return make_error(incoming.id, report_failure(incoming.method, error))
+        return outcome if type(outcome) is CoroutineType else make_response(incoming.id, outcome)
+
+    async def _accept_notification(self, request: HttpRequest, version: str) -> None:
+        """Accept and drop a notification: a client cancels a request by closing the connection."""
+        _check_version(version)
+        await request.respond(202)
+
+
+def _check_version(version: str) -> None:
+    """Raise HttpRejection for a version that needs a handshake, or that this server does not know."""
+    try:
+        check_version(version)
+    except RpcError as error:
+        raise HttpRejection(400, dump_message(make_error(None, error))) from None
+
+
+class SlowRequests:
+    """Attends to requests that take longer than `QUICK`, with one timer for all: one for each would cost 20 us."""
+
+    def __init__(self) -> None:
+        self._new: dict[StatelessStream, IncomingRequest] = {}  # since the timer was set
+        self._known: dict[StatelessStream, IncomingRequest] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add_request(self, stream: StatelessStream, incoming: IncomingRequest) -> None:
+        self._new[stream] = incoming
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(QUICK, self._attend_slow)
+
+    def remove_request(self, stream: StatelessStream) -> None:
+        if self._new.pop(stream, None) is None:
+            self._known.pop(stream, None)
+        if stream.attendant is not None:
+            stream.attendant.cancel()
+
+    def _attend_slow(self) -> None:
+        loop = asyncio.get_running_loop()
+        for stream, incoming in self._known.items():
+            stream.attendant = loop.create_task(stream.attend(incoming))
+        self._known, self._new = self._new, {}
+        self._timer = loop.call_later(QUICK, self._attend_slow) if self._known else None
+
+
+class StatelessStream:
+    """The message stream of one request. The response is JSON unless something is sent before it."""
+
+    __slots__ = ("_events", "_request", "_responder", "attendant")
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._events: EventStream | None = None
+        self.attendant: asyncio.Task[None] | None = None
+
+    @property
+    def events(self) -> EventStream:
+        if self._events is None:
+            self._events = EventStream(self._request, is_open=True)
+        return self._events
+
+    def respond(self, response: Message) -> Awaitable[None]:
+        """Send the response."""
+        line = dump_message(response)
+        if self._events is not None and self._events.is_started:
+            return self._events.finish(format_event(line))
+        return self._request.respond(STATUSES.get(response["error"]["code"], 200) if "error" in response else 200, line)
+
+    async def attend(self, incoming: IncomingRequest) -> None:
+        """Keep the response alive, and cancel the request when the client disconnects."""
+        await self.events.attend()
+        incoming.cancel()
+
+    def send(self, message: Message) -> None:
+        if line := dump_message(message):
+            self.events.put(format_event(line))
+
+    async def drain(self) -> None:
+        await self.events.drain()
+
+    def finish(self, response: Message | None) -> None:
+        """Send the response of an abandoned request. Else the task that runs the request does so."""
+        if response is not None:
+            self._responder = asyncio.ensure_future(self.respond(response))
+
+    async def close(self) -> None:
+        """Do nothing: these streams cannot be resumed."""

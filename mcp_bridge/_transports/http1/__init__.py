@@ -1,0 +1,1 @@
+"""An HTTP/1.1 server without any knowledge of MCP."""

@@ -1,0 +1,424 @@
+"""HTTP/1.1 connections: httptools parses requests, an ASGI app handles them, and slow clients are disconnected.
+
+An ASGI app never sees a connection whose request is not complete, so the server has to limit how long a client takes to
+send one, how long its head is, and how long it takes to read the response. Where another server runs the app, the
+limits of that server hold, or those of a proxy in front of it (nginx: client_header_timeout, client_body_timeout,
+send_timeout, large_client_header_buffers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import socket
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+from itertools import chain
+from typing import Any, Protocol, cast
+from urllib.parse import unquote
+
+import httptools
+import orjson
+
+from mcp_bridge._contracts.jsonrpc import INVALID_REQUEST
+from mcp_bridge._transports.http1.asgi import read_host_name
+from mcp_bridge._transports.http1.exchange import Exchange
+
+MAX_HEAD = 64 * 1024
+"""The maximum number of bytes of a request before its body, and between or after the parts of a chunked one."""
+MAX_HEADERS = 200
+"""The maximum number of header lines of a request."""
+MAX_BUFFERED = 64 * 1024
+"""Bytes of a body after which no more is read until the app has received them."""
+MAX_QUEUED = 16
+"""Requests in the queue of a connection after which no more is read until some of them are answered."""
+MIN_PROGRESS = 16 * 1024
+"""The minimum number of bytes that a client must read within the send timeout, so that none reads byte by byte."""
+
+LINGER_TIMEOUT = 1.0
+"""Seconds in which what a rejected client still sends is discarded, so that it receives the rejection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTimeouts:
+    """Seconds: `receive` from the first byte of a request to its last, `send` for a client that reads nothing."""
+
+    receive: float = 10.0
+    send: float = 60.0
+
+
+class ConnectionOwner(Protocol):
+    """The pool of a connection. If not `keeps_alive`, each response announces that its connection closes."""
+
+    timeouts: ClientTimeouts
+    keeps_alive: bool
+
+    def add(self, connection: HttpConnection) -> None:
+        """Add a new connection, and make room for it or reject it."""
+
+    def discard(self, connection: HttpConnection) -> None:
+        """The connection is closed."""
+
+    def start_exchange(self, exchange: Exchange) -> None:
+        """Handle a request."""
+
+    def mark_waiting(self, connection: HttpConnection) -> None:
+        """The connection may be closed: its client has to send a request, or the rest of it."""
+
+    def mark_busy(self, connection: HttpConnection) -> None:
+        """The connection may not be closed: its client has to get a response."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. It is closed when the client takes too long or sends too long a head.
+
+    One timer checks the connection when the first timeout may have passed. An incomplete request is rejected with 408;
+    a connection on which none has begun is closed without a response. Only the client's own time
+    counts, not the time in which the server reads nothing from it or the event loop is blocked.
+    """
+
+    __slots__ = (
+        *(
+            "_begun_in",
+            "_common_scope",
+            "_deferred_rejection",
+            "_due",
+            "_exchanges",
+            "_expects_continue",
+            "_has_progress",
+        ),
+        *("_headers", "_ignores_upgrade", "_is_rejected", "_latest", "_linger", "_loop", "_overhead", "_parser"),
+        *("_pieces", "_rejection", "_request_begun", "_timer", "_unread", "_url", "_waiting_since", "_writable"),
+        *("is_writable", "peer", "pool", "transport"),
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, pool: ConnectionOwner) -> None:
+        self.pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._exchanges: list[Exchange] = []  # the first is being answered, the others wait for that
+        self._latest: Exchange | None = None  # of the request that was begun last
+        self._common_scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "scheme": "http",
+            "root_path": "",
+        }
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._expects_continue = False
+        self._pieces = 0  # of data, each at most MAX_HEAD long
+        self._begun_in = 0  # the piece in which the latest request begins
+        self._overhead = 0  # bytes outside of bodies since the last body
+        self._has_progress = True  # whether the data being parsed has completed a head or belongs to a body
+        self._ignores_upgrade = False
+        self._rejection = HTTPStatus.BAD_REQUEST
+        self._is_rejected = False  # what the client sends from now on is discarded
+        self._linger: asyncio.TimerHandle | None = None
+        self._deferred_rejection: HTTPStatus | None = None  # of a request after those that are not answered yet
+        self._request_begun = False
+        self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
+        self._writable: asyncio.Event | None = None  # while the client does not read
+        self.is_writable = True
+        self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
+        self._reset_parser()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        for name, key in (("client", "peername"), ("server", "sockname")):
+            address = transport.get_extra_info(key)
+            self._common_scope[name] = (str(address[0]), int(address[1])) if address else None
+        client = self._common_scope["client"]
+        self.peer: str = client[0] if client else ""
+        self._schedule_check()
+        self.pool.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        if self._linger is not None:
+            self._linger.cancel()
+        for exchange in self._exchanges:
+            exchange.disconnect()
+        self._set_writable()
+        self.pool.discard(self)
+
+    def close_when_answered(self) -> None:
+        if self._exchanges:
+            self._exchanges[-1].keep_alive = False
+        else:
+            self.transport.close()
+
+    # Flow control
+
+    def pause_writing(self) -> None:
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        self._unread = (math.inf, self._loop.time())
+        self._set_writable()
+
+    async def drain(self) -> None:
+        while not self.is_writable:
+            self._writable = self._writable or asyncio.Event()
+            await self._writable.wait()
+
+    def _set_writable(self) -> None:
+        self.is_writable = True
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
+
+    # Parsing
+
+    def data_received(self, data: bytes) -> None:
+        while data and (room := MAX_HEAD - self._overhead) > 0:
+            # In pieces, so that a head that comes in two reads is not longer than one that comes in one.
+            self._feed_piece(data[:room])
+            data = data[room:]
+
+    def _feed_piece(self, data: bytes) -> None:
+        if self._deferred_rejection is not None or self._is_rejected:
+            return
+        self._has_progress = False
+        self._pieces += 1
+        self._feed(data)
+        self._overhead = 0 if self._has_progress else self._overhead + len(data)
+        if self._overhead >= MAX_HEAD:
+            self.reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def _reset_parser(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        # Without this, data after a request with `Connection: close` is an error before that request is answered.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self.reject(self._rejection)
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Parse the request again without its request for an upgrade, which Java's client sends in each (h2c).
+
+        The parser takes what follows such a head for another protocol.
+        """
+        if not self._ignores_upgrade:  # CONNECT: what follows could be anything
+            if self._latest is not None:
+                self._latest.keep_alive = False
+            return
+        self._ignores_upgrade = False
+        if self._exchanges:  # many in one piece: each would be parsed again with all that follow
+            self.reject(self._rejection)
+            return
+        version = self._parser.get_http_version().encode()
+        first = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
+        lines = [b": ".join(header) for header in self._headers if header[0] != b"upgrade"]
+        self._reset_parser()
+        self._feed(b"\r\n".join([first, *lines, b"", rest]))
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers, self._expects_continue = b"", [], False
+        self._request_begun, self._begun_in = True, self._pieces
+        self._waiting_since = self._loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self._headers.append((name, value))
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects_continue = True
+
+    def on_headers_complete(self) -> None:
+        """Start the request. Raises ValueError, which ends the parsing, for a head too long or another HTTP version."""
+        self._has_progress = True
+        if self.transport.is_closing():
+            raise ValueError("the connection is being closed")
+        method, version = self._parser.get_method(), self._parser.get_http_version()
+        if self._parser.should_upgrade() and method != b"CONNECT":
+            self._ignores_upgrade = True
+            return
+        headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
+        is_split = self._begun_in != self._pieces  # else the size need not be counted: a piece is not longer
+        if len(headers) > MAX_HEADERS or (is_split and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
+            self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise ValueError("the head of the request is too long")
+        if version not in ("1.1", "1.0"):
+            self._rejection = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
+            raise ValueError("only HTTP/1 is supported")
+        path, raw_path, query = _split_target(self._url, dict(headers).get(b"host", b""))
+        scope = {
+            **self._common_scope,
+            "method": method.decode(),
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": headers,
+            "http_version": version,
+        }
+        exchange = Exchange(
+            self,
+            scope,
+            keep_alive=version == "1.1" and self._parser.should_keep_alive() and self.pool.keeps_alive,
+            expects_continue=version == "1.1" and self._expects_continue,  # RFC 9110, 10.1.1: not of HTTP/1.0
+        )
+        self._latest = exchange
+        self._exchanges.append(exchange)
+        if len(self._exchanges) == 1:
+            self.pool.start_exchange(exchange)
+        elif len(self._exchanges) >= MAX_QUEUED:
+            self.transport.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        self._has_progress = True
+        if self._latest is not None and self._latest.add_body(body) > MAX_BUFFERED:
+            self.transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        self._has_progress = True
+        if self._ignores_upgrade or self._latest is None:
+            return
+        self._request_begun = False
+        self._latest.end_body()
+        self._waiting_since = self._loop.time() if self._latest.response_complete else None
+        if self._waiting_since is None:
+            self.pool.mark_busy(self)
+        if self._latest.response_complete and not self._latest.keep_alive:
+            self.transport.close()
+
+    def resume_reading(self) -> None:
+        """Read more, unless the queue is full: else each response would add as many requests as one read has."""
+        if len(self._exchanges) < MAX_QUEUED:
+            self.transport.resume_reading()
+
+    def finish_exchange(self) -> None:
+        """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
+        finished = self._exchanges.pop(0)
+        if self._waiting_since is not None or not self._exchanges:
+            self._waiting_since = self._loop.time()
+        if not self._exchanges:
+            self.pool.mark_waiting(self)
+        if self.transport.is_closing():
+            return
+        if not finished.keep_alive and not finished.more_body:
+            self.transport.close()
+            return
+        self.resume_reading()
+        if not finished.keep_alive:
+            # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
+            with contextlib.suppress(OSError):  # the client has disconnected already
+                self.transport.write_eof()
+        elif self._exchanges:
+            self.pool.start_exchange(self._exchanges[0])
+        elif self._deferred_rejection is not None:
+            self.transport.write(_format_rejection(self._deferred_rejection))
+            self._close_after_input()
+
+    # Timeouts
+
+    def _schedule_check(self) -> None:
+        timeouts = self.pool.timeouts
+        self._due = min(self._compute_deadline(), self._loop.time() + min(timeouts.receive, timeouts.send))
+        self._timer = self._loop.call_at(self._due, self._check_timeouts)
+
+    def _compute_deadline(self) -> float:
+        if self._waits_for_reader():
+            return self._unread[1] + self.pool.timeouts.send
+        if self._waiting_since is None or self.transport.is_closing():
+            return math.inf
+        return self._waiting_since + self.pool.timeouts.receive
+
+    def _check_timeouts(self) -> None:
+        now = self._loop.time()
+        late = max(0.0, now - self._due)  # the event loop was blocked, which is not the client's fault
+        if self._waiting_since is not None:
+            self._waiting_since = now if self._owes_response() else self._waiting_since + late
+        self._measure_progress(now, late)
+        if self._compute_deadline() > now:
+            self._schedule_check()
+        elif self._waits_for_reader():
+            self._reset()
+        elif not self._request_begun:
+            self.transport.abort()
+        else:
+            self.reject(HTTPStatus.REQUEST_TIMEOUT)
+            self._schedule_check()
+
+    def _owes_response(self) -> bool:
+        """Whether the client has to wait: an earlier request is not answered, or nothing is read."""
+        latest = self._latest
+        return not self.transport.is_reading() or not (latest is None or latest.response_complete or latest.more_body)
+
+    def _waits_for_reader(self) -> bool:
+        closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
+        return closing or not self.is_writable
+
+    def _measure_progress(self, now: float, late: float) -> None:
+        left, since = self._unread
+        size = self.transport.get_write_buffer_size()
+        if not self._waits_for_reader():
+            self._unread = (math.inf, now)
+        elif size <= left - MIN_PROGRESS:
+            self._unread = (size, now)
+        else:
+            self._unread = (left, since + late)
+
+    def _reset(self) -> None:
+        """Discard what the client does not read, also in the kernel, which would keep it for minutes."""
+        connected = self.transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def reject(self, status: HTTPStatus) -> None:
+        """Respond to the request that is being received, unless its response has begun, and close.
+
+        Requests before it are answered first.
+        """
+        if self.transport.is_closing():
+            return
+        faulty = self._latest if self._latest is not None and self._latest.more_body else None
+        if len(self._exchanges) > (faulty is not None):
+            if faulty is not None:
+                self._exchanges.pop()
+                self._latest = self._exchanges[-1]
+            self._deferred_rejection = status
+            self._request_begun, self._waiting_since = False, None
+            self.resume_reading()
+            return
+        if faulty is None or not faulty.response_started:
+            self.transport.write(_format_rejection(status))
+        if faulty is not None:
+            faulty.disconnect()
+        self._close_after_input()
+
+    def _close_after_input(self) -> None:
+        """Close once the client has: with unread input, the client might lose the response (RFC 9112, 9.6)."""
+        self._is_rejected, self._waiting_since = True, None
+        self.transport.resume_reading()
+        with contextlib.suppress(OSError):  # the client has disconnected already
+            self.transport.write_eof()
+        self._linger = self._loop.call_later(LINGER_TIMEOUT, self.transport.abort)
+
+
+@lru_cache(maxsize=64)
+def _split_target(target: bytes, host: bytes) -> tuple[str, bytes, bytes]:
+    """Return the path, the path as it was sent, and the query. Raises ValueError, also for a target on another host."""
+    url = httptools.parse_url(target)
+    if url.userinfo or (url.host is not None and url.host.lower() != read_host_name(host).encode()):
+        raise ValueError("the target of the request is not on the host that it names")
+    path = url.path.decode("ascii")
+    return unquote(path) if "%" in path else path, url.path, url.query or b""
+
+
+def _format_rejection(status: HTTPStatus) -> bytes:
+    error = {"code": INVALID_REQUEST, "message": f"{status.phrase}. The connection is closed."}
+    body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body

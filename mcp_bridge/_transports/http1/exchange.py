@@ -1,0 +1,201 @@
+"""One HTTP request and its response, as the `receive` and `send` of an ASGI app, or a whole response at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Protocol
+
+from mcp_bridge._transports.http1.asgi import WHOLE_RESPONSE, AsgiMessage, Headers, Scope
+
+logger = logging.getLogger("mcp_bridge._transports")
+
+_NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+class Channel(Protocol):
+    """What an exchange needs of its connection."""
+
+    transport: asyncio.Transport
+    is_writable: bool
+
+    async def drain(self) -> None:
+        """Wait until the client reads."""
+
+    def resume_reading(self) -> None:
+        """Receive more of the body, or the disconnection."""
+
+    def finish_exchange(self) -> None:
+        """The response is complete."""
+
+
+class Exchange:
+    """One request and its response."""
+
+    __slots__ = (
+        *("_body", "_channel", "_chunked", "_disconnected", "_expects_continue", "_has_body", "_has_news", "_head"),
+        *("_method", "_scope", "_size", "_unsent", "_version", "_waiter", "keep_alive", "more_body"),
+        *("response_complete", "response_started"),
+    )
+
+    def __init__(self, channel: Channel, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
+        self._channel = channel
+        self._scope: Scope | None = scope
+        self._method: str = scope["method"]
+        self._version: str = scope["http_version"]
+        self._expects_continue = expects_continue
+        self._body: list[bytes] = []  # parts of the request's body that the app has not received
+        self._size = 0
+        self._has_news = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._head = b""  # of the response, written with the first part of the body (ASGI: HTTP, "Response Start")
+        self._chunked = False
+        self._has_body = True
+        self._unsent: int | None = None  # of the Content-Length
+        self.keep_alive = keep_alive
+        self.more_body = True
+        self.response_started = False
+        self.response_complete = False
+        self._disconnected = False
+
+    def take_scope(self) -> Scope:
+        """Return the scope, once: it refers to this exchange, and only the garbage collector would end such a cycle."""
+        scope, self._scope = self._scope, None
+        assert scope is not None
+        scope["extensions"] = {WHOLE_RESPONSE: self.respond}
+        return scope
+
+    async def fail(self, error: BaseException) -> None:
+        """Log an error of the app, and report it to the client if the response has not begun."""
+        if not isinstance(error, asyncio.CancelledError):
+            logger.error("a request over HTTP failed with an unexpected error", exc_info=error)
+        if not self.response_started:
+            self.keep_alive = False
+            await self.respond(500, [(b"content-type", b"text/plain")], b"Internal Server Error")
+
+    def end(self) -> None:
+        """Close the connection if the response is incomplete."""
+        if not self.response_complete and not self._disconnected:
+            self._channel.transport.close()
+
+    async def receive(self) -> AsgiMessage:
+        """Return what has come of the body since the last call, once there is something."""
+        if not self._disconnected and not self.response_complete:
+            if self._expects_continue and not self.response_started and self.more_body:
+                self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._expects_continue = False
+            if not self._has_news:
+                self._channel.resume_reading()
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+            self._has_news = False
+        if self._disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        parts, self._body, self._size = self._body, [], 0
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    async def send(self, message: AsgiMessage) -> None:
+        """Send the head or a part of the body of the response; waits while the client does not read."""
+        if not self._channel.is_writable:
+            await self._channel.drain()
+        if self._disconnected:
+            return
+        if not self.response_started:
+            self._begin_response(message["status"], message.get("headers", ()))
+        elif not self.response_complete:
+            self._send_body(message.get("body", b""), more=message.get("more_body", False))
+
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole response."""
+        if not self._channel.is_writable:
+            await self._channel.drain()
+        if not self._disconnected:
+            self._begin_response(status, headers, len(body))
+            self._send_body(body, more=False)
+
+    def add_body(self, data: bytes) -> int:
+        """Take a part of the request's body; returns how many bytes wait for the app."""
+        if self.response_complete:
+            return 0
+        self._body.append(data)
+        self._size += len(data)
+        self._notify()
+        return self._size
+
+    def end_body(self) -> None:
+        self.more_body = False
+        self._notify()
+
+    def disconnect(self) -> None:
+        """Discard what the app sends from now on, and report the disconnection to it."""
+        self._disconnected = True
+        self._notify()
+
+    def _notify(self) -> None:
+        self._has_news = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _begin_response(self, status: int, headers: Headers, length: int | None = None) -> None:
+        if self._expects_continue and self.more_body:  # the client may send its next request in place of the body
+            self.keep_alive = False
+        head, self._unsent = _format_head(status, tuple(headers), self.keep_alive)
+        if length is not None:
+            head += b"content-length: %d\r\n" % length
+            self._unsent = length
+        self._has_body = self._method != "HEAD" and status not in _NO_BODY
+        if self._unsent is None and self._has_body and self._version == "1.1":
+            self._chunked = True  # to HTTP/1.0, the end of the connection ends the body
+            head += b"transfer-encoding: chunked\r\n"
+        self._head = head + _format_date(int(time.time()))
+        self.response_started = True
+
+    def _send_body(self, body: bytes, *, more: bool) -> None:
+        if not self._has_body:
+            body = b""
+        elif self._unsent is not None:
+            self._unsent -= len(body)
+            if self._unsent < 0 or (self._unsent and not more):
+                # The client would take the next response for the rest of this one, or the other way round.
+                self._channel.transport.write(self._head)
+                raise ValueError("the body of a response is not as long as its Content-Length")
+        elif self._chunked:
+            if body:
+                body = b"%x\r\n%b\r\n" % (len(body), body)
+            if not more:
+                body += b"0\r\n\r\n"
+        head, self._head = self._head, b""
+        self._channel.transport.write(head + body if head else body)
+        if not more:
+            self.response_complete = True
+            self._notify()
+            self._channel.finish_exchange()
+
+
+@lru_cache(maxsize=64)
+def _format_head(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> tuple[bytes, int | None]:
+    """Return the status line and the headers, and the Content-Length. Raises ValueError."""
+    lines, length = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()], None
+    for name, value in headers:
+        if name == b"connection" and not keep_alive:
+            continue
+        if name == b"content-length":
+            length = int(value)
+        lines.append(b"%b: %b" % (name, value))
+    if not keep_alive:
+        lines.append(b"connection: close")
+    head = b"\r\n".join(lines)
+    if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
+        raise ValueError("a response header has a line break")
+    return head + b"\r\n", length
+
+
+@lru_cache(maxsize=1)
+def _format_date(second: int) -> bytes:
+    """Return the last lines of a head."""
+    return b"date: " + formatdate(second, usegmt=True).encode() + b"\r\n\r\n"

@@ -1,0 +1,131 @@
+"""The open connections of a server, and its running requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from http import HTTPStatus
+from itertools import islice
+
+from mcp_bridge._runtime.descriptors import read_descriptor_limit
+from mcp_bridge._transports.http1.asgi import AsgiApp
+from mcp_bridge._transports.http1.connection import ClientTimeouts, HttpConnection
+from mcp_bridge._transports.http1.exchange import Exchange
+
+RESERVED = 4
+"""One in this many descriptors is reserved for other purposes: files, pipes and outgoing connections."""
+OTHERS = 8
+"""One in this many connections is reserved for other addresses than the one with the most."""
+CANDIDATES = 64
+"""How many waiting connections are compared when one has to be closed."""
+
+
+class ConnectionPool:
+    """The open connections of a server, and the tasks that handle their requests.
+
+    If a connection would take a reserved descriptor, or a place that is reserved for other addresses, one that waits
+    for its client is closed, of an address with at least as many connections. If there is none, the new one is
+    rejected. As long as those use at most half of the reserve, their clients have a second to read the response.
+
+    If not `keeps_alive`, each response announces that its connection closes, so the client sends no further request on
+    it (RFC 9112, 9.6).
+    """
+
+    def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
+        self.app = app
+        self.timeouts = timeouts
+        self.keeps_alive = True
+        self._loop = asyncio.get_running_loop()
+        self.connections: set[HttpConnection] = set()
+        self._waiting: dict[HttpConnection, None] = {}  # for a request or the rest of it, the longest first
+        self._counts: Counter[str] = Counter()  # of connections by address
+        self.tasks: dict[Exchange, asyncio.Task[None]] = {}
+        self._emptied: asyncio.Event | None = None
+
+    def open_connection(self) -> HttpConnection:
+        return HttpConnection(self)
+
+    def add(self, connection: HttpConnection) -> None:
+        """Add a new connection, and make room for it or reject it."""
+        limit, peer = read_descriptor_limit(), connection.peer
+        most = limit - limit // RESERVED
+        has_share = self._counts[peer] < most - most // OTHERS
+        is_accepted = (has_share and len(self.connections) < most) or self._close_waiting(peer, same=not has_share)
+        self.connections.add(connection)
+        self._counts[peer] += 1
+        if is_accepted:
+            self.mark_waiting(connection)
+            return
+        connection.reject(HTTPStatus.SERVICE_UNAVAILABLE)
+        if len(self.connections) > limit - limit // (2 * RESERVED):
+            connection.transport.abort()
+
+    def _close_waiting(self, peer: str, *, same: bool) -> bool:
+        """Close the connection that waits longest, of the address with the most, for one of `peer`.
+
+        With `same`, close one of `peer`. All of a response must have been sent.
+        """
+        candidates = [
+            connection
+            for connection in islice(self._waiting, CANDIDATES)
+            if (connection.peer == peer if same else self._counts[connection.peer] >= self._counts[peer])
+            and not connection.transport.get_write_buffer_size()
+        ]
+        if not candidates:
+            return False
+        closed = max(candidates, key=lambda connection: self._counts[connection.peer])
+        self.mark_busy(closed)
+        closed.transport.abort()
+        return True
+
+    def mark_waiting(self, connection: HttpConnection) -> None:
+        """The connection may be closed: its client has to send a request, or the rest of it."""
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = None
+
+    def mark_busy(self, connection: HttpConnection) -> None:
+        """The connection may not be closed: its client has to get a response."""
+        self._waiting.pop(connection, None)
+
+    def start_exchange(self, exchange: Exchange) -> None:
+        self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange))
+
+    def discard(self, connection: HttpConnection) -> None:
+        self.connections.discard(connection)
+        self._waiting.pop(connection, None)
+        self._counts[connection.peer] -= 1
+        if not self._counts[connection.peer]:
+            del self._counts[connection.peer]
+        self._notify_if_empty()
+
+    async def close(self, patience: float) -> None:
+        """Close idle connections, and the others after their responses; after `patience` seconds abort what is left."""
+        for connection in list(self.connections):
+            connection.close_when_answered()
+        self._emptied = asyncio.Event()
+        self._notify_if_empty()
+        try:
+            async with asyncio.timeout(patience):
+                await self._emptied.wait()
+        except TimeoutError:
+            for task in self.tasks.values():
+                task.cancel()
+            if self.tasks:
+                await asyncio.wait(self.tasks.values(), timeout=patience)
+            for connection in list(self.connections):
+                connection.transport.abort()
+
+    async def _run_exchange(self, exchange: Exchange) -> None:
+        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
+        try:
+            await self.app(exchange.take_scope(), exchange.receive, exchange.send)
+        except BaseException as error:
+            await exchange.fail(error)
+        finally:
+            exchange.end()
+            del self.tasks[exchange]
+            self._notify_if_empty()
+
+    def _notify_if_empty(self) -> None:
+        if self._emptied is not None and not self.connections and not self.tasks:
+            self._emptied.set()

@@ -1,0 +1,234 @@
+"""The transport of shared servers: many clients over one Unix socket, each with lines as over stdio.
+
+The server sends a line of JSON about itself. A client that only asks for it disconnects then; the others send a token
+of their choice, which identifies them also after a reconnection, and then messages.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcp_bridge._protocol.peer.line_writer import MessageWriter
+from mcp_bridge._protocol.peer.request_counter import ClientRequests, RequestCounter
+from mcp_bridge._runtime.descriptors import raise_descriptor_limit
+from mcp_bridge._runtime.stdio_descriptors import Descriptor
+from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
+from mcp_bridge._runtime.unix_sockets import is_same_user
+from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, ShutdownSignals, drain_calls
+from mcp_bridge._transports.stdio import StdioReader
+from mcp_bridge._version import __version__
+
+logger = logging.getLogger("mcp_bridge.shared")
+
+TOKEN_SIZE = 32
+"""The length of a client's token, which is followed by a newline."""
+GREETING_TIMEOUT = 10.0
+"""Seconds in which a client sends its token."""
+RETRY_INTERVAL = 0.1
+"""Seconds after which a server that has become idle tries again to end, while a client is just connecting."""
+
+
+class LocalListener(NamedTuple):
+    """The socket of a shared server.
+
+    `lock` is held while clients connect, and yields whether it is free. `is_current` is false once new clients use
+    another server, because the settings have changed. `files` are removed at the end, if they are still its own.
+    """
+
+    socket: socket.socket
+    lock: Callable[[], AbstractContextManager[bool]]
+    is_current: Callable[[], bool]
+    files: tuple[Path, ...] = ()
+    name: str = ""
+
+
+async def serve(
+    endpoint: Endpoint,
+    listener: LocalListener,
+    *,
+    idle: float,
+    drain: float = DRAIN_TIMEOUT,
+    ending: ShutdownSignals | None = None,
+) -> None:
+    """Serve clients until none has been connected for `idle` seconds, or a signal; then drain for `drain` seconds."""
+    raise_descriptor_limit()
+    with ending or ShutdownSignals() as handled:
+        async with anyio.create_task_group() as group:
+            await group.start(endpoint.run)
+            async with own_tasks() as tasks:
+                server = LocalSocketServer(endpoint, listener, tasks, idle=idle, drain=drain)
+                hurry = server.counter.shorten_waits
+                with handled.handle_while_serving(lambda: group.start_soon(server.stop), hurry, drain):
+                    await server.run()
+            group.cancel_scope.cancel()
+
+
+class LocalSocketServer:
+    """Accepts the clients of a shared server. Each has its own session, principal and quotas."""
+
+    def __init__(
+        self, endpoint: Endpoint, listener: LocalListener, tasks: TaskOwner, *, idle: float, drain: float
+    ) -> None:
+        self._endpoint = endpoint
+        self._listener = listener
+        self._tasks = tasks
+        self._idle = idle
+        self._drain = drain
+        self.counter = RequestCounter()
+        self._readers: set[StdioReader] = set()
+        self._connected = 0
+        self._change = anyio.Event()
+        self._accepting = anyio.CancelScope()
+        self._was_used = self._is_stopping = False
+        self._socket_file = self._find_socket()
+
+    async def run(self) -> None:
+        """Serve clients until the server is idle or stopped, and all of them are served."""
+        self._listener.socket.setblocking(False)
+        async with anyio.create_task_group() as clients:
+            clients.start_soon(self._stop_when_idle)
+            with self._listener.socket, self._accepting:
+                while True:
+                    await anyio.wait_readable(self._listener.socket)
+                    try:
+                        self._accept_pending(clients)
+                    except OSError as error:  # no descriptor is available for now
+                        logger.warning("cannot accept a client: %s", error)
+                        await anyio.sleep(1)
+
+    async def stop(self) -> None:
+        """Let the calls in flight finish, and end all connections. New clients start another server."""
+        self._close()
+        for reader in self._readers:
+            reader.is_draining = True
+        self._endpoint.close_subscriptions()
+        await drain_calls(self._endpoint, self.counter, self._drain)
+        for reader in list(self._readers):
+            reader.stop()
+
+    def _close(self) -> None:
+        """Stop accepting clients. The next one starts another server, which may have files of the same names."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        if self._find_socket() == self._socket_file:
+            for path in self._listener.files:
+                path.unlink(missing_ok=True)
+        self._accepting.cancel()
+        self._change_connections(0)
+
+    def _find_socket(self) -> tuple[int, int] | None:
+        """Return which file the socket has; None if it was removed."""
+        try:
+            status = os.stat(self._listener.socket.getsockname())
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _accept_pending(self, clients: TaskGroup) -> None:
+        """Accept the clients that are waiting. Raises OSError."""
+        with suppress(BlockingIOError):
+            while True:
+                connected, _ = self._listener.socket.accept()
+                if is_same_user(connected):
+                    clients.start_soon(self._serve_client, connected)
+                else:
+                    logger.warning("rejected a connection from another user to the shared server")
+                    connected.close()
+
+    async def _stop_when_idle(self) -> None:
+        while not self._is_stopping:
+            wait = self._idle if self._listener.is_current() or not self._was_used else 0.0
+            with anyio.move_on_after(None if self._connected else wait):
+                await self._change.wait()
+                continue
+            with self._listener.lock() as is_locked:
+                if is_locked and not self._connected and not self._has_pending():
+                    logger.info("the shared server ends, because no client is connected")
+                    self._close()
+                    return
+            await anyio.sleep(RETRY_INTERVAL)
+
+    def _has_pending(self) -> bool:
+        """Whether a client waits to be accepted."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._listener.socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    async def _serve_client(self, connected: socket.socket) -> None:
+        connected.setblocking(True)  # it is polled, and a write that is not possible at once must not be an error
+        with connected:
+            self._change_connections(1)
+            try:
+                about = {"pid": os.getpid(), "version": __version__, "file": self._listener.name}
+                greeting = {**about, "clients": len(self._readers), "drain": self._drain}
+                connected.sendall(json.dumps(greeting).encode() + b"\n")
+                token = await _read_token(Descriptor(connected.fileno()))
+                if token is not None and not self._is_stopping:
+                    self._was_used = True
+                    await self._serve_messages(connected, token)
+            except OSError as error:
+                logger.debug("a client has disconnected: %s", error)
+            finally:
+                self._change_connections(-1)
+
+    async def _serve_messages(self, connected: socket.socket, token: str) -> None:
+        counter = ClientRequests(self.counter)
+        writer = MessageWriter(Descriptor(connected.fileno()))
+        principal = f"local/{token}"
+        client = self._endpoint.connect(
+            writer,
+            self._tasks,
+            counter,
+            principal=principal,
+            client=f"principal/{principal}",
+            transport="socket",
+        )
+        reader = StdioReader(Descriptor(connected.fileno()), writer, client, on_end=lambda: None)
+
+        async def write() -> None:
+            await writer.run()
+            reader.stop()  # the client does not read any more
+
+        self._readers.add(reader)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(write)
+                await reader.run()
+                counter.remove_all()  # a client disconnects once its requests are answered
+                client.close()
+                await writer.flush(CLOSE_TIMEOUT)
+                group.cancel_scope.cancel()
+        finally:
+            self._readers.discard(reader)
+
+    def _change_connections(self, by: int) -> None:
+        self._connected += by
+        change, self._change = self._change, anyio.Event()
+        change.set()
+
+
+async def _read_token(source: Descriptor) -> str | None:
+    """Read the token of a client; None if it only asks about the server, or sends something else."""
+    data = b""
+    with anyio.move_on_after(GREETING_TIMEOUT):
+        while len(data) <= TOKEN_SIZE:
+            piece = await source.read(TOKEN_SIZE + 1 - len(data))
+            if not piece:
+                return None
+            data += piece
+    token = data[:-1].decode(errors="replace")
+    return token if data.endswith(b"\n") and token.isalnum() and len(token) == TOKEN_SIZE else None

@@ -1,0 +1,231 @@
+"""Shutdown: the first signal drains the calls in flight, the second ends the server at once."""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import logging
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
+from anyio.abc import TaskStatus
+
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._runtime.event_loop import is_importing, wake_on_signals
+from mcp_bridge._runtime.supervisor import Supervisor
+from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
+
+if TYPE_CHECKING:
+    from mcp_bridge._server.endpoint import Endpoint
+
+logger = logging.getLogger("mcp_bridge._transports")
+
+DRAIN_TIMEOUT = 10.0
+"""Seconds that calls in flight have after the end of input or a signal."""
+CLOSE_TIMEOUT = 1.0
+"""Seconds that cancelled calls have to respond, and after that open streams to close."""
+HURRIED_TIMEOUT = 0.25
+"""The same after a second signal."""
+EXIT_DELAY = 1.0
+"""Seconds after a second signal after which the process exits, whatever blocks it."""
+SHUTDOWN_MESSAGE = "The bridge is shutting down."
+
+
+async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float, left: float | None = None) -> None:
+    """Wait until the calls in flight are answered; cancel those that are not, and report that to their clients.
+
+    `left` is how much of the `drain` time is left.
+    """
+    if await counter.wait_until_idle(drain if left is None else left):
+        return
+    endpoint.reject_questions()  # a call that waits for the user may still respond without an answer
+    if not counter.hurried and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
+        return
+    if not counter.hurried:
+        logger.warning("calls that did not end within %g seconds are cancelled", drain)
+    endpoint.cancel_calls()
+    if not await counter.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT):
+        endpoint.abandon_calls()
+
+
+def is_new_request(message: Message) -> bool:
+    """Whether a message is a request that belongs to no call in flight. The server rejects such while it drains."""
+    method = message.get("method")
+    if method is None or method == "ping" or "id" not in message:
+        return False
+    return (message.get("params") or {}).get("requestState") is None
+
+
+class Interrupted(BaseException):
+    """A signal has come before anything is served. It is no KeyboardInterrupt, which would end the event loop."""
+
+
+class ShutdownSignals:
+    """Handles SIGINT, SIGTERM and SIGHUP (unless it is ignored) inside the block.
+
+    Before serving, a signal raises `Interrupted`, which ends the block without an error; while the event loop starts it
+    does so only during an import, and cancels otherwise. While serving, the first signal drains and the second ends
+    everything. If something still blocks the process a second later, or some time after the drain, it exits. A third
+    signal exits at once. The exit code is always 0.
+
+    With `lasting`, the handlers stay until the process ends. In other threads than the main one nothing is done.
+    """
+
+    def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Supervisor | None = None) -> None:
+        self._lasting = lasting
+        self._guard = guard
+        self._direct: Counter[int] = Counter()
+        self._wanted = signals
+        self._depth = 0
+        self._before: dict[int, Any] = {}
+        self._count = 0
+        self._drained = False
+        self._acts: tuple[Callable[[], object], Callable[[], object]] | None = None
+        self._soon: CallSoon | None = None
+        self._cancel: Callable[[], object] = lambda: None
+        self._patience = 0.0
+        self._is_serving = False
+        self._over = _thread.allocate_lock()
+
+    def __enter__(self) -> Self:
+        self._depth += 1
+        if self._depth == 1 and self._wanted and threading.current_thread() is threading.main_thread():
+            self._over.acquire()
+            for number in _list_signals():
+                self._before[number] = signal.signal(number, self._handle_signal)
+            if self._guard is not None:
+                self._before[self._guard.relay_signal] = signal.signal(self._guard.relay_signal, self._handle_signal)
+                self._guard.start_counting()
+            if self._lasting:
+                atexit.register(self._ignore_signals)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        self._depth -= 1
+        if self._depth:  # the outermost block restores the handlers
+            return False
+        if not self._lasting and self._before:
+            for number, before in self._before.items():
+                signal.signal(number, before)
+            self._over.release()
+        return _is_interruption(error)
+
+    @contextmanager
+    def handle_while_starting(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Inside, until serving begins, a signal that does not interrupt an import calls `cancel` in this event loop.
+
+        An exception between any two instructions could leave the loop or a lock in an invalid state.
+        """
+        self._cancel = cancel
+        with self._schedule_in_this_loop():
+            yield
+
+    @contextmanager
+    def handle_while_serving(
+        self, drain: Callable[[], object], now: Callable[[], object], patience: float
+    ) -> Iterator[None]:
+        """Inside, the first signal calls `drain` in this event loop, the next one `now`.
+
+        `patience` is how long draining may take.
+        """
+        self._acts, self._patience, self._is_serving = (drain, now), patience, True
+        with self._schedule_in_this_loop() as soon:
+            if self._count:  # an imported module has caught `Interrupted`
+                soon(cast("Callable[[], None]", drain))
+            yield
+
+    @contextmanager
+    def _schedule_in_this_loop(self) -> Iterator[CallSoon]:
+        self._soon = soon = make_call_soon()
+        try:
+            with wake_on_signals() if self._before else nullcontext():
+                yield soon
+        finally:
+            self._soon = None
+
+    def begin_drain(self) -> None:
+        """Draining has begun without a signal, so the first signal counts as the second."""
+        self._drained = True
+
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal. This runs in the main thread between any two instructions, so it must not take a lock."""
+        if not self._is_new_signal(number):
+            return
+        final = self._drained or self._count > 1 or not self._is_serving
+        self._drained = True
+        if self._count > 2:
+            os._exit(0)
+        with suppress(RuntimeError):  # no thread is available
+            _thread.start_new_thread(self._exit_after, (EXIT_DELAY if final else self._patience + 4 * CLOSE_TIMEOUT,))
+        if not self._is_serving and (self._soon is None or is_importing(frame)):
+            raise Interrupted
+        act = self._acts[final] if self._acts is not None else self._cancel
+        if self._soon is not None:
+            with suppress(RuntimeError):  # the loop has just ended
+                self._soon(cast("Callable[[], None]", act))
+
+    def _is_new_signal(self, number: int) -> bool:
+        """Count a signal; whether it is a new one, rather than the same one through the other of two ways.
+
+        Signals arrive directly or through the supervisor, or both.
+        """
+        self._direct[number] += 1
+        if self._guard is None:
+            self._count += 1
+            return True
+        relay = self._guard.relay_signal
+        total = sum(max(self._direct[each], self._guard.count_signals(each)) for each in self._before if each != relay)
+        if total <= self._count:  # compared last: the other of the two ways may have interrupted this method
+            return False
+        self._count = total
+        return True
+
+    def _exit_after(self, seconds: float) -> None:
+        """Exit after `seconds` if a blocked loop, or a call that ignores its cancellation, holds the process."""
+        if not self._over.acquire(timeout=seconds):
+            os._exit(0)
+        self._over.release()
+
+    def _ignore_signals(self) -> None:
+        """Ignore the signals while the interpreter is finalized, which restores their default handlers."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Interrupted)[1] is None
+    return isinstance(error, Interrupted)
+
+
+def _list_signals() -> list[signal.Signals]:
+    """Return the signals that end serving. SIGHUP is not one if it is ignored, as under `nohup`."""
+    hangup = getattr(signal, "SIGHUP", None)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        numbers.append(hangup)
+    return numbers
+
+
+async def handle_signals(
+    drain: Callable[[], None], now: Callable[[], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Call `drain` at the first SIGINT or SIGTERM, `now` at each later one. Without support for signals, do nothing."""
+    try:
+        receiver = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM)
+        with receiver as signals:
+            task_status.started()
+            act = drain
+            async for _ in signals:
+                act()
+                act = now
+    except (NotImplementedError, ValueError, RuntimeError):  # Windows' event loop, or not the main thread
+        task_status.started()

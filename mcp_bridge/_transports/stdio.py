@@ -1,0 +1,139 @@
+"""The stdio transport: JSON-RPC messages as lines, over a pair of private descriptors (MCP, transports, "stdio")."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED
+from mcp_bridge._protocol.peer.json_lines import format_error, parse_message
+from mcp_bridge._protocol.peer.line_writer import MessageWriter
+from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._runtime.line_splitter import LineSplitter
+from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
+from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._server.endpoint import ClientConnection, Endpoint
+from mcp_bridge._transports.shutdown import (
+    CLOSE_TIMEOUT,
+    DRAIN_TIMEOUT,
+    SHUTDOWN_MESSAGE,
+    ShutdownSignals,
+    drain_calls,
+    is_new_request,
+)
+
+logger = logging.getLogger("mcp_bridge.stdio")
+
+
+class StdioReader:
+    """The read side. `run` ends after the end of input, once the requests in flight are answered."""
+
+    def __init__(
+        self, source: Descriptor, writer: MessageWriter, client: ClientConnection, *, on_end: Callable[[], None]
+    ) -> None:
+        self._source = source
+        self._writer = writer
+        self._client = client
+        self._on_end = on_end
+        self._lines = LineSplitter()
+        self._scope = anyio.CancelScope()
+        self.is_draining = False
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> bool:
+        """Handle messages until the end of input or `stop`. Return whether input has ended."""
+        with self._scope:
+            try:
+                await self._source.read_all(self._accept_bytes, self._writer.is_full, self._writer.drain)
+            except OSError as error:
+                logger.warning("the input of a client cannot be read: %s", error)
+            self._on_end()
+            for line in self._lines.finish():
+                self._accept_line(line)
+            return True
+        return False
+
+    def _accept_bytes(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._accept_line(line)
+
+    def _accept_line(self, line: bytes | None) -> None:
+        message = parse_message(line)
+        if isinstance(message, bytes):
+            self._writer.put_bytes(message)
+        elif self.is_draining and is_new_request(message):
+            self._writer.put_bytes(format_error(message["id"], CONNECTION_CLOSED, SHUTDOWN_MESSAGE))
+        else:
+            self._client.receive(message)
+
+
+async def serve(
+    endpoint: Endpoint,
+    pipes: StdioPipes,
+    *,
+    drain: float = DRAIN_TIMEOUT,
+    signals: bool = True,
+    ending: ShutdownSignals | None = None,
+) -> None:
+    """Serve one client over `pipes` until its input ends or a signal comes; then drain for `drain` seconds.
+
+    `ending` handles the signals already; without it they are handled here, unless `signals` is false.
+    """
+    with ending or ShutdownSignals(signals=signals) as handled:
+        await _serve_pipes(endpoint, pipes, drain, handled)
+
+
+async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:
+    counter = RequestCounter()
+    writer = MessageWriter(Descriptor(pipes.sink))
+    until: float | None = None
+
+    async def write() -> None:
+        await writer.run()
+        counter.shorten_waits()  # the responses are not read any more, though input may still be open
+        reader.stop()
+
+    async def drain_requests() -> None:
+        nonlocal until
+        until = until or anyio.current_time() + drain
+        endpoint.close_subscriptions()
+        await drain_calls(endpoint, counter, drain, max(0.0, until - anyio.current_time()))
+
+    async def handle_signal() -> None:
+        reader.is_draining = True
+        await drain_requests()
+        reader.stop()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write)
+        await group.start(endpoint.run)  # sources are imported meanwhile: a signal interrupts that
+        async with own_tasks() as tasks:
+            client = endpoint.connect(writer, tasks, counter, transport="stdio")
+            reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=ending.begin_drain)
+            with ending.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
+                if await reader.run():
+                    endpoint.reject_questions()  # no answer can arrive any more
+                    logger.info("input has ended")
+                    await _drain_after_input(drain_requests, writer, counter)
+                client.close()
+                await writer.flush(CLOSE_TIMEOUT if counter.hurried else drain)
+        group.cancel_scope.cancel()
+
+
+async def _drain_after_input(
+    drain_requests: Callable[[], Awaitable[None]], writer: MessageWriter, counter: RequestCounter
+) -> None:
+    """Drain; without patience once the client has closed its other end too."""
+
+    async def watch_client() -> None:
+        await writer.wait_until_closed()
+        counter.shorten_waits()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch_client)
+        await drain_requests()
+        group.cancel_scope.cancel()

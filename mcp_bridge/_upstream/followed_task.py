@@ -1,0 +1,124 @@
+"""Follows a task that another server has created instead of a result (extension io.modelcontextprotocol/tasks).
+
+The call lasts until the task has ended, so every client can call a tool that requires tasks. If the bridge has tasks
+too, the call becomes one of them, with its own handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, RpcError
+from mcp_bridge._upstream.messages import NOT_RECEIVED
+from mcp_bridge._upstream.relayed_call import RelayedCall
+
+MIN_INTERVAL, INTERVAL, MAX_INTERVAL = 0.05, 1.0, 60.0
+"""Seconds between two requests for the state of a task: the least, the default, and the most."""
+CANCEL_TIMEOUT = 2.0
+"""Seconds that the cancellation of a task may take."""
+
+
+SendRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Sends a request to the server of the task. Raises RpcError."""
+
+
+async def follow_task(send: SendRequest, call: RelayedCall, task: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the result of a task. Cancelling the call cancels the task. Raises RpcError."""
+    task_id = task.get("taskId")
+    if not isinstance(task_id, str):
+        raise RpcError(INTERNAL_ERROR, "the server returned a task without a taskId")
+    follower = TaskFollower(send, call, task_id)
+    try:
+        return await follower.follow_to_end(task)
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_TIMEOUT):
+            await follower.cancel_task()
+        raise
+
+
+class TaskFollower:
+    """Requests the state of one task until it has ended, and answers its questions."""
+
+    def __init__(self, send: SendRequest, call: RelayedCall, task_id: str) -> None:
+        self._send = send
+        self._call = call
+        self._task_id = task_id
+        self._answered: set[str] = set()
+        self._message: Any = None
+        self._count = 0
+
+    async def follow_to_end(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Wait until the task has ended, and return its result. Raises RpcError."""
+        while True:
+            self._report_message(task.get("statusMessage"))
+            status = task.get("status")
+            if status == "completed" and isinstance(result := task.get("result"), Mapping):
+                return result
+            if status == "failed":
+                raise _read_error(task.get("error"))
+            if status == "cancelled":
+                raise RpcError(INTERNAL_ERROR, "The server has cancelled the task.")
+            if status == "input_required":
+                await self._answer_requests(task.get("inputRequests"))
+            if status != "completed":  # the first state of a task has no result yet
+                await anyio.sleep(_read_interval(task))
+            task = await self._send_task_request("tasks/get")
+
+    async def cancel_task(self) -> None:
+        """Cancel the task on the server, as far as it can be reached."""
+        try:
+            await self._send_task_request("tasks/cancel")
+        except RpcError:
+            return
+
+    async def _answer_requests(self, requests: Any) -> None:
+        """Ask the client what the task asks, all at once, and send the answers."""
+        answers: dict[str, Any] = {}
+
+        async def answer_request(key: str, request: Mapping[str, Any]) -> None:
+            answers[key] = await self._call.answer(str(request.get("method")), request.get("params") or {})
+
+        open_requests = requests if isinstance(requests, Mapping) else {}
+        try:
+            async with anyio.create_task_group() as tasks:
+                for key, request in open_requests.items():
+                    if key not in self._answered and isinstance(request, Mapping):
+                        tasks.start_soon(answer_request, key, request)
+        except ExceptionGroup as errors:  # a question that cannot be answered: the task would wait for ever
+            await self.cancel_task()
+            raise errors.exceptions[0] from None
+        if answers:
+            await self._send_task_request("tasks/update", inputResponses=answers)
+            self._answered |= answers.keys()
+
+    async def _send_task_request(self, method: str, **params: Any) -> Mapping[str, Any]:
+        try:
+            return await self._send(method, {"taskId": self._task_id, **params})
+        except RpcError as error:
+            if error.code != NOT_RECEIVED:
+                raise
+            # The call has begun, so it must not be sent again.
+            raise RpcError(CONNECTION_CLOSED, str(error)) from error
+
+    def _report_message(self, message: Any) -> None:
+        if isinstance(message, str) and message != self._message:
+            self._message = message
+            self._count += 1
+            self._call.report_progress({"progress": self._count, "message": message})
+
+
+def _read_interval(task: Mapping[str, Any]) -> float:
+    interval = task.get("pollIntervalMs")
+    seconds = interval / 1000 if isinstance(interval, int | float) else INTERVAL
+    return min(max(seconds, MIN_INTERVAL), MAX_INTERVAL)
+
+
+def _read_error(error: Any) -> RpcError:
+    fields = error if isinstance(error, Mapping) else {}
+    code = fields.get("code")
+    if not isinstance(code, int) or code == NOT_RECEIVED:
+        code = INTERNAL_ERROR
+    return RpcError(code, str(fields.get("message") or "The task has failed."), fields.get("data"))

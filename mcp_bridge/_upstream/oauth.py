@@ -1,0 +1,268 @@
+"""Signs in to servers over HTTP with OAuth, by the SDK's client: keeps tokens, sends and refreshes them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies, proxy_bypass
+
+import anyio
+import httpx2
+from anyio import to_thread
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._runtime.http_client.addresses import AddressPolicy, find_networks, parse_address
+from mcp_bridge._runtime.http_client.client import CheckedTransport, resolve_host
+from mcp_bridge._runtime.http_client.requests import AddressRejected, HttpClientError
+from mcp_bridge._upstream.trust.token_store import TokenStore
+
+if TYPE_CHECKING:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+
+logger = logging.getLogger("mcp_bridge._upstream")
+
+MARGIN = 30.0
+"""Seconds before its expiry at which a token is refreshed."""
+TIMEOUT = 20.0
+"""Seconds that one request to the server or its authorization server may take."""
+_PING = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
+_HEADERS = {"accept": "application/json, text/event-stream"}
+_LOOPBACK = "http://127.0.0.1/callback"
+
+
+class TokenStorage:
+    """The storage of the SDK's client. Beside the tokens it keeps when they expire, and where to refresh them.
+
+    `place` is the file that has the tokens, if it is not the keyring.
+    """
+
+    def __init__(self, store: TokenStore, data: dict[str, Any], use_keyring: bool | None) -> None:
+        self.provider: OAuthClientProvider | None = None
+        self.place: Path | None = None
+        self._store = store
+        self._data = data
+        self._use_keyring = use_keyring
+
+    async def get_tokens(self) -> OAuthToken | None:
+        from mcp.shared.auth import OAuthToken
+
+        return OAuthToken.model_validate(self._data["tokens"]) if "tokens" in self._data else None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        assert self.provider is not None
+        context = self.provider.context
+        parts = {"metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
+        self._data |= {name: one.model_dump(mode="json") for name, one in parts.items() if one is not None}
+        self._data |= {"tokens": tokens.model_dump(mode="json"), "expires": context.token_expiry_time}
+        write = partial(self._store.write_tokens, dict(self._data), use_keyring=self._use_keyring)
+        self.place = await to_thread.run_sync(write, abandon_on_cancel=True)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        return OAuthClientInformationFull.model_validate(self._data["client"]) if "client" in self._data else None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._data["client"] = client_info.model_dump(mode="json")
+
+
+class BearerAuth(httpx2.Auth):
+    """Sends the token of a server with each request, and refreshes it before it expires or when it is rejected."""
+
+    def __init__(self, server: str, url: str, transport: str = "http") -> None:
+        self.add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
+        self._server = server
+        self._transport = transport
+        self._store = TokenStore(url)
+        self._data: dict[str, Any] = {}
+        self._lock = anyio.Lock()
+
+    async def load_tokens(self) -> None:
+        """Read the tokens. Raises SourceError if the user has not signed in."""
+        self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
+        if not self._token:
+            raise SourceError(f"sign in first, with: mcp-bridge login {self._server}")
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        expires = self._data.get("expires")
+        token = self._token
+        if isinstance(expires, int | float) and time.time() > expires - MARGIN:
+            token = await self._renew_token(token) or token
+        request.headers["authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == 401 and (renewed := await self._renew_token(token)):
+            request.headers["authorization"] = f"Bearer {renewed}"
+            yield request
+
+    @property
+    def _token(self) -> str:
+        return str((self._data.get("tokens") or {}).get("access_token") or "")
+
+    def _use_data(self, data: dict[str, Any]) -> None:
+        self._data = data
+        tokens = data.get("tokens") or {}
+        self.add_secrets([str(tokens[key]) for key in ("access_token", "refresh_token") if tokens.get(key)])
+
+    async def _renew_token(self, used: str) -> str:
+        """Return a token that is newer than the one that was used, or ''."""
+        async with self._lock:
+            if self._token == used:  # another process may have refreshed it
+                self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
+            if self._token == used and (self._data.get("tokens") or {}).get("refresh_token"):
+                await self._refresh_tokens()
+            return self._token if self._token != used else ""
+
+    async def _refresh_tokens(self) -> None:
+        data = dict(self._data)  # the storage changes it
+        storage = TokenStorage(self._store, data, None)
+        provider = _build_provider(self._store.url, storage, data, _LOOPBACK, _reject_page, _reject_code)
+        provider.context.token_expiry_time = 1.0  # it has been rejected, or will be soon
+        try:
+            await _send_request(provider, self._store.url, self._transport, _list_hosts(data))
+        except Exception as error:  # of the SDK, of the network, or because the user must sign in
+            logger.warning("server '%s': its token was not refreshed: %s", self._server, error)
+        self._use_data(data)
+
+
+async def sign_in(
+    url: str,
+    redirect: str,
+    open_page: Callable[[str], Awaitable[None]],
+    receive_query: Callable[[], Awaitable[Mapping[str, str]]],
+    *,
+    transport: str = "http",
+    use_keyring: bool = True,
+) -> str:
+    """Let the user sign in to a server, and store the tokens. Return where; '' if the server requires no tokens.
+
+    `open_page` shows the user the page of the authorization server, which redirects to `redirect` in the end;
+    `receive_query` returns the query that it sends there. Without a usable keyring, a file has the tokens. Raises
+    SourceError.
+    """
+    from mcp.client.auth import OAuthFlowError
+    from mcp.shared.auth import AuthorizationCodeResult
+
+    async def receive_code() -> AuthorizationCodeResult:
+        query = await receive_query()
+        return AuthorizationCodeResult(code=query.get("code", ""), state=query.get("state"), iss=query.get("iss"))
+
+    storage = TokenStorage(TokenStore(url), {}, use_keyring)
+    provider = _build_provider(url, storage, {}, redirect, open_page, receive_code)
+    try:
+        await _send_request(provider, url, transport)
+    except (OAuthFlowError, HttpClientError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        raise SourceError(f"signing in to {url} failed: {str(error) or type(error).__name__}") from error
+    if provider.context.current_tokens is None:
+        return ""
+    return f"the file {storage.place}" if storage.place is not None else "the keyring of the system"
+
+
+def _build_provider(
+    url: str,
+    storage: TokenStorage,
+    data: dict[str, Any],
+    redirect: str,
+    open_page: Callable[[str], Awaitable[None]],
+    receive_code: Callable[[], Awaitable[AuthorizationCodeResult]],
+) -> OAuthClientProvider:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata, ProtectedResourceMetadata
+
+    client = OAuthClientMetadata.model_validate({"client_name": "mcp-bridge", "redirect_uris": [redirect]})
+    provider = OAuthClientProvider(url, client, storage, open_page, receive_code)
+    storage.provider, context = provider, provider.context
+    if "metadata" in data:
+        context.oauth_metadata = OAuthMetadata.model_validate(data["metadata"])
+    if "resource" in data:
+        context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(data["resource"])
+    return provider
+
+
+class _SignInTransport(httpx2.AsyncBaseTransport):
+    """Sends requests to the server, and to the addresses that its responses name if they are safe.
+
+    A response could name an address that only this machine reaches. Without `hosts`, all public addresses are safe,
+    and the networks of the server itself; with them, only these hosts. The proxies of the environment are used, as for
+    all requests to servers; they resolve names themselves, so only addresses are checked before them.
+    """
+
+    def __init__(self, url: str, hosts: frozenset[str] | None) -> None:
+        self._url = httpx2.URL(url)
+        self._hosts = hosts
+        self._direct = httpx2.AsyncHTTPTransport(proxy=_find_proxy(self._url))
+        self._proxied: dict[str, httpx2.AsyncHTTPTransport] = {}
+        self._checked: CheckedTransport | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. Raises AddressRejected."""
+        url = request.url
+        if (url.scheme, url.host, url.port) == (self._url.scheme, self._url.host, self._url.port):
+            return await self._direct.handle_async_request(request)
+        if self._hosts is not None and url.host not in self._hosts:
+            raise AddressRejected(
+                f"'{url.host}' is not the host of the authorization server that the user signed in to"
+            )
+        if (proxy := _find_proxy(url)) is not None:
+            _check_literal_address(url)
+            if proxy not in self._proxied:
+                self._proxied[proxy] = httpx2.AsyncHTTPTransport(proxy=proxy)
+            return await self._proxied[proxy].handle_async_request(request)
+        if self._checked is None:
+            port = self._url.port or (443 if self._url.scheme == "https" else 80)
+            addresses = await resolve_host(self._url.host, port, TIMEOUT)
+            self._checked = CheckedTransport(AddressPolicy(find_networks(addresses)), httpx2.create_ssl_context())
+        return await self._checked.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        transports = [self._direct, *self._proxied.values(), *([self._checked] if self._checked is not None else [])]
+        for transport in transports:
+            await transport.aclose()
+
+
+def _find_proxy(url: httpx2.URL) -> str | None:
+    """Return the proxy of the environment for an address."""
+    proxies = getproxies()
+    return None if proxy_bypass(url.host) else proxies.get(url.scheme, proxies.get("all"))
+
+
+def _check_literal_address(url: httpx2.URL) -> None:
+    """Raise AddressRejected for an IP address that is not public."""
+    try:
+        address = parse_address(url.host)
+    except ValueError:
+        return
+    if not AddressPolicy().is_allowed(address, encrypted=True):
+        raise AddressRejected(f"the address {url.host} is not public")
+
+
+async def _send_request(
+    provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
+) -> None:
+    """Send a request, which makes the SDK's client refresh or request tokens. The response is not read."""
+    checked = _SignInTransport(url, hosts)
+    timeout = httpx2.Timeout(TIMEOUT)
+    async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=checked) as client:
+        method, body = ("GET", None) if transport == "sse" else ("POST", _PING)
+        async with client.stream(method, url, json=body):
+            pass
+
+
+def _list_hosts(data: Mapping[str, Any]) -> frozenset[str]:
+    """Return the hosts of the authorization server whose tokens are stored."""
+    metadata = data.get("metadata") or {}
+    urls = [metadata.get(key) for key in ("issuer", "token_endpoint")]
+    return frozenset(httpx2.URL(url).host for url in urls if isinstance(url, str))
+
+
+async def _reject_page(url: str) -> None:
+    raise SourceError("the user must sign in again")
+
+
+async def _reject_code() -> AuthorizationCodeResult:
+    raise SourceError("the user must sign in again")

@@ -1,0 +1,382 @@
+"""Carries messages to an MCP server over Streamable HTTP (basic/transports), in both eras."""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR
+from mcp_bridge._json_schema.headers import DeclaredHeader
+from mcp_bridge._protocol.peer.connection import CANCELLED
+from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._protocol.wire.http_headers import NAMED_METHODS, encode_header
+from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS
+from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
+from mcp_bridge._upstream.header_auth import HeaderAuth
+from mcp_bridge._upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageReader, Receiver, make_failure
+from mcp_bridge._upstream.redirects import describe_redirect, find_own_redirect, format_address
+from mcp_bridge._upstream.stream_retries import StreamRetries
+
+logger = logging.getLogger("mcp_bridge._upstream")
+
+TIMEOUT = httpx2.Timeout(10, read=None)  # a server may hold a stream open; calls have time limits of their own
+CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""Calls in flight need a connection each, and are limited themselves."""
+RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
+"""Seconds before a stream that broke or was closed is resumed, and the longest time that a server can set instead."""
+MAX_REDIRECTS = 3
+"""How many redirects of one request are followed."""
+MAX_RESUMES = 10
+"""How often the stream of one response is resumed without a new event."""
+END_TIMEOUT = 2.0
+"""Seconds that ending a session may take."""
+_NO_SESSION = re.compile(rb"session|not initialized", re.IGNORECASE)
+"""What servers say that reject an unknown session with status 400, and not with 404 as the specification requires."""
+_ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerUrl:
+    """The address of a server. `headers` are sent with every request, and what `auth` adds to them.
+
+    Without `auth`, `read_headers` returns the current headers when the server has rejected those of a request.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    read_headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    auth: httpx2.Auth | None = None
+
+    @property
+    def label(self) -> str:
+        """The address without its query, which may contain secrets."""
+        return format_address(self.url)
+
+    def choose_auth(self) -> httpx2.Auth | None:
+        """Return what adds credentials to requests."""
+        if self.auth is not None or self.read_headers is None:
+            return self.auth
+        return HeaderAuth(self.headers, self.read_headers)
+
+    @asynccontextmanager
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[HttpChannel]:
+        """Yield a channel; `receive` gets the server's messages, and `on_end` why there will be no more."""
+        async with (
+            httpx2.AsyncClient(
+                headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, limits=CONNECTIONS, auth=self.choose_auth()
+            ) as client,
+            own_tasks() as tasks,
+        ):
+            channel = HttpChannel(client, self.url, self.label, tasks, receive, on_end)
+            try:
+                yield channel
+            finally:
+                await channel.end_session()
+
+
+class HttpStream:
+    """The message stream of a server over HTTP: each message is a request of its own. It is its own channel."""
+
+    def __init__(
+        self,
+        client: httpx2.AsyncClient,
+        url: str,
+        label: str,
+        tasks: TaskOwner,
+        receive: Receiver,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._tasks = tasks
+        self._receive = receive
+        self._on_end = on_end
+        self._reader = MessageReader(label)
+        self._notified: anyio.Event | None = None
+        self.stream = self
+
+    def send(self, message: Message) -> None:
+        """Send a message."""
+        if "id" in message:
+            self._tasks.spawn(self._post, message)
+        else:
+            self._notified = anyio.Event()
+            self._tasks.spawn(self._post_notification, message, self._notified)
+
+    def finish(self, response: Message | None) -> None:
+        """Send the response to a request of the server."""
+        if response is not None:
+            self._tasks.spawn(self._post, response)
+
+    async def drain(self) -> None:
+        """Wait until the server has received the last notification: messages may overtake each other."""
+        if self._notified is not None:
+            await self._notified.wait()
+
+    async def close(self) -> None:
+        """Do nothing: the server cannot resume the stream."""
+
+    async def _post_notification(self, message: Message, notified: anyio.Event) -> None:
+        try:
+            await self._post(message)
+        finally:
+            notified.set()
+
+    @asynccontextmanager
+    async def _open_response(
+        self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send a request and yield the response. A redirect to another path of the same server is followed.
+
+        Credentials are never sent to another scheme, host or port.
+        """
+        for _ in range(MAX_REDIRECTS):
+            async with self._client.stream(method, url, headers=dict(headers), content=content) as response:
+                target = find_own_redirect(response)
+                if target is None:
+                    yield response
+                    return
+            if url == self._url:  # applications of Starlette redirect every request without the last slash
+                self._url = target
+            url = target
+        async with self._client.stream(method, url, headers=dict(headers), content=content) as response:
+            yield response
+
+    @abstractmethod
+    async def _post(self, message: Message) -> None:
+        """Send a message as the body of a request."""
+
+
+class HttpChannel(HttpStream):
+    """The channel of a server over Streamable HTTP."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._version = ""
+        self._session = ""
+        self._retry_interval = RETRY_INTERVAL
+        self._requests: dict[Any, anyio.CancelScope] = {}
+        self._declared: Mapping[str, tuple[DeclaredHeader, ...]] = {}
+
+    def adopt_version(self, version: str) -> None:
+        """Send this protocol version from now on. In the handshake era, listen for messages outside of requests."""
+        self._version = version
+        if version and version not in STATELESS_VERSIONS:
+            self._tasks.spawn(self._receive_notifications)
+
+    def declare_headers(self, declared: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
+        """Send these arguments of tools as headers too (2026-07-28, `x-mcp-header`)."""
+        self._declared = declared
+
+    def send(self, message: Message) -> None:
+        """Send a message. A cancellation also closes the response; for a stateless request, that is all."""
+        if message.get("method") == CANCELLED:
+            if (scope := self._requests.get(message["params"]["requestId"])) is not None:
+                scope.cancel()  # many servers never end the stream of a cancelled request
+            if self._version in STATELESS_VERSIONS:
+                return
+        super().send(message)
+
+    async def end_session(self) -> None:
+        """End the session of the handshake era."""
+        if self._session:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(END_TIMEOUT):
+                try:
+                    await self._client.delete(self._url, headers=self._build_headers())
+                except httpx2.HTTPError as error:
+                    logger.debug("the session could not be ended: %s", error)
+
+    async def _post(self, message: Message) -> None:
+        number = message.get("id") if "method" in message else None
+        problem, code = "", INTERNAL_ERROR
+        with anyio.CancelScope() as scope:
+            if number is not None:
+                self._requests[number] = scope
+            try:
+                problem = await self._exchange(message, number)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                problem = describe_failure_to_reach(error)
+                if number is not None:
+                    self._receive(make_failure(number, problem, NOT_RECEIVED), number)
+                self._on_end(problem)
+                return
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                problem, code = describe_failure_to_reach(error), CONNECTION_CLOSED
+            finally:
+                self._requests.pop(number, None)
+        if problem and number is not None:
+            self._receive(make_failure(number, problem, code), number)
+        elif problem:
+            logger.warning("a message could not be sent to %s: %s", urlsplit(self._url).hostname, problem)
+
+    async def _exchange(self, message: Message, number: Any) -> str:
+        """Send a message and receive what the server sends in response. Return why there is no response, or ''."""
+        headers = {**self._build_headers(), **self._repeat_body(message)}
+        async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
+            if message.get("method") == "initialize" and (session := response.headers.get("mcp-session-id")):
+                self._session = session
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code == 404 and self._session:
+                return self._end_lost_session(number)
+            if kind == "text/event-stream" and response.is_success:
+                last, has_response = await self._read_events(response, number)
+                if has_response or number is None:
+                    return ""
+                return await self._resume_response(last, number)
+            body = await _read_body(response)
+            if number is None:
+                return "" if response.is_success else f"HTTP status {response.status_code}"
+            answer = self._reader.read_message(body) if body else None
+            if answer is not None and _is_response(answer, number):
+                self._receive(answer, number)
+                return ""
+            if response.status_code == 400 and self._session and _NO_SESSION.search(body):
+                return self._end_lost_session(number)
+            if answer is not None and isinstance(answer.get("error"), dict) and answer.get("id") is None:
+                self._receive({**answer, "id": number}, number)
+                return ""
+        return describe_status(response)
+
+    def _end_lost_session(self, number: Any) -> str:
+        """Fail a request that the server has rejected together with the session."""
+        if number is not None:
+            self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
+        self._on_end("its session has ended")
+        return ""
+
+    async def _read_events(self, response: httpx2.Response, number: Any) -> tuple[str, bool]:
+        """Receive the messages of a stream. Return its last event id, and whether it had the response to `number`.
+
+        Without a number, any message counts.
+        """
+        last, has_response = "", False
+        async for event in read_events(response):
+            last = event.id or last
+            if event.retry is not None:
+                self._retry_interval = max(min(event.retry, MAX_RETRY_INTERVAL * 1000) / 1000, RETRY_INTERVAL)
+            data = event.data.encode() if event.data and event.event == "message" else None
+            message = self._reader.read_message(data) if data else None
+            await self._reader.budget.wait_while_empty()
+            if message is not None:
+                has_response = has_response or number is None or _is_response(message, number)
+                if not self._receive(message, number):
+                    self._reader.budget.charge(1)
+        return last, has_response
+
+    async def _resume_response(self, last: str, number: Any) -> str:
+        """Resume the stream of a response that broke. Return why that is impossible, or '' once there is a response."""
+        attempts = 0
+        while last and self._session and attempts < MAX_RESUMES:
+            attempts += 1
+            await anyio.sleep(self._retry_interval)
+            headers = {**self._build_headers(), "last-event-id": last, "accept": "text/event-stream"}
+            try:
+                async with self._open_response("GET", self._url, headers=headers) as response:
+                    if not response.is_success:
+                        return describe_status(response)
+                    found, has_response = await self._read_events(response, number)
+            except httpx2.TransportError:
+                continue
+            if has_response:
+                return ""
+            if found and found != last:  # the server lets clients poll (2025-11-25, basic/transports)
+                last, attempts = found, 0
+        return "the response has ended early"
+
+    async def _receive_notifications(self) -> None:
+        """Receive messages that belong to no request, if the server sends any."""
+        last, retries = "", StreamRetries()
+        while True:
+            headers = {**self._build_headers(), "accept": "text/event-stream"}
+            has_worked, is_reachable = False, True
+            retries.start_stream()
+            try:
+                async with self._open_response(
+                    "GET", self._url, headers={**headers, **({"last-event-id": last} if last else {})}
+                ) as response:
+                    if response.status_code == 404 and self._session:
+                        self._on_end("its session has ended")
+                    if not response.is_success:
+                        return
+                    found, has_worked = await self._read_events(response, None)
+                    has_worked = has_worked or bool(found and found != last)
+                    last = found or last
+            except httpx2.TransportError as error:
+                # An SSEError is the body of a server that responds with something else than a stream.
+                is_reachable = isinstance(error, httpx2.SSEError)
+                logger.debug("the stream of notifications broke: %s", error)
+            if not await retries.pause(self._retry_interval, has_worked=has_worked, is_reachable=is_reachable):
+                logger.info("%s has no stream of notifications", urlsplit(self._url).hostname)
+                return
+
+    def _build_headers(self) -> dict[str, str]:
+        version = {"mcp-protocol-version": self._version} if self._version else {}
+        return {**version, **({"mcp-session-id": self._session} if self._session else {})}
+
+    def _repeat_body(self, message: Message) -> dict[str, str]:
+        """Return the headers that repeat the body of a stateless request."""
+        method, params = message.get("method"), message.get("params") or {}
+        if method is None or self._version not in STATELESS_VERSIONS:
+            return {}
+        headers = {"mcp-method": method}
+        if (key := NAMED_METHODS.get(method)) is not None and isinstance(name := params.get(key), str):
+            headers["mcp-name"] = encode_header(name)
+            for header in self._declared.get(name, ()) if method == "tools/call" else ():
+                value = _find_argument(params.get("arguments"), header.path)
+                if isinstance(value, str | int | float):
+                    text = str(value).lower() if isinstance(value, bool) else str(value)
+                    headers[f"mcp-param-{header.name.lower()}"] = encode_header(text)
+        return headers
+
+
+def _is_response(message: Message, number: Any) -> bool:
+    """Whether a message is the response to a request, whose id may be returned as text."""
+    return "method" not in message and str(message.get("id")) == str(number)
+
+
+def _find_argument(arguments: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        arguments = arguments.get(key) if isinstance(arguments, Mapping) else None
+    return arguments
+
+
+async def read_events(response: httpx2.Response) -> AsyncIterator[httpx2.ServerSentEvent]:
+    """Read an event stream, without a byte order mark (HTML standard, 9.2.5)."""
+    response.encoding = "utf-8-sig"
+    async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE):
+        yield event
+
+
+def describe_failure_to_reach(error: Exception) -> str:
+    """Return why there is no response, for users."""
+    return f"the server cannot be reached: {str(error) or type(error).__name__}"
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > MAX_MESSAGE:
+            return b""
+    return bytes(body)
+
+
+def describe_status(response: httpx2.Response) -> str:
+    """Return why a response has no message, without the address, which may contain secrets."""
+    if response.is_redirect:
+        return describe_redirect(response)
+    if response.status_code in (401, 403):
+        return f"the server requires authorization (HTTP status {response.status_code}). Check its headers"
+    if response.is_success:
+        return "the server sent something else than the response to this request"
+    return f"the server responded without a message (HTTP status {response.status_code})"

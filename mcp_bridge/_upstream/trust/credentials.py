@@ -1,0 +1,83 @@
+"""References to credentials in the settings of other servers: `env:NAME`, `file:PATH` and `keyring:SERVICE/NAME`.
+
+In a header, the scheme of `Authorization` may precede the reference: `Bearer env:TOKEN`. The path of a file begins with
+`/` or `~/`, because values such as `file:data.db` are addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_bridge._contracts.errors import SourceError
+
+MAX_CREDENTIAL = 64 * 1024
+_REFERENCE = re.compile(
+    r"(?P<scheme>(?i:basic|bearer|token) )?"
+    r"(?:env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>(?:/(?!/)|~/)[^?#\n]+)"
+    r"|keyring:(?P<service>[^/\n]+)/(?P<name>[^\n]+))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a reference leads to: the whole value, and the secret in it."""
+
+    value: str
+    secret: str
+
+
+def has_reference(value: str) -> bool:
+    """Whether a value is a reference to a credential."""
+    return _REFERENCE.fullmatch(value) is not None
+
+
+def find_variables(value: object) -> list[str]:
+    """Return the environment variables that the references in a value, and in the lists and mappings in it, name."""
+    if isinstance(value, Mapping | list):
+        inner = value.values() if isinstance(value, Mapping) else value
+        return [name for one in inner for name in find_variables(one)]
+    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return [match["variable"]] if match is not None and match["variable"] is not None else []
+
+
+def read_credential(reference: str, key: str, environ: Mapping[str, str]) -> Credential:
+    """Return what a reference leads to. May block. Raises SourceError that names the `key`, without values."""
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise SourceError(f"{key}: this is not a reference to a credential")
+    if (variable := match["variable"]) is not None:
+        secret = environ.get(variable, "")
+        problem = f"the environment variable {variable} is not set"
+    elif match["file"] is not None:
+        secret, problem = _read_file(Path(match["file"]).expanduser(), key), f"{match['file']} is empty"
+    else:
+        service, name = match["service"], match["name"]
+        secret, problem = _read_keyring(service, name, key), f"the keyring has no '{name}' of '{service}'"
+    if not secret:
+        raise SourceError(f"{key}: {problem}")
+    return Credential((match["scheme"] or "") + secret, secret)
+
+
+def _read_file(path: Path, key: str) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_CREDENTIAL).decode().strip()
+    except UnicodeDecodeError:
+        raise SourceError(f"{key}: {path} is not UTF-8 text") from None
+    except OSError as error:
+        raise SourceError(f"{key}: {path} cannot be read: {error.strerror or error}") from error
+
+
+def _read_keyring(service: str, name: str, key: str) -> str:
+    try:
+        import keyring  # an extra, and it looks for its backends when it is imported
+        import keyring.errors
+    except ImportError as error:
+        raise SourceError(f"{key}: install the extra 'keyring' to read credentials from a keyring") from error
+    try:
+        return keyring.get_password(service, name) or ""
+    except keyring.errors.KeyringError as error:
+        raise SourceError(f"{key}: the keyring cannot be read: {error}") from error

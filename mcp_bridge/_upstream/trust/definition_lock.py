@@ -1,0 +1,161 @@
+"""The lock file of a settings file: the definitions of other servers that the user has accepted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge._contracts.errors import BridgeError
+from mcp_bridge._runtime.file_replacement import replace_file
+from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
+from mcp_bridge._upstream.trust.fingerprints import KINDS, DefinitionKey, compute_fingerprint
+
+VERSION = 1
+MAX_FILE = 64 * 1024 * 1024
+_SUFFIX = ".lock.json"
+_PROGRAM_FOLDERS = frozenset({"Application Support", "AppData"})
+"""Folders in which programs have their files on macOS and Windows. Elsewhere they have hidden ones."""
+
+Definition = Mapping[str, Any]
+
+
+class DefinitionLockError(BridgeError):
+    """The lock file cannot be read or written."""
+
+
+class DefinitionLock:
+    """The lock file of a settings file. It is beside the settings, or in the state folder where it cannot be there.
+
+    Each server has the definitions and fingerprints of what it lists, by their kinds. Processes can share the file.
+    `command` is what a user runs to accept definitions.
+    """
+
+    def __init__(self, settings_file: Path) -> None:
+        self.path, self._old_path = _locate(settings_file)
+        self.command = f"mcp-bridge approve {shlex.quote(settings_file.name)}"
+        self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Any]]] | None = None
+
+    @property
+    def modified(self) -> int:
+        """When the file was changed last, in nanoseconds; 0 if there is none."""
+        try:
+            return self._readable_path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    @property
+    def _readable_path(self) -> Path:
+        return self._old_path if self._old_path is not None and not self.path.exists() else self.path
+
+    def read_server(self, server: str) -> dict[DefinitionKey, Definition] | None:
+        """Return the definitions of a server, or None if the server is not known. Raises DefinitionLockError."""
+        kinds = self._read_all().get(server)
+        if kinds is None:
+            return None
+        keys = {DefinitionKey(kind, name): one for kind, entries in kinds.items() for name, one in entries.items()}
+        return {key: self._check_entry(server, key, one) for key, one in keys.items()}
+
+    def accept_definitions(self, server: str, definitions: Mapping[DefinitionKey, Definition]) -> None:
+        """Add definitions of a server, or replace them. Raises DefinitionLockError."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _hold_folder(self.path.parent):
+                servers = self._read_all()
+                kinds = {kind: dict(entries) for kind, entries in servers.get(server, {"tools": {}}).items()}
+                for (kind, name), definition in definitions.items():
+                    entry = {"fingerprint": compute_fingerprint(definition), "definition": definition}
+                    kinds.setdefault(kind, {})[name] = entry
+                self._replace({**servers, server: kinds})
+        except OSError as error:
+            raise DefinitionLockError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+    def _read_all(self) -> dict[str, dict[str, dict[str, Any]]]:
+        path = self._readable_path
+        try:
+            with path.open("rb") as file:
+                # Each replacement of the file has another number, so that it is parsed once for all servers.
+                status = os.fstat(file.fileno())
+                stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._parsed is not None and self._parsed[0] == stamp:
+                    return self._parsed[1]
+                data = json.loads(file.read(MAX_FILE))
+            if data["version"] != VERSION:
+                raise DefinitionLockError(f"{path} has version {data['version']}, but only {VERSION} is supported")
+            servers = {
+                str(name): {"tools": dict(server["tools"]), **{kind: dict(server.get(kind, {})) for kind in KINDS}}
+                for name, server in data["servers"].items()
+            }
+            self._parsed = (stamp, servers)
+            return servers
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise DefinitionLockError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DefinitionLockError(
+                f"{path} is not a lock file ({error}). Restore a good version of it, or delete it to trust the "
+                "servers as they are now"
+            ) from error
+
+    def _check_entry(self, server: str, key: DefinitionKey, entry: Any) -> Definition:
+        try:
+            definition: Definition = entry["definition"]
+            if compute_fingerprint(definition) == entry["fingerprint"]:
+                return definition
+            problem = "the fingerprint does not match the definition"
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            problem = str(error)
+        raise DefinitionLockError(
+            f"{self._readable_path}: the entry of '{key}' of '{server}' is invalid: {problem}. "
+            "Restore a good version of it"
+        )
+
+    def _replace(self, servers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+        shown = {
+            name: {kind: entries for kind, entries in kinds.items() if entries or kind == "tools"}
+            for name, kinds in servers.items()
+        }
+        data = {"version": VERSION, "servers": shown}
+        text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+        replace_file(self.path, text.encode())
+
+
+def _locate(settings: Path) -> tuple[Path, Path | None]:
+    """Return the lock file of settings, and the one of an earlier version, if it is beside them.
+
+    Earlier versions left out the suffix of the settings, so that `a.yaml` and `a.json` shared a file.
+    """
+    beside, old = settings.with_name(settings.name + _SUFFIX), settings.with_name(settings.stem + _SUFFIX)
+    if old.exists() or beside.exists() or (not _belongs_to_program(settings) and os.access(settings.parent, os.W_OK)):
+        return beside, old
+    return get_state_folder() / (hash_path(settings) + _SUFFIX), None
+
+
+def _belongs_to_program(settings: Path) -> bool:
+    """Whether a file is where clients and other programs have their own files, to which nothing should be added."""
+    folders = settings.parent.parts
+    if any(name in _PROGRAM_FOLDERS or (name.startswith(".") and name != "..") for name in folders):
+        return True
+    return settings.name.startswith(".") and str(settings.parent) == os.path.realpath(os.path.expanduser("~"))
+
+
+@contextlib.contextmanager
+def _hold_folder(folder: Path) -> Iterator[None]:
+    """Keep other bridges from writing in the folder, where the system can."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

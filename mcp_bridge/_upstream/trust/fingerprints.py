@@ -1,0 +1,109 @@
+"""Fingerprints of the definitions that servers list: SHA-256 over canonical JSON (RFC 8785)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.tool import ToolEntry
+
+PublishedEntry = ToolEntry | PromptEntry | ResourceEntry | ResourceTemplate
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Canonical JSON has the numbers of JavaScript: larger integers are rounded, and so become floats."""
+
+KINDS = {
+    "tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "resource template",
+    "instructions": "text",
+}  # fmt: skip
+"""The kinds of definitions in the lock file, and their names in messages."""
+
+
+class DefinitionKey(NamedTuple):
+    """The key of a definition of one server: its kind, and its name or URI."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.kind == "tools" else f"{KINDS[self.kind]} {self.name}"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{KINDS[self.kind]} '{self.name}'"
+
+
+INSTRUCTIONS = DefinitionKey("instructions", "instructions")
+
+
+def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
+    """Return everything of an entry that a model, a client or a user decides by, without what is empty.
+
+    `_meta` is always there, which definitions that earlier versions recorded lack.
+    """
+    definition: dict[str, Any] = {"title": entry.title, "description": entry.description, "icons": entry.icons}
+    if isinstance(entry, ToolEntry):
+        definition |= {"name": entry.name, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema}
+        definition["annotations"] = entry.annotations
+    elif isinstance(entry, PromptEntry):
+        arguments = [
+            {"name": one.name, "title": one.title, "description": one.description, "required": one.required}
+            for one in entry.arguments
+        ]
+        definition |= {"name": entry.name, "arguments": arguments}
+    else:
+        definition |= {"uri": make_key(entry).name, "name": entry.name, "mimeType": entry.mime_type}
+        definition["annotations"] = {key: one for key, one in entry.annotations.items() if key != "lastModified"}
+    shown = {key: _round_integers(value) for key, value in definition.items() if value}
+    return {**shown, "_meta": _round_integers(entry.meta)}
+
+
+def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:
+    """Return the definitions of an offer. Of two entries with one name, the first is published.
+
+    Resources are data, which come and go, except for the pages (`ui://`) that clients show to users.
+    """
+    definitions: dict[DefinitionKey, dict[str, Any]] = {}
+    pages = [entry for entry in offer.resources if is_page(entry.uri)]
+    entries: list[PublishedEntry] = [*offer.tools, *offer.prompts, *pages, *offer.templates]
+    for entry in entries:
+        definitions.setdefault(make_key(entry), describe_definition(entry))
+    if offer.server is not None and offer.server.instructions:
+        definitions[INSTRUCTIONS] = {"instructions": offer.server.instructions}
+    return definitions
+
+
+def is_page(uri: str) -> bool:
+    """Whether a resource is a page that clients show to users (the extension MCP Apps)."""
+    return uri.lower().startswith("ui:")
+
+
+def make_key(entry: PublishedEntry) -> DefinitionKey:
+    """Return the key of the entry's definition."""
+    if isinstance(entry, ToolEntry):
+        return DefinitionKey("tools", entry.name)
+    if isinstance(entry, PromptEntry):
+        return DefinitionKey("prompts", entry.name)
+    if isinstance(entry, ResourceTemplate):
+        return DefinitionKey("templates", entry.uri_template)
+    return DefinitionKey("resources", entry.uri)
+
+
+def compute_fingerprint(definition: Mapping[str, Any]) -> str:
+    """Return the fingerprint of a definition. Raises ValueError for one that JSON cannot express."""
+    import rfc8785  # only servers of third parties need it
+
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(dict(definition))).hexdigest()
+
+
+def _round_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _round_integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_round_integers(item) for item in value]
+    is_large = isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SAFE_INTEGER
+    return float(value) if is_large else value

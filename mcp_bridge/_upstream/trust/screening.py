@@ -1,0 +1,282 @@
+"""Screens the texts of other servers: what users cannot see must not reach models.
+
+Escape sequences of terminals, control characters, and characters that are invisible or change the direction of text
+are removed; comments of HTML, which clients do not render, are made visible. The texts are descriptions, titles and
+names, also those in schemas, and all texts in metadata, annotations and icons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from mcp_bridge._contracts.jsonrpc import RpcError
+from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
+from mcp_bridge._contracts.question import Form, Link, Question, Sampling
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._json_schema.size_limits import SizeLimits
+
+MAX_TEXT = 8 * 1024
+"""The maximum number of characters of one text."""
+MAX_LINE = 300
+"""The maximum number of characters of a text in messages and states."""
+SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
+"""The maximum numbers of characters, levels and values of a schema."""
+META_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=5_000)
+"""Those of the metadata and the icons of an entry, which may be data URIs."""
+SAMPLING_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=20_000)
+"""Those of a request for sampling, including its images. Screening so many characters takes up to 0.3 seconds."""
+_MAX_SCREENED = 16
+"""How many times as long as allowed a text may be before its rest is not even screened."""
+_TRUNCATED = " [truncated]"
+_NO_ESCAPES, _NO_CONTROLS = "escape sequences were removed", "control characters were removed"
+_NO_INVISIBLE, _VISIBLE_COMMENTS = "invisible characters were removed", "HTML comments were made visible"
+_TRUNCATED_TEXT = "a text was truncated to"
+SCREENING_NOTES = (_NO_ESCAPES, _NO_CONTROLS, _NO_INVISIBLE, _VISIBLE_COMMENTS, _TRUNCATED_TEXT)
+"""How the notes of this module on what clients see in another form begin."""
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48, 5.4)
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # strings of commands (5.6)
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_JOINERS = re.compile(
+    r"(?<=[\u0300-\u1fff])[\u200c\u200d](?=[^\W\d_A-Za-z])|(?<=[^\x00-\u2029])\u200d(?=[^\x00-\u20ff])"
+)
+"""Joiners that scripts such as Persian and Devanagari need, and those of emoji."""
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"
+    "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "|(?<![0-9#*])(?<=[\x00-\x7f\ufe00-\ufe0f])[\ufe00-\ufe0f]"
+)
+"""Characters without a shape, such as tags (U+E0000 and up), and selectors of variants that select nothing."""
+_BREAKS = re.compile("\r\n?|[\u2028\u2029]")
+_COMMENT = re.compile("<!--")
+_SCREENED_KEYS = frozenset({"title", "description", "$comment"})
+"""The keywords of a schema that are texts. All others have a meaning that must not change."""
+
+T = TypeVar("T", ToolEntry, ResourceEntry, ResourceTemplate, PromptEntry)
+
+
+@dataclass(slots=True)
+class TextScreen:
+    """Screens texts, and collects what was changed: the kinds of changes at each place.
+
+    `limit` is the most characters of one text.
+    """
+
+    limit: int = MAX_TEXT
+    changes: dict[str, list[str]] = field(default_factory=dict)
+
+    def screen_tool(self, tool: ToolEntry) -> ToolEntry:
+        """Return a tool with screened texts."""
+        place = f"tool '{tool.name}'"
+        return replace(
+            self._screen_entry(tool, place),
+            input_schema=self.screen_schema(tool.input_schema, f"{place}, input schema"),
+            output_schema=self.screen_schema(tool.output_schema, f"{place}, output schema"),
+            annotations=self._screen_data(tool.annotations, place),
+        )
+
+    def screen_resource(self, resource: ResourceEntry) -> ResourceEntry:
+        """Return a resource with screened texts."""
+        place = f"resource '{resource.uri}'"
+        return replace(
+            self._screen_entry(resource, place),
+            name=self.screen_text(resource.name, place),
+            annotations=self._screen_data(resource.annotations, place),
+        )
+
+    def screen_template(self, template: ResourceTemplate) -> ResourceTemplate:
+        """Return a resource template with screened texts."""
+        place = f"resource template '{template.uri_template}'"
+        return replace(
+            self._screen_entry(template, place),
+            name=self.screen_text(template.name, place),
+            annotations=self._screen_data(template.annotations, place),
+        )
+
+    def screen_prompt(self, prompt: PromptEntry) -> PromptEntry:
+        """Return a prompt with screened texts."""
+        place = f"prompt '{prompt.name}'"
+        arguments = [
+            PromptArgument(
+                one.name,
+                self.screen_text(one.description, f"{place}, argument '{one.name}'"),
+                one.required,
+                self._screen_optional(one.title, f"{place}, argument '{one.name}'"),
+            )
+            for one in prompt.arguments
+        ]
+        return replace(self._screen_entry(prompt, place), arguments=arguments)
+
+    def screen_server(self, info: ServerInfo) -> ServerInfo:
+        """Return how a server describes itself with screened texts."""
+        return replace(
+            info,
+            title=self._screen_optional(info.title, "server"),
+            instructions=self._screen_optional(info.instructions, "instructions"),
+            description=self._screen_optional(info.description, "server"),
+        )
+
+    def screen_text(self, text: str, place: str) -> str:
+        """Return a text without what users cannot see, and note at `place` what was changed."""
+        if text.isascii() and text.isprintable() and len(text) <= self.limit and "<!--" not in text:
+            return text  # nearly all texts
+        screened, kinds = _screen(text, self.limit)
+        if kinds:
+            known = self.changes.setdefault(place, [])
+            known += [kind for kind in kinds if kind not in known]
+        return screened
+
+    def list_changes(self) -> list[str]:
+        """Return a line for each place with changed texts."""
+        return [f"{place}: {' and '.join(kinds)}" for place, kinds in self.changes.items()]
+
+    def _screen_entry(self, entry: T, place: str) -> T:
+        return replace(
+            entry,
+            description=self.screen_text(entry.description, place),
+            title=self._screen_optional(entry.title, place),
+            icons=self._screen_data(entry.icons, f"{place}, icons"),
+            meta=self._screen_data(entry.meta, f"{place}, _meta"),
+        )
+
+    def _screen_optional(self, text: str | None, place: str) -> str | None:
+        return self.screen_text(text, place) if isinstance(text, str) else None
+
+    def _screen_data(self, value: Any, place: str) -> Any:
+        """Return a JSON value of limited size in which all texts are screened, and none is truncated."""
+        screen = TextScreen(limit=META_LIMITS.size)
+        screened = screen.screen_values(value)
+        for kinds in screen.changes.values():
+            known = self.changes.setdefault(place, [])
+            known += [kind for kind in kinds if kind not in known]
+        return screened
+
+    def screen_schema(self, schema: Any, place: str) -> Any:
+        """Return a schema with screened texts; its depth is bounded already."""
+        if isinstance(schema, Mapping):
+            return {
+                key: self.screen_text(value, place)
+                if key in _SCREENED_KEYS and isinstance(value, str)
+                else self.screen_schema(value, place)
+                for key, value in schema.items()
+            }
+        return [self.screen_schema(one, place) for one in schema] if isinstance(schema, list) else schema
+
+    def screen_values(self, value: Any) -> Any:
+        """Return a JSON value of limited depth in which all texts are screened."""
+        if isinstance(value, str):
+            return self.screen_text(value, "")
+        if isinstance(value, Mapping):
+            return {self.screen_text(key, ""): self.screen_values(one) for key, one in value.items()}
+        return [self.screen_values(one) for one in value] if isinstance(value, list) else value
+
+
+def shorten_text(text: str, length: int = MAX_LINE) -> str:
+    """Return a text of another server for messages and states: on one line, screened and short."""
+    line = " ".join(TextScreen().screen_text(text[:MAX_TEXT], "").split())
+    return line if len(line) <= length else line[: length - len(_TRUNCATED)] + _TRUNCATED
+
+
+def screen_question(question: Question, server: str) -> Question:
+    """Return a question of the server of this name, which its message begins with, with screened texts.
+
+    Raises ValueError if it is too large, if a link hides where it leads, or if names or values have hidden texts.
+    """
+    screen = TextScreen()
+    if isinstance(question, Link):
+        if "@" in urlsplit(question.url).netloc:
+            raise ValueError("the URL must not have a user before its host")
+        return replace(question, message=f"[{server}] {screen.screen_text(question.message, '')}")
+    if isinstance(question, Form):
+        schema = question.schema
+        if excess := SCHEMA_LIMITS.describe_excess(schema):
+            raise ValueError(f"the form is too large: {excess}")
+        if find_hidden_text(schema) is not None:
+            raise ValueError("the form has invisible characters in names or values")
+        message = f"[{server}] {screen.screen_text(question.message, '')}"
+        from mcp_bridge._json_schema.validator import make_checkable  # a start needs no validator
+
+        # The server itself checks the response by what is left out here.
+        return replace(question, message=message, schema=make_checkable(screen.screen_schema(schema, "")))
+    return _screen_sampling(question) if isinstance(question, Sampling) else question
+
+
+def _screen_sampling(question: Sampling) -> Sampling:
+    """Return a request for sampling with screened texts, which are not truncated: they are what the model works on."""
+    texts = [question.messages, question.system_prompt]
+    values = [
+        question.tools, question.tool_choice, question.stop_sequences, question.model_preferences, question.metadata,
+        question.include_context,
+    ]  # fmt: skip
+    if excess := SAMPLING_LIMITS.describe_excess([texts, values]):
+        raise ValueError(f"the sampling request is too large: {excess}")
+    if find_hidden_text(values) is not None:
+        raise ValueError("the sampling request has invisible characters in names or values")
+    screen = TextScreen(limit=SAMPLING_LIMITS.size)
+    messages, system_prompt = screen.screen_values(texts)
+    tools = screen.screen_schema(question.tools, "")
+    return replace(question, messages=messages, system_prompt=system_prompt, tools=tools)
+
+
+def screen_error(error: RpcError) -> RpcError:
+    """Return the error response of a server with a screened message."""
+    return RpcError(error.code, TextScreen().screen_text(error.message, ""), error.data)
+
+
+def find_hidden_text(value: Any) -> str | None:
+    """Return a text in a schema that has invisible characters where they cannot be removed, or None.
+
+    These are names of properties, and values such as those of `enum` and `default`.
+    """
+    stack: list[tuple[Any, bool]] = [(value, False)]
+    while stack:
+        node, is_text = stack.pop()
+        if isinstance(node, str):
+            if not is_text and _has_hidden(node):
+                return node
+        elif isinstance(node, Mapping):
+            for key, item in node.items():
+                stack += ((key, False), (item, key in _SCREENED_KEYS))
+        elif isinstance(node, Sequence):
+            stack += ((item, False) for item in node)
+    return None
+
+
+def _has_hidden(text: str) -> bool:
+    return not text.isascii() and _INVISIBLE.search(_JOINERS.sub("", text)) is not None
+
+
+def _screen(text: str, limit: int) -> tuple[str, list[str]]:
+    kinds = []
+    is_long = len(text) > _MAX_SCREENED * limit
+    text = _BREAKS.sub("\n", text[: _MAX_SCREENED * limit])
+    for pattern, kind in ((_ESCAPES, _NO_ESCAPES), (_CONTROLS, _NO_CONTROLS)):
+        text, count = pattern.subn("", text)
+        if count:
+            kinds.append(kind)
+    if (visible := _remove_invisible(text)) != text:
+        text = visible
+        kinds.append(_NO_INVISIBLE)
+    text, count = _COMMENT.subn("&lt;!--", text)
+    if count:
+        kinds.append(_VISIBLE_COMMENTS)
+    if is_long or len(text) > limit:
+        text = text[: limit - len(_TRUNCATED)] + _TRUNCATED
+        kinds.append(f"{_TRUNCATED_TEXT} {limit} characters")
+    return text, kinds
+
+
+def _remove_invisible(text: str) -> str:
+    parts, end = [], 0
+    for joiner in _JOINERS.finditer(text):
+        parts += [_INVISIBLE.sub("", text[end : joiner.start()]), joiner.group()]
+        end = joiner.end()
+    return "".join([*parts, _INVISIBLE.sub("", text[end:])])

@@ -1,0 +1,88 @@
+"""Where the OAuth tokens of other servers are kept: in the keyring of the system, or else in a file of the user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._runtime.file_replacement import replace_file
+from mcp_bridge._runtime.state_folder import get_state_folder
+
+if TYPE_CHECKING:
+    from keyring.backend import KeyringBackend
+
+logger = logging.getLogger("mcp_bridge._upstream.trust")
+
+SERVICE = "mcp-bridge"
+"""The service of the entries in the keyring; their names are the URLs of the servers."""
+
+
+class TokenStore:
+    """The tokens for one server, and what is needed to refresh them. All methods may block.
+
+    If there is a file, it is used, so that programs without access to the keyring, such as services, can have one.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        name = hashlib.sha256(url.encode()).hexdigest()[:16]
+        self.path: Path = get_state_folder() / "oauth" / f"{name}.json"
+
+    def read_tokens(self) -> dict[str, Any]:
+        """Return the content; empty if there is none, or if it cannot be read."""
+        try:
+            data = json.loads(self.path.read_bytes() if self.path.exists() else self._read_keyring())
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) and data.get("url") == self.url else {}
+
+    def write_tokens(self, data: dict[str, Any], *, use_keyring: bool | None = None) -> Path | None:
+        """Replace the content. Return the file that has it now; None if it is in the keyring. Raises OSError.
+
+        `use_keyring` chooses between the keyring, if a usable one exists, and the file. None means where the tokens
+        are now.
+        """
+        if use_keyring is None:
+            use_keyring = not self.path.exists()
+        text = json.dumps({**data, "url": self.url})
+        if use_keyring and self._write_keyring(text):
+            self.path.unlink(missing_ok=True)
+            return None
+        replace_file(self.path, text.encode())
+        return self.path
+
+    def _read_keyring(self) -> str:
+        backend = find_keyring()
+        try:
+            return (backend.get_password(SERVICE, self.url) if backend is not None else None) or ""
+        except Exception as error:  # of the system behind the backend; its text is not known to have no secrets
+            logger.warning("the keyring cannot be read (%s)", type(error).__name__)
+            return ""
+
+    def _write_keyring(self, text: str) -> bool:
+        backend = find_keyring()
+        if backend is None:
+            return False
+        try:
+            backend.set_password(SERVICE, self.url, text)
+        except Exception as error:  # it is locked, for example, or has a limit of size, as on Windows
+            logger.warning("the keyring cannot be written (%s), so a file has the tokens", type(error).__name__)
+            return False
+        return True
+
+
+def find_keyring() -> KeyringBackend | None:
+    """Return the keyring of the system; None without the extra `keyring`, or if the system has none. May block."""
+    try:
+        import keyring  # an extra, and it looks for its backends when it is imported
+    except ImportError:
+        return None
+    try:
+        backend = keyring.get_keyring()
+        return backend if float(backend.priority) > 0 else None  # those that fail, or store nothing, have no priority
+    except Exception as error:  # of a backend that cannot say whether it works
+        logger.warning("the keyring cannot be used (%s)", type(error).__name__)
+        return None

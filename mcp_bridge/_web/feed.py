@@ -1,0 +1,179 @@
+"""The event stream of the page: each change is encoded once, and sent to every page that may see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_bridge._transports.http.event_stream import EventStream, format_event
+from mcp_bridge._transports.http.request import make_rejection
+from mcp_bridge._web.encoding import encode_json
+from mcp_bridge._web.history import CallRecord
+from mcp_bridge._web.viewer import Viewer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+INTERVAL = 0.2
+"""Seconds between two batches of calls, so a running call is sent at most five times a second."""
+MAX_BATCH = 100
+"""The maximum number of calls in a batch. Only the number of the others is sent."""
+MAX_PAGES = 32
+"""The maximum number of pages at once."""
+OPERATOR_PAGES = 8
+"""How many of these places only operators may take."""
+MAX_OWN_PAGES = 8
+"""The maximum number of pages of one principal that is not an operator."""
+MAX_BACKLOG = 4 * 1024 * 1024
+"""Bytes that may wait for a slow page. With more, its stream is closed, and the page reconnects."""
+MAX_EVENTS, MAX_BYTES = 1000, 4 * 1024 * 1024
+"""The maximum numbers of events, and of their bytes, that are kept for pages whose connection breaks."""
+GRACE = 20.0
+"""Seconds for which the last page can resume its stream after it disconnects, and questions wait for it."""
+
+
+class FeedEvent(NamedTuple):
+    """One event, for everyone or for those who may see what belongs to `principal`."""
+
+    number: int
+    data: bytes
+    is_public: bool
+    principal: str | None
+
+
+class OpenPage:
+    """A page that is connected."""
+
+    def __init__(self, events: EventStream, viewer: Viewer) -> None:
+        self.events = events
+        self.viewer = viewer
+
+
+class EventFeed:
+    """Sends events to the connected pages.
+
+    While any page is connected, and for `GRACE` seconds after that, the feed is watched (see `on_watch`).
+
+    Args:
+        render: Turns a call into JSON.
+        on_watch: Called when the first page connects (True), and when none has been connected for a while (False).
+    """
+
+    def __init__(
+        self, render: Callable[[CallRecord], dict[str, Any]], on_watch: Callable[[bool], None] = lambda _: None
+    ) -> None:
+        self._render = render
+        self._on_watch = on_watch
+        self._run = token_hex(4)  # a page must not resume the stream of an earlier process
+        self._pages: set[OpenPage] = set()
+        self._number = 0
+        self._log: deque[FeedEvent] = deque()
+        self._size = 0
+        self._changed: dict[int, CallRecord] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self.is_watched = False
+
+    @property
+    def pages(self) -> set[OpenPage]:
+        """The pages that are connected now."""
+        return self._pages
+
+    @asynccontextmanager
+    async def connect_page(self, page: OpenPage, last_event: str | None) -> AsyncIterator[None]:
+        """Send events to a page during the block, beginning with those that it has missed. Raises HttpRejection."""
+        viewer = page.viewer
+        limit = MAX_PAGES if viewer.is_operator else MAX_PAGES - OPERATOR_PAGES
+        if len(self._pages) >= limit:
+            raise make_rejection(503, f"{limit} pages are open. Close one.")
+        if not viewer.is_operator and sum(other.viewer == viewer for other in self._pages) >= MAX_OWN_PAGES:
+            raise make_rejection(503, f"{MAX_OWN_PAGES} pages of this principal are open. Close one.")
+        self._begin_watching()
+        self._resume(page, last_event)
+        self._pages.add(page)
+        try:
+            yield
+        finally:
+            self._pages.discard(page)
+            if not self._pages:
+                self._end_timer = asyncio.get_running_loop().call_later(GRACE, self._stop_watching)
+
+    def close(self) -> None:
+        """End the streams of all pages after their pending events."""
+        for page in self._pages:
+            page.events.end()
+        for timer in (self._timer, self._end_timer):
+            if timer is not None:
+                timer.cancel()
+        self._stop_watching()
+
+    def report_call(self, record: CallRecord) -> None:
+        """Send a call soon; changes in quick succession are sent as one."""
+        self._changed[record.id] = record
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(max(self._due, loop.time()), self._send_calls)
+
+    def send(self, name: str, data: Any, *, principal: str | None = None, is_public: bool = True) -> None:
+        """Send an event, unless no page is open."""
+        if not self.is_watched:
+            return
+        self._number += 1
+        line = encode_json(data) + b"\n"
+        event = FeedEvent(
+            self._number, format_event(line, f"{self._run}-{self._number}", name=name), is_public, principal
+        )
+        self._log.append(event)
+        self._size += len(event.data)
+        while len(self._log) > MAX_EVENTS or self._size > MAX_BYTES:
+            self._size -= len(self._log.popleft().data)
+        for page in self._pages:
+            _put(page, event)
+
+    def _send_calls(self) -> None:
+        self._timer, self._due = None, asyncio.get_running_loop().time() + INTERVAL
+        changed, self._changed = list(self._changed.values()), {}
+        if dropped := max(0, len(changed) - MAX_BATCH):
+            self.send("dropped", {"n": dropped})
+        for record in changed[dropped:]:
+            self.send("call", self._render(record), principal=record.principal, is_public=False)
+
+    def _resume(self, page: OpenPage, last_event: str | None) -> None:
+        """Send the events after an event, or `reset` if it is unknown or some of them are no longer kept."""
+        run, _, number = (last_event or "").partition("-")
+        first = self._log[0].number if self._log else self._number + 1
+        if run != self._run or not number.isdecimal() or len(number) > 18 or int(number) + 1 < first:
+            line = b"{}\n"
+            page.events.put(format_event(line, f"{self._run}-{self._number}", name="reset"))
+            return
+        for event in self._log:
+            if event.number > int(number):
+                _put(page, event)
+
+    def _begin_watching(self) -> None:
+        if self._end_timer is not None:
+            self._end_timer.cancel()
+            self._end_timer = None
+        if not self.is_watched:
+            self.is_watched = True
+            self._on_watch(True)
+
+    def _stop_watching(self) -> None:
+        self._end_timer = None
+        if self.is_watched:
+            self.is_watched = False
+            self._on_watch(False)
+        self._number += 1  # what happens from now on is missing from the log
+        self._log.clear()
+        self._changed.clear()
+        self._size = 0
+
+
+def _put(page: OpenPage, event: FeedEvent) -> None:
+    if event.is_public or page.viewer.can_see(event.principal):
+        page.events.put(event.data)

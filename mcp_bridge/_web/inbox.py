@@ -1,0 +1,137 @@
+"""The inbox: questions of running calls that users answer on the page, and the latest decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from mcp_bridge._policies.approvals.desk import Approver, Channel, OpenQuestion, QuestionDesk, RecordedDecision
+from mcp_bridge._protocol.wire.redacted_values import redact_values
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._web.feed import GRACE, EventFeed
+from mcp_bridge._web.viewer import Viewer
+
+
+class PageApprover:
+    """The users of one viewer's open pages. The feed shows them the questions."""
+
+    channel: Channel = "page"
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self.user = viewer.principal or ""
+
+    def can_answer(self, question: OpenQuestion) -> bool:
+        """Whether the viewer may see and answer a question."""
+        return self._viewer.can_answer and self._viewer.can_see(question.principal)
+
+    def show_question(self, question: OpenQuestion) -> None:
+        """Do nothing: the inbox reports each question once to all pages."""
+
+    def report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
+        """Do nothing: the inbox reports each answer once to all pages."""
+
+
+class Inbox:
+    """The questions at a desk, for the pages that are connected to a feed."""
+
+    def __init__(self, desk: QuestionDesk, feed: EventFeed, redactor: Redactor) -> None:
+        self._desk = desk
+        self._feed = feed
+        self._redactor = redactor
+        self._pages: Counter[Viewer] = Counter()
+        self._approvers: dict[Viewer, PageApprover] = {}
+        desk.is_beside_clients = True
+        desk.on_question = self._report_question
+        desk.on_decision = self._report_decision
+
+    @contextmanager
+    def connect_viewer(self, viewer: Viewer) -> Iterator[None]:
+        """Ask the viewer during the block. Questions wait `GRACE` seconds for a page whose connection breaks."""
+        self._pages[viewer] += 1
+        if viewer not in self._approvers and viewer.can_answer:
+            self._approvers[viewer] = PageApprover(viewer)
+            self._desk.add_approver(self._approvers[viewer])
+        try:
+            yield
+        finally:
+            self._pages[viewer] -= 1
+            asyncio.get_running_loop().call_later(GRACE, self._remove_viewer, viewer)
+
+    def list_questions(self, viewer: Viewer) -> list[dict[str, Any]]:
+        """List the open questions, the oldest first."""
+        return [self._render_question(one) for one in self._desk.questions if viewer.can_see(one.principal)]
+
+    def list_decisions(self, viewer: Viewer) -> list[dict[str, Any]]:
+        """List the latest decisions, the latest first."""
+        visible = [one for one in self._desk.decisions if viewer.can_see(one.subject.principal or None)]
+        return [self._render_decision(one) for one in reversed(visible)]
+
+    def answer_question(self, viewer: Viewer, number: int, body: Mapping[str, Any]) -> None:
+        """Answer a question. Raises LookupError for one that the viewer does not see or that is no longer open.
+
+        Raises ValueError for an answer that is not valid.
+        """
+        question = self._desk.find_question(number)
+        if question is None or not viewer.can_see(question.principal):
+            raise LookupError("This question is no longer waiting for an answer.")
+        value = body.get("choice") if question.params is None else dict(body)
+        self._desk.answer_question(question, value, PageApprover(viewer))
+
+    def _remove_viewer(self, viewer: Viewer) -> None:
+        if not self._pages[viewer]:
+            del self._pages[viewer]
+            if (approver := self._approvers.pop(viewer, None)) is not None:
+                self._desk.remove_approver(approver)
+
+    def _report_question(self, question: OpenQuestion, *, is_settled: bool) -> None:
+        send = partial(self._feed.send, principal=question.principal, is_public=False)
+        if not is_settled:
+            send("question", self._render_question(question))
+            return
+        how: str = question.outcome
+        outcome: Any = None
+        if question.answer is not None:
+            how, outcome = question.answer.channel, question.answer.value
+        outcome = outcome.get("action") if isinstance(outcome, Mapping) else outcome
+        send("answered", {"id": question.number, "how": how, "outcome": outcome})
+
+    def _report_decision(self, decision: RecordedDecision) -> None:
+        principal = decision.subject.principal or None
+        self._feed.send("decision", self._render_decision(decision), principal=principal, is_public=False)
+
+    def _render_question(self, question: OpenQuestion) -> dict[str, Any]:
+        params = question.params
+        arguments: Any = question.arguments
+        with suppress(ValueError, RecursionError):  # it may be truncated
+            arguments = redact_values(json.loads(question.arguments), self._redactor)
+        row: dict[str, Any] = {
+            "id": question.number,
+            "kind": "approval" if params is None else "link" if "url" in params else "form",
+            "tool": question.tool,
+            "principal": question.principal,
+            "message": question.message,
+            "arguments": arguments,
+            "since": question.since,
+        }
+        if params is None:
+            return row | {"choices": [*question.scopes, "deny"]}
+        return row | {"schema": params.get("requestedSchema"), "url": params.get("url")}
+
+    def _render_decision(self, recorded: RecordedDecision) -> dict[str, Any]:
+        subject, decision = recorded.subject, recorded.decision
+        return {
+            "time": recorded.time,
+            "tool": self._redactor.redact_text(subject.tool),
+            "principal": subject.principal or None,
+            "decision": "allow" if decision.is_allowed else "deny",
+            "scope": decision.scope if decision.is_allowed else None,
+            "how": decision.how,
+            "user": decision.user or None,
+            "message": decision.reason,
+        }

@@ -1,0 +1,88 @@
+"""Installation of this server into the clients on this machine: each change is shown before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop import installation
+from mcp_bridge._desktop.client import Client, ServerEntry
+from mcp_bridge._desktop.entry_display import redact_entry, render_entry_diff
+from mcp_bridge._desktop.installation import InstallationPlan
+from mcp_bridge._desktop.journal import open_journal
+from mcp_bridge._desktop.locations import detect_machine, is_client_installed, resolve_place_path, resolve_server_keys
+from mcp_bridge._desktop.table import CLIENTS
+
+
+class PlanChanged(Exception):
+    """A client's file has changed since it was shown."""
+
+
+class Installations:
+    """Installs the entry that `build_entry` makes, with the path of what it serves. All methods read files."""
+
+    def __init__(self, build_entry: Callable[[], tuple[ServerEntry, str]]) -> None:
+        self._build_entry = build_entry
+
+    def list_clients(self) -> list[dict[str, Any]]:
+        """List the known clients: whether they are on this machine, and whether this server is in their files."""
+        machine = detect_machine()
+        return [
+            {
+                "client": client.name,
+                "title": client.title,
+                "found": is_client_installed(client, machine),
+                "installed": self._is_installed(client),
+                "files": [str(resolve_place_path(client.places[0], machine))],
+            }
+            for client in CLIENTS.values()
+        ]
+
+    def show_change(self, name: str) -> dict[str, Any]:
+        """Return what an installation would change in the file of a client, and the digest of that change.
+
+        Raises LookupError for an unknown client, and ConfigError for a file that cannot be edited.
+        """
+        plan = self._make_plan(name)
+        keys = resolve_server_keys(plan.place, detect_machine())
+        before = plan.servers.get(plan.entry.name)
+        return {
+            "file": str(plan.file.path),
+            "action": plan.action,
+            "before": redact_entry(plan.client, plan.entry.name, before) if before is not None else None,
+            "after": installation.build_redacted_value(plan),
+            "diff": render_entry_diff(
+                plan.client, plan.place, plan.file.path, keys, plan.entry.name, (plan.file.content, plan.edit.text)
+            ),
+            "digest": _compute_digest(plan),
+            "notes": plan.client.next_steps,
+        }
+
+    def apply_change(self, name: str, digest: str) -> dict[str, Any]:
+        """Make the change that was shown. Raises PlanChanged, and as `show_change` does."""
+        plan = self._make_plan(name)
+        if _compute_digest(plan) != digest:
+            raise PlanChanged
+        _, source = self._build_entry()
+        done = installation.apply_installation(plan, detect_machine(), open_journal(), settings=source)
+        done_row = {"file": str(plan.file.path), "action": plan.action, "backup": done.backup}
+        return done_row | {"notes": plan.client.next_steps}
+
+    def _make_plan(self, name: str) -> InstallationPlan:
+        if name not in CLIENTS:
+            raise LookupError(f"There is no client '{name}'.")
+        client, (entry, _) = CLIENTS[name], self._build_entry()
+        return installation.prepare_installation(client, client.places[0], entry, detect_machine(), open_journal())
+
+    def _is_installed(self, client: Client) -> bool:
+        try:
+            return self._make_plan(client.name).action in ("none", "update")
+        except (ConfigError, OSError):
+            return False
+
+
+def _compute_digest(plan: InstallationPlan) -> str:
+    """Return a digest of the file before and after the change."""
+    return sha256(f"{plan.file.path}\0{plan.file.content}\0{plan.edit.text}".encode(errors="surrogatepass")).hexdigest()

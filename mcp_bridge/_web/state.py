@@ -1,0 +1,141 @@
+"""The state of the server, as a page reads it before it follows the events."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._contracts.extension import PinningSource, ReportingSource
+from mcp_bridge._protocol.wire.redacted_values import redact_values
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._web.call_rows import describe_latency, render_call, render_client
+from mcp_bridge._web.history import CallHistory, CallRecord
+from mcp_bridge._web.subject import PageSubject
+from mcp_bridge._web.viewer import Viewer
+
+if TYPE_CHECKING:
+    from mcp_bridge._settings import Settings
+
+SHOWN_CALLS = 200
+
+
+class ServerState:
+    """Describes a server to pages. Expensive parts are computed again only after the tools have changed."""
+
+    def __init__(self, subject: PageSubject, history: CallHistory) -> None:
+        self._subject = subject
+        self._history = history
+        self._started = time.time()
+        self._lint: tuple[int, list[dict[str, Any]]] = (-1, [])
+
+    @property
+    def tools_version(self) -> int:
+        """Increases with every change of the tools."""
+        return self._subject.endpoint.registry.version
+
+    def summarize_server(self) -> dict[str, Any]:
+        """Return how the server presents itself, and how long it has been running."""
+        identity = self._subject.get_identity()
+        return {
+            "name": identity.name,
+            "title": identity.title,
+            "version": identity.version,
+            "instructions": self._subject.redactor.redact_text(identity.instructions or ""),
+            "uptime_s": round(time.time() - self._started, 1),
+            "pid": os.getpid(),
+        }
+
+    def list_sources(self) -> list[dict[str, Any]]:
+        """List the sources with their states."""
+        subject = self._subject
+        since = {one.name: one.status.since for one in subject.sources if isinstance(one, ReportingSource)}
+        rows = [
+            {
+                "type": subject.types.get(str(row["name"]), ""),
+                **row,
+                "since": since.get(str(row["name"]), self._started),
+            }
+            for row in subject.describe_sources()
+        ]
+        redacted: list[dict[str, Any]] = subject.redactor.redact_value(rows)
+        return redacted
+
+    def list_clients(self, viewer: Viewer) -> list[dict[str, Any]]:
+        """List the clients that are connected or have called."""
+        rows = [render_client(row) for row in self._history.list_clients() if viewer.can_see(row.principal)]
+        redacted: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
+        return redacted
+
+    def select_calls(self, viewer: Viewer) -> list[CallRecord]:
+        """Return the latest calls and all running ones, the latest first."""
+        visible = [record for record in self._history.list_records() if viewer.can_see(record.principal)]
+        running = [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
+        return [*visible[:SHOWN_CALLS], *running]
+
+    def render_calls(self, records: Iterable[CallRecord]) -> list[dict[str, Any]]:
+        """Return calls as JSON. Large values take a while, so call this in a thread."""
+        return [render_call(record, self._subject.redactor) for record in records]
+
+    def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
+        """Return the counts and durations of each tool."""
+        return describe_latency(one for one in self._history.list_ended() if viewer.can_see(one.principal))
+
+    def list_pending(self) -> list[dict[str, Any]]:
+        """List the definitions of tools that wait until an operator accepts them."""
+        if not any(isinstance(source, PinningSource) for source in self._subject.sources):
+            return []
+        from mcp_bridge._web.quarantine import list_pending  # only third-party servers need it
+
+        return list_pending(self._subject.sources, self._subject.redactor)
+
+    def describe_settings(self) -> dict[str, Any] | None:
+        """Return the settings as they were loaded, without defaults and secrets; None if the server has none."""
+        settings = self._subject.settings
+        if settings is None:
+            return None
+        path = str(settings.path) if settings.path.is_file() else None
+        return {"path": path, "text": render_settings(settings, self._subject.redactor)}
+
+    def list_findings(self) -> list[dict[str, Any]]:
+        """List what each known client would reject or degrade, by severity. Call it in a thread."""
+        registry = self._subject.endpoint.registry
+        if self._lint[0] != registry.version:
+            self._lint = registry.version, list(_lint_tools(self._subject))
+        return self._lint[1]
+
+
+def _lint_tools(subject: PageSubject) -> Iterator[dict[str, Any]]:
+    from mcp_bridge._protocol.dialects.linting import lint
+    from mcp_bridge._protocol.dialects.rewriting import render_tools
+    from mcp_bridge._protocol.dialects.table import PROFILES
+
+    registry, identity = subject.endpoint.registry, subject.get_identity()
+    tools = render_tools(registry.list(), subject.dialect)
+    listing = identity.listing
+    count = len(listing.select_listed(registry.list_names())) + len(listing.built_in)
+    for profile in PROFILES.values():
+        for finding in lint(
+            tools, profile, server_name=identity.name, dialect=subject.dialect, result=identity.result, count=count
+        ):
+            if finding.level != "note":
+                text = f"{finding.text}. {finding.cure}"
+                row = {"client": finding.client, "tool": finding.tool, "rule": finding.rule, "text": text}
+                yield row | {"severity": finding.level, "path": finding.path}
+
+
+def render_settings(settings: Settings, redactor: Redactor) -> str:
+    """Return the settings as YAML, without defaults and without secrets."""
+    from ruamel.yaml import YAML
+
+    data = settings.model_dump(mode="json", exclude_defaults=True)
+    if "sources" in data:
+        data["sources"] = [source | source.pop("options", {}) for source in data["sources"]]
+    stream = StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False  # type: ignore[assignment]
+    yaml.dump(redact_values(to_plain(data), Redactor(settings.secrets), redactor), stream)
+    return stream.getvalue()

@@ -1,0 +1,53 @@
+"""What the page shows: a server, its sources and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_bridge._contracts.extension import ToolSource
+from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._policies.approvals.desk import QuestionDesk
+from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge._runtime.redaction import Redactor
+
+if TYPE_CHECKING:
+    from mcp_bridge._desktop.client import ServerEntry
+    from mcp_bridge._server.endpoint import Endpoint
+    from mcp_bridge._settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSubject:
+    """The server that a page shows.
+
+    Attributes:
+        get_identity: Returns how the server presents itself now.
+        describe_sources: Returns the state of each source, as `bridge://status` does.
+        types: The type of each source, by name.
+        desk: Where users on the page are asked.
+        redactor: Redacts everything that pages receive.
+        origins: Origins of other sites that may use the API.
+        operators: The principals that see everything.
+        is_shared: Whether callers have principals. If they have none, they all see everything.
+        audit_trail: The file of the audit trail; None if the server has none.
+        build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
+            cannot be installed.
+    """
+
+    endpoint: Endpoint
+    get_identity: Callable[[], Identity]
+    describe_sources: Callable[[], Sequence[Mapping[str, Any]]]
+    sources: Sequence[ToolSource] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    dialect: SchemaDialect = NO_DIALECT
+    desk: QuestionDesk = field(default_factory=QuestionDesk)
+    redactor: Redactor = field(default_factory=Redactor)
+    settings: Settings | None = None
+    origins: Set[str] = frozenset()
+    operators: Set[str] = frozenset()
+    is_shared: bool = False
+    audit_trail: Path | None = None
+    build_entry: Callable[[], tuple[ServerEntry, str]] | None = None

@@ -1,5 +1,0 @@
-"""Amplifier modules as a source: their tools are published unchanged, and their hooks govern every call."""
-
-from mcp_bridge.amplifier.source.source import AmplifierSource
-
-__all__ = ["AmplifierSource"]

@@ -1,0 +1,31 @@
+"""Registered tools in the formats of language models, calls of these models, and the results of the calls.
+
+`Export` is the entry point. Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_bridge._runtime.lazy_import import make_lazy_getattr
+
+if TYPE_CHECKING:
+    from mcp_bridge._integrations.export.calls import ModelCall
+    from mcp_bridge._integrations.export.exporting import Export
+    from mcp_bridge._integrations.export.formats import FORMATS
+    from mcp_bridge._integrations.export.tools import Problem
+
+_WHERE = {
+    "mcp_bridge._integrations.export.calls": ("ModelCall",),
+    "mcp_bridge._integrations.export.exporting": ("Export",),
+    "mcp_bridge._integrations.export.formats": ("FORMATS",),
+    "mcp_bridge._integrations.export.tools": ("Problem",),
+}
+
+__all__ = ["FORMATS", "Export", "ModelCall", "Problem"]
+
+__getattr__ = make_lazy_getattr(__name__, _WHERE)
+
+
+def __dir__() -> list[str]:
+    return __all__

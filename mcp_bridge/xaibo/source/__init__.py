@@ -1,5 +1,0 @@
-"""A source of tools from Xaibo: tool providers without changes to them, and whole agents as tools."""
-
-from mcp_bridge.xaibo.source.source import XaiboSource
-
-__all__ = ["XaiboSource"]

@@ -1,0 +1,99 @@
+"""`export mcp-json` and `export links`: what a client is given by hand."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tomllib
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from ruamel.yaml import YAML
+
+from mcp_bridge._desktop.table import CLIENTS
+from tests.kits.packaging.packaging_kit import KEY, asked, environment, inside
+
+READERS = {
+    "json": json.loads,
+    "jsonc": json.loads,
+    "toml": tomllib.loads,
+    "yaml": lambda text: YAML(typ="safe").load(text),
+}
+
+
+def exported(folder: Path, *args: str) -> str:
+    done = inside(folder, "export", "mcp-json", *args)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_it_is_what_claude_code_reads(project_folder: Path) -> None:
+    (server,) = json.loads(exported(project_folder))["mcpServers"].values()
+    assert server["type"] == "stdio"
+    assert Path(server["command"]).is_absolute()
+    assert server["args"][-2:] == ["serve", str(project_folder / "mcp-bridge.yaml")]
+    assert server["env"] == {"SHELF_KEY": "${SHELF_KEY}"}
+
+
+@pytest.mark.timeout(300)
+async def test_the_command_in_it_answers(project_folder: Path) -> None:
+    (server,) = json.loads(exported(project_folder))["mcpServers"].values()
+    env = environment(SHELF_KEY=KEY)
+    assert await asked(server["command"], server["args"], env, "our__look", {"item": "pears"}) == "3 pears."
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_client_has_it_in_the_format_and_the_place_it_reads(project_folder: Path, client: str) -> None:
+    text = exported(project_folder, "--client", client, "--name", "the-one")
+    formats = {place.format for place in CLIENTS[client].places}
+    data = [READERS[format](text) for format in formats]
+    assert str(project_folder / "mcp-bridge.yaml") in text
+    assert "the-one" in text
+    assert KEY not in text
+    assert all(any(place.within[0] in found for place in CLIENTS[client].places) for found in data)
+
+
+def test_inspector_tries_both_eras(project_folder: Path) -> None:
+    (server,) = json.loads(exported(project_folder, "--client", "inspector"))["mcpServers"].values()
+    assert server["protocolEra"] == "auto"
+    assert "env" not in server
+
+
+def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELF_KEY", KEY)
+    done = inside(project_folder, "export", "mcp-json")
+    assert "Set these variables where the client starts the server: SHELF_KEY" in done.err
+    assert KEY not in done.out + done.err
+
+
+def test_a_file_with_something_in_it_is_left_alone(project_folder: Path) -> None:
+    there = project_folder / ".mcp.json"
+    there.write_text('{"mcpServers": {"mine": {}}}')
+    done = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
+    assert done.code == 2
+    assert ".mcp.json: the file exists, and its content would be lost. `mcp-bridge install` adds" in done.err
+    assert there.read_text() == '{"mcpServers": {"mine": {}}}'
+    there.write_text("")
+    assert inside(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0
+    assert "my-shelf" in there.read_text().lower()
+
+
+def test_a_client_of_nobody_is_told_with_those_that_are(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "mcp-json", "--client", "nobody")
+    assert done.code == 2
+    assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in done.err
+    assert "inspector" in done.err
+
+
+def test_links_lead_cursor_and_vs_code_to_the_same_server(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "links")
+    assert done.code == 0, done.err
+    links = dict(line.split("\t") for line in done.out.splitlines())
+    cursor = parse_qs(urlsplit(links["cursor"]).query)
+    assert cursor["name"] == ["my-shelf"] or cursor["name"] == ["My-Shelf"]
+    for_cursor = json.loads(base64.b64decode(cursor["config"][0]))
+    for_code = json.loads(unquote(links["vscode"].removeprefix("vscode:mcp/install?")))
+    assert for_code["args"][-1] == for_cursor["args"][-1] == str(project_folder / "mcp-bridge.yaml")
+    assert for_code["command"] == for_cursor["command"]
+    assert KEY not in done.out

@@ -1,0 +1,109 @@
+"""The wheel of the bridge itself that bundles and images contain."""
+
+from __future__ import annotations
+
+from importlib.metadata import Distribution
+from pathlib import Path
+from zipfile import ZipFile
+
+import anyio
+import pytest
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop.packaging import release
+from mcp_bridge._version import __version__
+from tests.kits.packaging.packaging_kit import KEY, asked, environment, fresh_venv, inside, pip, run, unpacked
+
+NAME = f"mcp_tool_bridge-{__version__}-py3-none-any.whl"
+OWN = frozenset({"RECORD", "WHEEL"})
+"""Files of a wheel that name the tool that built it."""
+
+
+def read_files(wheel: Path) -> dict[str, bytes]:
+    """The files by name. Of the metadata only the name: that of a checkout is as old as its installation."""
+    with ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name.rpartition("/")[2] not in OWN}
+    return {name: b"" if name.endswith("/METADATA") else content for name, content in files.items()}
+
+
+@pytest.mark.timeout(600)
+def test_the_wheel_of_an_editable_installation_is_the_one_that_pip_builds(tmp_path: Path, wheel: Path) -> None:
+    made = release.build_wheel()
+    (tmp_path / made.name).write_bytes(made.content)
+    assert made.name == wheel.name
+    assert read_files(tmp_path / made.name) == read_files(wheel)
+
+
+def test_the_same_installation_gives_the_same_bytes() -> None:
+    assert release.build_wheel() == release.build_wheel()
+
+
+@pytest.mark.timeout(600)
+async def test_a_bundle_installs_its_bridge_without_an_index_and_passes_it_on(
+    shelf_bundle: Path, tmp_path: Path
+) -> None:
+    first = unpacked(shelf_bundle, tmp_path / "first")
+    python = fresh_venv(tmp_path / "venv")
+    done = pip("install", "--no-deps", "--no-index", first / "wheels" / NAME, python=python)
+    assert done.returncode == 0, done.stderr
+    env = environment(SHELF_KEY=KEY, PREFIX="my")
+    assert await asked(str(python), [str(first / "start.py")], env, "my__look", {"item": "pears"}) == "3 pears."
+    # The installed bridge, which has no sources beside it, packs the same wheel.
+    command = [python, "-m", "mcp_bridge", "export", "mcpb", "--output", tmp_path / "second.mcpb"]
+    await anyio.run_process(command, cwd=first / "project", env=env)
+    second = unpacked(tmp_path / "second.mcpb", tmp_path / "second")
+    assert (second / "wheels" / NAME).read_bytes() == (first / "wheels" / NAME).read_bytes()
+
+
+def test_a_bundle_reports_its_wheel_of_the_bridge_and_the_alternative(project_folder: Path) -> None:
+    done = run(project_folder, "export", "mcpb", env={"SHELF_KEY": KEY})
+    assert f"mcp-bridge itself is in the bundle, as {NAME}. Use --from-index" in done.err
+
+
+def test_an_image_gets_the_wheel_beside_the_files_that_it_copies(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
+    assert done.code == 0, done.err
+    assert f"Wrote {NAME}, from which the image installs mcp-bridge. Use --from-index" in done.err
+    assert read_files(project_folder / NAME)["mcp_bridge/_version.py"]
+
+
+def test_nothing_is_added_for_an_index(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "dockerfile", "--from-index")
+    assert (done.code, list(project_folder.glob("*.whl"))) == (0, [])
+    assert "wheel" not in done.err + done.out
+
+
+def test_no_wheel_is_left_if_the_dockerfile_cannot_be_written(project_folder: Path) -> None:
+    assert inside(project_folder, "export", "dockerfile", "--output", "tools.py").code == 2
+    assert list(project_folder.glob("*.whl")) == []
+
+
+def test_a_wheel_and_an_index_exclude_each_other(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "dockerfile", "--from-index", "--wheel", NAME)
+    assert (done.code, done.err.strip()) == (
+        2,
+        "mcp-bridge: --wheel: --wheel and --from-index exclude each other. Use one of them",
+    )
+
+
+class OldMetadata(Distribution):
+    """The metadata of an editable installation whose checkout has moved on."""
+
+    version = "0.0.1"
+
+    def read_text(self, filename: str) -> None: ...
+
+    def locate_file(self, path: object) -> Path:
+        raise NotImplementedError
+
+
+def test_metadata_of_another_version_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "distribution", lambda _: OldMetadata())
+    with pytest.raises(ConfigError, match=r"is of 0\.0\.1, and its files are of .*Install it again"):
+        release.build_wheel()
+
+
+def test_a_bridge_that_is_not_installed_cannot_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "DISTRIBUTION", "mcp-tool-bridge-of-nobody")
+    with pytest.raises(ConfigError, match=r"is not installed, so it cannot be packed\. Use --wheel FILE"):
+        release.build_wheel()

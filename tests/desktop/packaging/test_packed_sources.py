@@ -1,0 +1,101 @@
+"""What sources of each type need beside the settings: what can be followed travels, what cannot is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge._desktop.packaging.project import Additions, collect_project
+from tests.kits.packaging.packaging_kit import inside
+
+
+def copied(folder: Path, settings: str) -> tuple[set[str], str]:
+    """The files that an image of these settings would have, and what was said."""
+    (folder / "mcp-bridge.yaml").write_text(settings)
+    done = inside(folder, "export", "dockerfile", "--from-index")
+    assert done.code == 0, done.err
+    lines = [eval(line.removeprefix("COPY ")) for line in done.out.splitlines() if line.startswith("COPY [")]
+    return {name for names in lines for name in names[:-1]} - {"mcp-bridge.yaml"}, done.err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "provider.py",
+        "own/__init__.py",
+        "own/things.py",
+        "agent.yaml",
+        "manual.json",
+        "api.yaml",
+        "_hidden.py",
+        "a b[1].py",
+        "skills/one/SKILL.md",
+        "skills/one/parts/two.txt",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        ("{type: python, path: ./provider.py}", {"provider.py"}),
+        ("{type: python, path: .}", {"provider.py", "_hidden.py", "a b[[]1].py"}),
+        ("{type: python, module: own.things}", {"own/__init__.py", "own/things.py"}),
+        ("{type: xaibo, provider: 'provider.py:Provider'}", {"provider.py"}),
+        ("{type: xaibo, provider: 'own.things:Provider'}", {"own/__init__.py", "own/things.py"}),
+        (
+            "{type: framework, objects: ['own.things:tool', 'provider:tools']}",
+            {"own/__init__.py", "own/things.py", "provider.py"},
+        ),
+        ("{type: skills, path: skills}", {"skills/one/SKILL.md", "skills/one/parts/two.txt"}),
+        ("{type: openapi, document: api.yaml}", {"api.yaml"}),
+        ("{type: 'own.things:Options'}", {"own/__init__.py", "own/things.py"}),
+    ],
+)
+def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[str]) -> None:
+    assert copied(folder, f"sources: [{source}]")[0] == files
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "said"),
+    [
+        ("{type: xaibo, agent: agent.yaml}", {"agent.yaml"}, "the classes named in its agent are not detected"),
+        ("{type: framework, utcp: [manual.json]}", {"manual.json"}, "what its manuals refer to is not detected"),
+        (
+            "{type: amplifier, plan: {}}",
+            set(),
+            "source 'amplifier': the files and packages that it needs",
+        ),
+        ("{type: python, name: mine, path: '${WHERE}'}", set(), "source 'mine': path depends on a variable"),
+        ("{type: python, module: of_nobody.at_all}", set(), "'of_nobody' is imported but not required"),
+        ("{type: python, module: yaml_of_nobody}", set(), "add --needs yaml_of_nobody"),
+    ],
+)
+def test_what_cannot_be_followed_is_named(folder: Path, source: str, files: set[str], said: str) -> None:
+    found, told = copied(folder, f"sources: [{source}]")
+    assert found == files
+    assert said in told
+
+
+def test_the_credentials_of_a_source_are_variables_that_the_host_asks_for(folder: Path) -> None:
+    sources = """
+  - {type: openapi, document: api.yaml, auth: {key: 'env:SHOP', login: {username: me, password: 'env:WORD'}}}
+  - {type: command, tools: {t: {command: ls}}, env: {TOKEN: 'env:SHOP'}}
+  - {type: mcp, name: other, url: https://x.example/mcp, headers: {Authorization: Bearer env:OTHER}}"""
+    (folder / "mcp-bridge.yaml").write_text(f"sources:{sources}")
+    project = collect_project(folder / "mcp-bridge.yaml", Additions())
+    assert [(one.name, one.is_secret) for one in project.variables] == [("SHOP", True), ("WORD", True), ("OTHER", True)]
+    assert project.extras == ("openapi",)
+
+
+@pytest.mark.parametrize("section", ["state", "approvals"])
+def test_a_store_of_ones_own_travels(folder: Path, section: str) -> None:
+    assert copied(folder, f"sources: []\n{section}: {{store: 'provider:Store'}}")[0] == {"provider.py"}
+
+
+def test_a_mount_plan_says_that_its_modules_are_not_known(folder: Path) -> None:
+    _, told = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
+    assert "the files and packages that this kind of file needs are not detected: add" in told

@@ -1,0 +1,314 @@
+"""`clients` says what is here, and every mistake has an answer that helps."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
+    (found,) = (one for one in answer if one["client"] == name)
+    return found
+
+
+def test_on_an_empty_machine_no_client_is_found(who: Person) -> None:
+    answer = who.json("clients")
+    assert len(answer) == 14
+    assert not any(one["found"] for one in answer)
+    assert "not found: claude-desktop, claude-code, vscode" in who.run("clients").stdout
+
+
+def test_clients_are_listed_with_their_files_and_bridges(who: Person) -> None:
+    for case in FILES:
+        if case not in {"claude-code-local", "claude-code-project"}:
+            who.place(case, golden(case, "after", who))
+    who.program("claude", "")
+    answer = who.json("clients")
+    assert all(one["found"] for one in answer)
+    for case in FILES:
+        client, scope = client_of(case)
+        (file,) = (file for file in row(answer, client)["files"] if file["scope"] == scope)
+        assert file["path"] == str(who.path(case))
+        assert file["problem"] is None
+        if case not in {"claude-code-local", "claude-code-project"}:
+            assert file["exists"]
+            assert file["bridges"] == [{"name": "shelf", "serves": str(who.settings)}]
+    text = who.run("clients").stdout
+    assert text.count("bridge 'shelf' serves") == len(FILES) - 2
+    assert "not-to-be-shown" not in text + json.dumps(answer)
+
+
+def test_a_file_that_cannot_be_read_is_said_in_its_line_and_the_others_go_on(who: Person) -> None:
+    path = who.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
+    who.place("codex", golden("codex", "after", who))
+    who.path("goose").mkdir(parents=True)
+    done = who.run("clients")
+    assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in done.stdout
+    assert f"user: {who.path('goose')}\n    PROBLEM: " in done.stdout
+    assert "bridge 'shelf' serves" in done.stdout
+    assert "not-to-be-shown" not in done.stdout
+    (file, _) = row(who.json("clients"), "cursor")["files"]
+    assert file["problem"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        ({"command": "/opt/bin/mcp-bridge", "args": ["serve", "x.py"]}, True),
+        ({"command": "C:\\Tools\\mcp-bridge.exe", "args": ["serve", "x.py"]}, True),
+        ({"command": "python3", "args": ["-m", "mcp_bridge", "serve", "x.py"]}, True),
+        ({"command": "uvx", "args": ["--from", "mcp-tool-bridge", "mcp-bridge", "serve", "x.py"]}, True),
+        ({"command": "uvx", "args": ["mcp-bridge", "config.json"]}, False),
+        ({"command": "node", "args": ["mcp-bridge.js"]}, False),
+        ({"url": "http://127.0.0.1:8808/mcp"}, False),
+        ({}, False),
+    ],
+)
+def test_a_bridge_is_known_by_what_it_starts(value: object, is_one: bool, who: Person) -> None:
+    who.place("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
+    (file, _) = row(who.json("clients"), "cursor")["files"]
+    assert bool(file["bridges"]) == is_one
+    assert file["servers"] == ["some"]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("claude", "claude-desktop or claude-code?"),
+        ("gemini", "gemini-cli?"),
+        ("code", "vscode?"),
+        ("VS Code", "vscode?"),
+        ("Copilot", "copilot-cli?"),
+        ("cn", "continue?"),
+        ("vs-code", "vscode"),
+        ("Cursr", "cursor"),
+    ],
+)
+def test_an_unknown_client_is_answered_with_the_nearest(said: str, meant: str, who: Person) -> None:
+    done = who.run("install", said, check=2)
+    assert f"unknown client '{said}'" in done.stderr
+    assert f"Did you mean {meant}" in done.stderr
+    assert "Known clients: claude-desktop, claude-code" in done.stderr
+
+
+def test_a_client_like_none_is_answered_with_all(who: Person) -> None:
+    assert "Did you mean cursor" in who.run("uninstall", "Cursr", check=2).stderr
+    assert "Known clients: claude-desktop, claude-code" in who.run("install", "qqqq", check=2).stderr
+
+
+def test_a_file_in_the_place_of_the_client_is_recognised(who: Person) -> None:
+    done = who.run("install", "shelf_tools.py", "cursor", check=2)
+    assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in done.stderr
+
+
+def test_a_scope_that_a_client_lacks_is_answered_with_its_own(who: Person) -> None:
+    done = who.run("install", "codex", who.settings, "--scope", "local", check=2)
+    assert "Codex has no scope 'local'. It has: user, project." in done.stderr.replace("--scope: ", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["absent.yaml"], "no such file"),
+        (["absent.py"], "no such file or folder"),
+        (["notes.txt"], "this file cannot be served"),
+        (["broken.yaml"], "broken.yaml:1"),
+        (["shelf.yaml", "--name", "a name"], "is not a valid server name"),
+        (["shelf.yaml", "--name", "../x"], "is not a valid server name"),
+        ([], "no file was given, and the current folder has no default file"),
+    ],
+)
+def test_what_cannot_be_served_is_not_installed(words: list[str], why: str, who: Person) -> None:
+    (who.project / "tools.py").rename(who.project / "shelf_tools.py")
+    (who.project / "notes.txt").write_text("x")
+    (who.project / "broken.yaml").write_text("sorces: []\n")
+    done = who.run("install", "cursor", *words, check=2)
+    assert why in done.stderr
+    assert not who.path("cursor").exists()
+
+
+@pytest.mark.parametrize(
+    ("served", "name"),
+    [
+        ("tools.py", "project"),
+        ("shelf_tools.py", "shelf_tools"),
+        ("shelf.yaml", "shelf"),
+        (".", "project"),
+        ("named.yaml", "My-fine-tools"),
+        ("mcp-bridge.yaml", "project"),
+        ("Werkzeuge-äöü.py", "Werkzeuge"),
+        ("äöü.py", "mcp-bridge"),
+    ],
+)
+def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, who: Person) -> None:
+    sources = "sources: [{type: python, path: tools.py}]\n"
+    (who.project / "named.yaml").write_text(f"name: My fine (tools)!\n{sources}")
+    (who.project / "mcp-bridge.yaml").write_text(sources)
+    for file in ("shelf_tools.py", "Werkzeuge-äöü.py", "äöü.py"):
+        (who.project / file).write_text((who.project / "tools.py").read_text())
+    assert who.json("install", "cursor", served, "--print")["name"] == name
+
+
+def test_the_entry_names_absolute_paths_whatever_was_said(who: Person) -> None:
+    entry = who.json("install", "cursor", "./shelf.yaml", "--print")["entry"]
+    assert entry == {"command": str(COMMAND), "args": ["serve", str(who.settings)]}
+
+
+def test_a_link_is_printed_and_nothing_written(who: Person) -> None:
+    done = who.run("install", "cursor", who.settings, "--link")
+    assert done.stdout.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=shelf&config=")
+    assert not who.path("cursor").exists()
+    assert "no install links for 'zed'" in who.run("install", "zed", who.settings, "--link", check=2).stderr
+
+
+def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None:
+    who = person(tmp_path, CODEX_HOME="/" + "a" * 300)  # an error of the system also for those who may enter all
+    who.place("cursor", golden("cursor", "after", who))
+    who.path("goose").parent.mkdir(parents=True)
+    who.path("goose").parent.chmod(0)
+    done = who.run("clients")
+    who.path("goose").parent.chmod(0o700)
+    assert "bridge 'shelf' serves" in done.stdout
+    assert "PROBLEM: cannot be read: File name too long" in done.stdout
+    assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("home", "words"),
+    [
+        ("", ["install", "cursor", "shelf.yaml"]),
+        ("relative", ["clients"]),
+        ("./here", ["uninstall", "cursor"]),
+    ],
+)
+def test_a_home_that_is_no_full_path_is_refused(home: str, words: list[str], tmp_path: Path) -> None:
+    who = person(tmp_path, HOME=home)
+    before = [*who.files()]
+    done = who.run(*words, check=2)
+    assert "HOME: not an absolute path" in done.stderr
+    assert [*who.files()] == before
+
+
+def test_a_folder_without_tools_is_not_installed(who: Person) -> None:
+    (who.project / "empty").mkdir()
+    (who.project / "empty" / "_hidden.py").write_text("")
+    done = who.run("install", "cursor", "empty", check=2)
+    assert "empty: this folder has no Python file to serve" in done.stderr
+    assert not who.path("cursor").exists()
+
+
+@pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
+def test_options_that_show_different_things_are_not_taken_together(options: list[str], who: Person) -> None:
+    done = who.run("install", "cursor", who.settings, *options, check=2)
+    assert "cannot be used with" in done.stderr
+    assert not done.stdout
+
+
+def test_uninstalling_what_is_not_there_says_so(who: Person) -> None:
+    done = who.run("uninstall", "cursor", check=2)
+    assert "no bridge is installed in Cursor" in done.stderr
+    assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in done.stderr
+    assert "Cursor has no server 'shelf'" in who.run("uninstall", "cursor", "shelf", check=2).stderr
+
+
+def test_uninstalling_an_unknown_name_lists_the_bridges(who: Person) -> None:
+    who.run("install", "cursor", who.settings, "--no-check")
+    done = who.run("uninstall", "cursor", "tools.py", check=2)
+    assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in done.stderr
+
+
+def test_with_several_bridges_the_one_has_to_be_named(who: Person) -> None:
+    bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
+    path = who.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
+    done = who.run("uninstall", "cursor", check=2)
+    assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in done.stderr
+    who.run("uninstall", "cursor", "one")
+    assert list(json.loads(path.read_text())["mcpServers"]) == ["two"]
+    who.run("uninstall", "cursor")  # the only one left
+    assert json.loads(path.read_text())["mcpServers"] == {}
+
+
+@pytest.mark.parametrize("name", [["shelf"], []])
+def test_without_a_scope_only_the_first_is_meant(name: list[str], who: Person) -> None:
+    for scope in ("user", "project"):
+        who.run("install", "cursor", who.settings, "--scope", scope)
+    who.run("uninstall", "cursor", *name)
+    assert not who.path("cursor").exists()
+    done = who.run("uninstall", "cursor", *name, check=2)
+    assert "in its scope 'user'. There is one in: project. Choose one with --scope." in done.stderr
+    assert "shelf" in who.path("cursor-project").read_text()
+    who.run("uninstall", "cursor", *name, "--scope", "project")
+    assert not who.path("cursor-project").exists()
+
+
+def test_a_scope_without_a_bridge_names_all_others_that_have_one(who: Person) -> None:
+    for scope in ("project", "local"):
+        who.run("install", "claude-code", who.settings, "--scope", scope)
+    before = {path: path.read_bytes() for path in who.files()}
+    assert "There is one in: project, local." in who.run("uninstall", "claude-code", check=2).stderr
+    assert {path: path.read_bytes() for path in who.files()} == before
+
+
+def test_a_broken_file_of_another_scope_does_not_keep_the_bridge_in(who: Person) -> None:
+    who.run("install", "cursor", who.settings)
+    who.place("cursor-project", b"{")
+    who.run("uninstall", "cursor")
+    assert not who.path("cursor").exists()
+
+
+def test_a_project_is_told_that_its_file_has_this_machines_paths(who: Person) -> None:
+    done = who.run("install", "vscode", who.settings, "--scope", "project")
+    assert "absolute paths of this machine" in done.stderr
+
+
+def test_what_cannot_be_noted_down_is_installed_all_the_same(who: Person) -> None:
+    state = who.home / ".local" / "state"
+    state.parent.mkdir()
+    state.write_text("in the way")
+    done = who.run("install", "cursor", who.settings)
+    assert "could not be recorded" in done.stderr
+    who.run("uninstall", "cursor")
+    assert "shelf" not in who.path("cursor").read_text()
+
+
+@pytest.mark.parametrize("words", [["clients"], ["install", "cursor", "shelf.yaml"], ["uninstall", "cursor"]])
+def test_the_commands_import_no_server(words: list[str], who: Person) -> None:
+    who.run("install", "cursor", who.settings)
+    code = (
+        "import sys\nfrom mcp_bridge._cli.app import app\n"
+        f"try:\n    app({words})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "print(sorted({'mcp', 'starlette', 'httpx2', 'uvicorn'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=who.project, env=who.surroundings, capture_output=True, text=True, timeout=100
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_an_environment_that_uvx_has_made_for_once_is_not_installed(
+    who: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/home/someone/.cache/uv/archive-v0/Xy12/bin/python")
+    done = who.run("install", "cursor", who.settings, check=2)
+    assert "uv tool install mcp-tool-bridge" in done.stderr
+    assert not who.path("cursor").exists()
+
+
+def test_without_a_console_script_the_interpreter_is_named(who: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(who.bin / "python3"))
+    entry = who.json("install", "opencode", who.settings)["entry"]
+    assert entry["command"] == [str(who.bin / "python3"), "-m", "mcp_bridge", "serve", str(who.settings)]
+    done = who.run("uninstall", "opencode")
+    assert "removed: 'shelf'" in done.stderr

@@ -1,0 +1,288 @@
+"""`doctor CLIENT` names the cause of each fault, and the cure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge._cli.doctor.preflight import find_python
+from mcp_bridge._desktop import servers
+from mcp_bridge._desktop.table import CLIENTS
+from mcp_bridge._protocol.dialects.table import PROFILES
+from tests.kits.clients.doctoring import ERAS, TOOLS, Person, script, somebody
+
+pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
+
+REFERRING = '''
+from mcp_bridge import tool
+
+PARTS = {"p0": {"type": "string"}}
+for n in range(1, 7):  # more parts than are inlined
+    PARTS[f"p{n}"] = {"type": "object", "properties": {key: {"$ref": f"#/$defs/p{n - 1}"} for key in "abcd"}}
+
+
+@tool(input_schema={"type": "object", "properties": {"part": {"$ref": "#/$defs/p6"}}, "$defs": PARTS})
+def deep(part: dict) -> None:
+    """Take much."""
+'''
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Somebody with a home and a project that has tools."""
+    return somebody(tmp_path)
+
+
+def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(person: Person) -> None:
+    person.has(person.home / "gone" / "mcp-bridge", "serve", person.tools)
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert done.failed == {"command": f"{person.home / 'gone' / 'mcp-bridge'} does not exist"}
+    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["command"]
+
+
+def test_a_program_that_is_a_folder_or_not_executable_is_told(person: Person) -> None:
+    (person.project / "mcp-bridge").mkdir()
+    person.has(person.project / "mcp-bridge", "serve", person.tools)
+    assert person.doctor("gemini-cli").failed["command"].endswith("is a folder, not a program")
+    (person.project / "mcp-bridge").rmdir()
+    (person.project / "mcp-bridge").write_text("#!/bin/sh\n")
+    done = person.doctor("gemini-cli")
+    assert done.failed["command"].endswith("is not executable")
+    assert "chmod +x" in done.cures["command"]
+
+
+def test_an_environment_that_was_moved_is_told_from_a_missing_program(person: Person) -> None:
+    program = person.project / "mcp-bridge"
+    program.write_text(f"#!{person.home}/gone/bin/python\n")
+    program.chmod(0o755)
+    person.has(program, "serve", person.tools)
+    done = person.doctor("gemini-cli")
+    assert done.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which does not exist"}
+
+
+def test_a_command_without_a_path_is_looked_for_where_the_client_looks(person: Person) -> None:
+    person.has("mcp-bridge", "serve", person.tools)
+    done = person.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
+    assert done.failed == {"command": "'mcp-bridge' is not on the PATH of Gemini CLI"}
+    script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.home / "mcp-bridge")
+    done = person.doctor("gemini-cli", env={"PATH": f"{person.home}:/usr/bin:/bin"})
+    assert done.code == 0
+    assert "Use an absolute path" in done.cures["command"]
+
+
+def test_relative_paths_are_told_where_they_work_and_where_they_do_not(person: Person) -> None:
+    script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.project / "mcp-bridge")
+    person.has("./mcp-bridge", "serve", "tools.py")
+    done = person.doctor("gemini-cli")
+    assert done.code == 0
+    assert "Use an absolute path" in done.cures["command"]
+    assert "Use an absolute path" in done.cures["settings"]
+    person.has(*person.serve("other/tools.py"))
+    done = person.doctor("gemini-cli")
+    assert done.failed == {"settings": "other/tools.py does not exist"}
+    assert "A relative path starts at" in done.cures["settings"]
+
+
+def test_settings_that_were_moved_are_told_before_anything_is_started(person: Person) -> None:
+    person.has(*person.serve(person.home / "mcp-bridge.yaml"))
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert done.failed == {"settings": f"{person.home / 'mcp-bridge.yaml'} does not exist"}
+    assert "mcp-bridge install gemini-cli FILE --name shelf" in done.cures["settings"]
+
+
+def test_an_entry_without_settings_is_a_warning(person: Person) -> None:
+    person.has(*person.serve()[:-1])
+    done = person.doctor("gemini-cli")
+    assert done.code == 0
+    assert "Add the file" in done.cures["settings"]
+
+
+def test_settings_are_told_from_the_values_of_options(person: Person) -> None:
+    words = [*person.serve(), "--log-level", "debug", "--http=1"]
+    for args in (words[3:], [*words[3:4], *words[5:], words[4]]):
+        entry = {"command": "x", "args": list(map(str, args))}
+        assert servers.get_served_settings(CLIENTS["gemini-cli"], entry) == str(person.tools)
+    assert servers.find_settings_argument(["mcp-bridge", "serve", "--log-level", "debug"]) is None
+
+
+def test_a_file_that_the_settings_name_and_that_is_gone_is_told_with_both_places_to_mend(person: Person) -> None:
+    settings = person.project / "s.yaml"
+    settings.write_text("sources: [{type: python, path: gone.py}]\n")
+    person.has(*person.serve(settings))
+    done = person.doctor("gemini-cli")
+    assert done.failed[ERAS[0]].startswith(f"{person.project / 'gone.py'} does not exist")
+    assert "in the settings that name it, or install again: mcp-bridge install gemini-cli" in done.cures[ERAS[0]]
+    assert done.cures[ERAS[1]] == "The cause is the same."  # though the time stands in the log
+
+
+def test_an_entry_that_serves_over_http_is_not_started(person: Person) -> None:
+    person.has(*person.serve(), "--http", "8000")
+    done = person.doctor("gemini-cli")
+    assert list(done.failed) == ["command"]
+    assert "Remove the option: mcp-bridge install" in done.cures["command"]
+
+
+def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Person) -> None:
+    (person.project / "elsewhere").mkdir()
+    person.tools.rename(person.project / "elsewhere" / "s.py")
+    person.has(script(person, 'cd elsewhere\nexec "$@"'), *person.serve("s.py"))
+    assert person.doctor("gemini-cli").code == 0
+    person.has(script(person, 'cd elsewhere\nexec "$@"'), *person.serve("s.yaml"))
+    assert "s.yaml does not exist" in person.doctor("gemini-cli").failed[ERAS[0]]
+
+
+def test_the_python_of_a_script_is_the_one_it_runs_on(tmp_path: Path) -> None:
+    program = tmp_path / "mcp-bridge"
+    for line in ("#!/usr/bin/env python3", "#!/bin/sh"):  # the latter where a folder has a space in its name
+        program.write_text(f"{line}\n")
+        assert find_python(str(program)) == "python"
+    program.write_text("#!/some/where/python3.12\n")
+    assert find_python(str(program)) == "/some/where/python3.12"
+    program.write_text("#!/bin/sh\n")
+    (tmp_path / "python").write_text("")
+    assert find_python(str(program)) == str(tmp_path / "python")
+    assert find_python("uv") == "python"
+
+
+def test_a_path_that_no_system_takes_is_a_finding(person: Person) -> None:
+    for path in ("/" + "x" * 300, "/x\0", "/x\ud800"):
+        person.has(path)
+        problem = person.doctor("gemini-cli", "--name", "shelf").failed["command"]
+        assert problem.startswith("/x")
+        assert problem.endswith("does not exist")
+
+
+def test_a_python_without_the_package_is_named(person: Person) -> None:
+    person.has(sys.executable, "-S", "-m", "mcp_bridge", "serve", person.tools)
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert all("mcp_bridge is not installed in the Python of this entry" in done.failed[era] for era in ERAS)
+    assert f"{sys.executable} -m pip install mcp-tool-bridge" in done.cures[ERAS[0]]
+    assert done.cures[ERAS[1]] == "The cause is the same."
+
+
+def test_a_module_that_cannot_be_imported_is_named(person: Person) -> None:
+    person.tools.write_text("import nothing_of_this_name\n")
+    person.has(*person.serve())
+    done = person.doctor("gemini-cli")
+    assert "the module 'nothing_of_this_name' cannot be imported" in done.failed[ERAS[0]]
+    assert f"{person.tools}:1: ModuleNotFoundError" in done.cures[ERAS[0]]
+
+
+def test_a_program_that_prints_to_stdout_is_named(person: Person) -> None:
+    person.has(script(person, 'echo Welcome!\nexec "$@"'), *person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf")
+    assert "something other than MCP messages is written to stdout" in done.failed[ERAS[0]]
+    assert "'Welcome!'" in done.failed[ERAS[0]]
+    assert "print to stderr" in done.cures[ERAS[0]]
+
+
+def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Person) -> None:
+    path = person.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    command, *args = map(str, person.light())
+    path.write_text(
+        f"[mcp_servers.shelf]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args)}\nstartup_timeout_sec = 0.01\n"
+    )
+    done = person.doctor("codex", "--name", "shelf", "--timeout", "60")
+    assert done.code == 1
+    assert list(done.failed) == ["start"]
+    assert done.failed["start"].endswith("s; Codex waits 0.01 s")
+    assert "'startup_timeout_sec' in the entry" in done.cures["start"]
+
+
+def test_a_server_that_never_answers_is_given_up_with_what_it_said(person: Person) -> None:
+    person.has(script(person, "echo waiting for a database >&2\nsleep 1000"), *person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
+    assert done.code == 1
+    assert done.failed[ERAS[0]].startswith("it does not respond; Gemini CLI times out after 600 s")
+    assert "waiting for a database" in done.cures[ERAS[0]]
+
+
+def test_a_reference_to_a_variable_that_is_not_set_is_named(person: Person) -> None:
+    person.has(*person.light(), env={"MY_TOKEN": "${NO_SUCH_TOKEN}"})
+    done = person.doctor("gemini-cli", "--name", "shelf")
+    assert done.code == 1
+    assert list(done.failed) == ["secret NO_SUCH_TOKEN"]
+    assert done.cures["secret NO_SUCH_TOKEN"]
+
+
+def test_a_variable_that_the_settings_need_is_named(person: Person) -> None:
+    settings = person.project / "s.yaml"
+    settings.write_text("name: ${MY_NAME}\nsources: [{type: python, path: tools.py}]\n")
+    path = person.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    command, *args = map(str, person.serve(settings))
+    path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
+    done = person.doctor("gemini-cli", env={"MY_NAME": "x"})
+    assert done.code == 1
+    assert "the settings need the variable MY_NAME, which Gemini CLI does not pass" in done.failed[ERAS[0]]
+    assert f"mcp-bridge install gemini-cli '{settings}' --name shelf" in done.cures[ERAS[0]]
+
+
+def test_a_tool_that_the_client_rejects_is_named_with_the_cure(person: Person) -> None:
+    person.tools.write_text(TOOLS + f"\n@tool(name={'n' * 60!r})\ndef long() -> str:\n    return ''\n")
+    command, *args = map(str, person.serve())
+    person.claude.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
+    done = person.doctor("claude-code")
+    assert done.code == 1
+    check = f"tool '{'n' * 60}'"
+    assert f"as 'mcp__shelf__{'n' * 60}'" in done.failed[check]
+    assert "alias" in done.cures[check]
+
+
+def test_what_a_dialect_could_not_rewrite_has_another_cure(person: Person) -> None:
+    person.tools.write_text(REFERRING)
+    settings = person.project / "s.yaml"
+    settings.write_text("dialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
+    for path, cure in ((person.tools, "Set `dialect: gemini-cli`"), (settings, "It stays although")):
+        person.has(*person.serve(path))
+        done = person.doctor("gemini-cli")
+        assert list(done.failed) == ["tool 'deep'"]
+        assert done.cures["tool 'deep'"].startswith(cure)
+
+
+def test_every_client_has_a_profile() -> None:
+    assert PROFILES.keys() >= CLIENTS.keys()
+
+
+def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person) -> None:
+    person.tools.write_text(
+        TOOLS
+        + '\n@tool(input_schema={"properties": {"a": {"pattern": "(?<=x)"}}})\ndef odd(a: str) -> str:\n    return a\n'
+    )
+    assert person.run("validate", person.tools).code == 1
+    done = person.run("doctor", person.tools)
+    assert done.code == 1
+    assert done.out.count("FAIL source 'tools': tool 'odd' is not published") == 1
+    person.has(*person.serve())
+    assert "tool 'odd' is not published" in person.doctor("gemini-cli").failed["source 'tools'"]
+
+
+def test_a_server_that_closes_its_stdout_and_goes_on_is_not_waited_for(person: Person) -> None:
+    person.has(script(person, "exec >&-\nsleep 1000"), *person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf")
+    assert done.code == 1
+    assert "the process closed its stdout before it responded" in done.failed[ERAS[0]]
+
+
+def test_a_command_that_no_system_can_start_is_a_finding(person: Person) -> None:
+    person.has(*person.serve(), "a\0b")
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert list(done.failed) == [ERAS[0]]
+    assert done.failed[ERAS[0]].startswith("Gemini CLI cannot start it")
+
+
+@pytest.mark.parametrize("entry", ["{}", '{"command": "", "args": {}}'])
+def test_an_entry_that_is_none_is_a_finding(person: Person, entry: str) -> None:
+    person.gemini.parent.mkdir()
+    person.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')
+    done = person.doctor("gemini-cli", "--name", "shelf")
+    assert done.code == 1
+    assert done.failed == {"command": "the entry has no command"}

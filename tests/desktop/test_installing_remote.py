@@ -1,0 +1,133 @@
+"""`install --env` gives the server variables, and `install URL` adds a server that runs already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge._desktop.locations import detect_machine
+from mcp_bridge._desktop.servers import parse_servers
+from mcp_bridge._desktop.table import CLIENTS
+from tests.kits.clients.clients_running import FILES, Person, person
+
+URL = "http://127.0.0.1:8808/mcp"
+TOKEN = {"Authorization": "Bearer ${SHELF_TOKEN}"}
+EDITOR_TOKEN = {"Authorization": "Bearer ${env:SHELF_TOKEN}"}
+REMOTE: dict[str, dict[str, Any]] = {
+    "claude-code": {"type": "http", "url": URL, "headers": TOKEN},
+    "vscode": {"type": "http", "url": URL, "headers": EDITOR_TOKEN},
+    "cursor": {"url": URL, "headers": EDITOR_TOKEN},
+    "windsurf": {"serverUrl": URL, "headers": EDITOR_TOKEN},
+    "codex": {"url": URL, "required": True, "bearer_token_env_var": "SHELF_TOKEN"},
+    "gemini-cli": {"type": "http", "url": URL, "headers": TOKEN},
+    "goose": {
+        **{"enabled": True, "type": "streamable_http", "name": "shelf", "description": "Tools served by mcp-bridge"},
+        **{"uri": URL, "headers": TOKEN, "env_keys": ["SHELF_TOKEN"], "timeout": 300},
+    },
+    "opencode": {
+        "type": "remote",
+        "url": URL,
+        "headers": {"Authorization": "Bearer {env:SHELF_TOKEN}"},
+        "enabled": True,
+    },
+    "copilot-cli": {"type": "http", "url": URL, "headers": TOKEN, "tools": ["*"]},
+    "cline": {"type": "streamableHttp", "url": URL, "headers": EDITOR_TOKEN},
+    "continue": {
+        **{"name": "shelf", "type": "streamable-http", "url": URL},
+        "requestOptions": {"headers": {"Authorization": "Bearer ${{ secrets.SHELF_TOKEN }}"}},
+    },
+}
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+def entries(who: Person, client: str) -> dict[str, Any]:
+    """The servers in a client's file."""
+    place, path = CLIENTS[client].places[0], who.path(client)
+    return dict(parse_servers(place, path.read_text(), path, detect_machine()))
+
+
+@pytest.mark.parametrize("client", REMOTE)
+def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, who: Person) -> None:
+    who.environ["SHELF_TOKEN"] = "nobody-may-see-this-token"
+    done = who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
+    assert "SHELF_TOKEN" in done.stderr
+    assert entries(who, client) == {"shelf": REMOTE[client]}
+    assert "nobody-may-see" not in who.path(client).read_text() + done.stderr
+    assert (
+        "already installed" in who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN").stderr
+    )
+    who.run("uninstall", client)
+    assert not who.path(client).exists()
+
+
+@pytest.mark.parametrize("client", ["zed", "lm-studio", "cursor"])
+def test_a_url_without_a_token_is_an_address_alone(client: str, who: Person) -> None:
+    who.run("install", client, URL)
+    assert entries(who, client) == {"127-0-0-1-8808": {"url": URL}}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["claude-desktop", URL], "does not support URLs"),
+        (["zed", URL, "--token-env", "T"], "does not support references to variables"),
+        (["cursor", URL, "--env", "A"], "--env: cannot be used with a URL"),
+        (["cursor", "http://me:secret@host/mcp"], "has a user in it"),
+        (["cursor", "shelf.yaml", "--token-env", "T"], "only a URL has a token"),
+        (["cursor", "shelf.yaml", "--env", "A B=1"], "'A B' is not the name of a variable"),
+        (["claude-code", URL, "--use-client-command"], "cannot be used for URLs"),
+    ],
+)
+def test_options_that_do_not_fit_a_url_or_a_client_are_rejected(words: list[str], why: str, who: Person) -> None:
+    assert why in who.run("install", *words, check=2).stderr
+
+
+def test_an_entry_with_another_url_is_not_replaced(who: Person) -> None:
+    who.run("install", "cursor", URL, "--name", "shelf")
+    assert "--force" in who.run("install", "cursor", "https://example.com/mcp", "--name", "shelf", check=2).stderr
+    assert "--force" in who.run("install", "cursor", who.settings, check=2).stderr
+    assert entries(who, "cursor") == {"shelf": {"url": URL}}
+
+
+VALUES = {"opencode": "environment", "goose": "envs"}
+
+
+@pytest.mark.parametrize("client", [case for case in FILES if case in CLIENTS])
+def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, who: Person) -> None:
+    words = ("install", client, who.settings, "--env", "LEVEL=high=er", "--env", "SHELF_KEY")
+    done = who.run(*words)
+    value = entries(who, client)["shelf"]
+    assert value[VALUES.get(client, "env")]["LEVEL"] == "high=er"
+    assert "SHELF_KEY" in done.stderr
+    assert "LEVEL are in the file as plain text" in done.stderr
+    if client not in {"claude-desktop", "zed", "lm-studio"}:
+        assert "SHELF_KEY" in json.dumps(value)
+    records = "".join(path.read_text() for path in (who.home / ".local").rglob("*.json"))
+    assert "high=er" not in records + who.run(*words, "--name", "two", "--dry-run").stdout
+    assert "already installed" in who.run(*words).stderr
+    who.run("uninstall", client)
+    assert not who.path(client).exists()
+
+
+def test_the_variables_reach_the_server_when_it_is_checked(who: Person) -> None:
+    (who.project / "tools.py").write_text(
+        "import os\nfrom mcp_bridge import tool\n\nassert os.environ['LEVEL'] == 'high'\n\n"
+        "@tool\ndef shout(text: str) -> str:\n    return text\n"
+    )
+    assert "LEVEL" in who.run("install", "codex", who.settings, "--check", check=1).stderr
+    who.run("install", "codex", who.settings, "--check", "--env", "LEVEL=high")
+
+
+def test_uninstall_lists_what_each_of_several_servers_serves(who: Person) -> None:
+    who.run("install", "cursor", URL, "--name", "remote")
+    who.run("install", "cursor", who.settings)
+    done = who.run("uninstall", "cursor", check=2)
+    assert f"remote is at {URL}" in done.stderr
+    assert f"shelf serves {who.settings}" in done.stderr

@@ -1,0 +1,116 @@
+"""What is shown of a client's file is the entry alone, and what is written of secrets are references."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge._desktop.table import CLIENTS
+from tests.kits.clients.clients_running import COMMAND, Person, client_of, golden, person
+
+SECRET = "a-value-of-which-nobody-may-see-anything"
+FOREIGN = "not-to-be-shown"
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+@pytest.fixture
+def secretive(tmp_path: Path) -> Person:
+    """A person whose settings need a variable."""
+    made = person(tmp_path, SHELF_KEY=SECRET)
+    made.settings.write_text(
+        "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
+    )
+    return made
+
+
+@pytest.mark.parametrize("case", CLIENTS)
+def test_secrets_are_references_and_their_values_are_nowhere(case: str, secretive: Person) -> None:
+    client, scope = client_of(case)
+    answers = [
+        secretive.run("install", client, secretive.settings, "--scope", scope, *more)
+        for more in (["--dry-run"], ["--print"], [], ["--json"])
+    ]
+    text = secretive.path(case).read_text()
+    shown = "".join(answer.stdout + answer.stderr for answer in answers)
+    refers = client not in {"claude-desktop", "lm-studio", "zed"}
+    assert ("SHELF_KEY" in text) == refers
+    assert "SHELF_KEY" in shown
+    everything = [path.read_bytes() for path in secretive.home.rglob("*") if path.is_file()]
+    assert SECRET not in shown + text
+    assert not any(SECRET.encode() in content for content in everything)
+
+
+def test_settings_are_installed_also_where_their_variables_are_not_set(secretive: Person) -> None:
+    secretive.environ.clear()
+    done = secretive.run("install", "claude-code", secretive.settings)
+    assert "the settings were not fully checked, because these variables are not set: SHELF_KEY" in done.stderr
+    assert '"SHELF_KEY": "${SHELF_KEY}"' in secretive.path("claude-code").read_text()
+
+
+@pytest.mark.parametrize(("name", "advice"), [("claude-desktop", "export mcpb"), ("zed", "login shell")])
+def test_a_client_that_cannot_refer_says_what_to_do_instead(name: str, advice: str, secretive: Person) -> None:
+    done = secretive.run("install", name, secretive.settings)
+    assert "SHELF_KEY" in done.stderr
+    assert advice in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("claude-desktop", "--print"), ("lm-studio", "--print"), ("lm-studio", "--link")]
+)
+def test_what_is_only_shown_says_too_that_secrets_will_be_missing(name: str, option: str, secretive: Person) -> None:
+    done = secretive.run("install", name, secretive.settings, option)
+    assert "SHELF_KEY. " in done.stderr
+    assert "will not start" in done.stderr
+    assert "SHELF_KEY" in secretive.json("install", name, secretive.settings, option)["notes"][0]
+
+
+@pytest.mark.parametrize("case", ["cursor", "cursor-project", "zed", "goose", "codex", "opencode", "claude-code"])
+def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, who: Person) -> None:
+    client, scope = client_of(case)
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    files = list(who.files())
+    done = who.run("install", client, who.settings, "--scope", scope, "--dry-run")
+    assert f"+++ {path}" in done.stdout
+    assert str(COMMAND) in done.stdout
+    for word in (FOREIGN, "npx", "Authorization", "https://"):
+        assert word not in done.stdout + done.stderr
+    assert path.read_bytes() == before
+    assert list(who.files()) == files
+    who.run("install", client, who.settings, "--scope", scope)
+    done = who.run("uninstall", client, "--scope", scope, "--dry-run")
+    assert str(COMMAND) in done.stdout
+    assert FOREIGN not in done.stdout + done.stderr
+    assert path.read_bytes() == golden(case, "after", who)
+
+
+def test_a_dry_run_shows_no_secret_that_somebody_has_put_into_our_entry(who: Person) -> None:
+    path = who.path("cursor")
+    who.run("install", "cursor", who.settings)
+    data = json.loads(path.read_text())
+    data["mcpServers"]["shelf"] |= {"env": {"A": FOREIGN}, "command": "/old/bin/mcp-bridge"}
+    path.write_text(json.dumps(data, indent=2))
+    update = who.run("install", "cursor", who.settings, "--dry-run")
+    assert "would update" in update.stderr
+    removal = who.run("uninstall", "cursor", "--dry-run")
+    assert "/old/bin/mcp-bridge" in removal.stdout
+    assert FOREIGN not in update.stdout + removal.stdout
+    other = who.project / "tools.py"
+    forced = who.run("install", "cursor", other, "--name", "shelf", "--force", "--dry-run", "--json")
+    assert FOREIGN not in forced.stdout
+
+
+@pytest.mark.parametrize("case", ["cursor", "claude-code-local", "zed", "goose", "codex", "opencode", "continue"])
+def test_the_snippet_is_what_would_be_in_a_new_file(case: str, who: Person) -> None:
+    client, scope = client_of(case)
+    shown = who.run("install", client, who.settings, "--scope", scope, "--print")
+    assert str(who.path(case)) in shown.stderr
+    assert not who.path(case).exists()
+    who.run("install", client, who.settings, "--scope", scope)
+    assert who.path(case).read_text().endswith(shown.stdout)

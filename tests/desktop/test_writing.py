@@ -1,0 +1,244 @@
+"""A client's file is replaced as a whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop import config_file
+from mcp_bridge._desktop.config_file import load_file, save_file
+from mcp_bridge._settings.documents.edit import UnsafeEdit
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
+
+
+def test_a_file_is_replaced_and_a_copy_of_the_old_one_is_beside_it(tmp_path: Path) -> None:
+    path = _file(tmp_path, b'{"a": 1}\r\n')
+    old = load_file(path)
+    assert (old.content, old.existed) == ('{"a": 1}\r\n', True)
+    backup = save_file(path, old, "{}\r\n", backup=True)
+    assert path.read_bytes() == b"{}\r\n"
+    assert backup is not None
+    assert backup.read_bytes() == b'{"a": 1}\r\n'
+    assert backup.parent == path.parent
+    assert backup.name.startswith("servers.json.mcp-bridge-backup-")
+    assert set(tmp_path.iterdir()) == {path, backup}
+
+
+def test_a_file_that_stays_as_it_is_is_not_touched(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"{}")
+    before = path.stat()
+    assert save_file(path, load_file(path), "{}", backup=True) is None
+    assert path.stat() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_byte_order_mark_is_kept(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"\xef\xbb\xbf{}")
+    old = load_file(path)
+    assert (old.content, old.bom) == ("{}", True)
+    save_file(path, old, '{"é": 1}', backup=False)
+    assert path.read_bytes() == b"\xef\xbb\xbf" + '{"é": 1}'.encode()
+
+
+def test_a_new_file_is_made_with_its_folders_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "servers.json"
+    old = load_file(path)
+    assert (old.content, old.existed) == ("", False)
+    assert save_file(path, old, "{}", backup=True) is None
+    assert path.read_text() == "{}"
+    assert [entry.name for entry in path.parent.iterdir()] == ["servers.json"]
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_is_taken_away_when_nothing_is_to_be_left(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"{}")
+    backup = save_file(path, load_file(path), None, backup=True)
+    assert backup is not None
+    assert list(tmp_path.iterdir()) == [backup]
+    assert save_file(path, load_file(path), None, backup=True) is None
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_the_mode_is_kept_and_no_copy_is_open_to_others(tmp_path: Path, mode: int) -> None:
+    path = _file(tmp_path, b"{}")
+    path.chmod(mode)
+    backup = save_file(path, load_file(path), "{ }", backup=True)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert backup is not None
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+
+
+@posix
+def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    target = _file(tmp_path / "dotfiles", b"{}")
+    (tmp_path / "between.json").symlink_to(target)
+    path = tmp_path / "servers.json"
+    path.symlink_to("between.json")
+    backup = save_file(path, load_file(path), "{ }", backup=True)
+    assert path.is_symlink()
+    assert target.read_text() == "{ }"
+    assert backup is not None
+    assert backup.parent == target.parent.resolve()
+    save_file(path, load_file(path), None, backup=False)
+    assert path.is_symlink()
+    assert target.read_text() == ""
+
+
+@posix
+@pytest.mark.parametrize(("leads_to", "problem"), [("nowhere.json", "does not exist"), ("servers.json", "circular")])
+def test_a_link_that_leads_to_no_file_is_named(tmp_path: Path, leads_to: str, problem: str) -> None:
+    path = tmp_path / "servers.json"
+    path.symlink_to(leads_to)
+    with pytest.raises(ConfigError, match=problem) as caught:
+        load_file(path)
+    assert caught.value.path == str(path)
+
+
+@posix
+def test_a_pipe_a_folder_and_a_device_are_no_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path(os.devnull)):
+        with pytest.raises(ConfigError) as caught:
+            load_file(path)
+        assert caught.value.path == str(path)
+
+
+@posix
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"{}")
+    path.chmod(0o444)
+    with pytest.raises(ConfigError, match="read-only"):
+        save_file(path, load_file(path), "{ }", backup=True)
+    _unchanged(path)
+
+
+@posix
+def test_a_file_with_two_names_is_left_alone(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"{}")
+    (tmp_path / "other.json").hardlink_to(path)
+    with pytest.raises(ConfigError, match="hard links"):
+        save_file(path, load_file(path), "{ }", backup=True)
+    assert path.read_text() == "{}"
+
+
+@posix
+def test_a_folder_that_nobody_may_write_in_leaves_the_file_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _file(tmp_path, b"{}")
+    old = load_file(path)
+
+    def refused(*given: object, **named: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(config_file.tempfile, "mkstemp", refused)  # root can write everywhere
+    with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
+        save_file(path, old, "{ }", backup=True)
+    _unchanged(path)
+
+
+@pytest.mark.parametrize("now", [b"{ }", b"", None])
+def test_what_another_program_wrote_in_between_is_not_overwritten(tmp_path: Path, now: bytes | None) -> None:
+    path = _file(tmp_path, b"{}")
+    old = load_file(path)
+    path.unlink()
+    if now is not None:
+        path.write_bytes(now)
+    with pytest.raises(ConfigError):
+        save_file(path, old, '{"a": 1}', backup=True)
+    assert (path.read_bytes() if path.exists() else None) == now
+    assert [entry for entry in tmp_path.iterdir() if entry != path] == []
+
+
+def test_a_file_that_came_in_between_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "servers.json"
+    old = load_file(path)
+    path.write_bytes(b"theirs")
+    with pytest.raises(ConfigError, match="another program"):
+        save_file(path, old, "{}", backup=True)
+    assert path.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    path = _file(tmp_path, b"{}")
+    old = load_file(path)
+
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path if call == "replace" else config_file.os, call, full)
+    with pytest.raises(ConfigError, match="No space left"):
+        save_file(path, old, "{ }", backup=True)
+    monkeypatch.undo()
+    _unchanged(path)
+
+
+def test_three_copies_are_kept(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"0")
+    (tmp_path / "servers.json.bak").write_text("theirs")
+    backups = [save_file(path, load_file(path), str(number), backup=True) for number in range(1, 7)]
+    kept = sorted(tmp_path.glob("*.mcp-bridge-backup-*"))
+    assert kept == backups[-3:]
+    assert [copy.read_text() for copy in kept] == ["3", "4", "5"]
+    assert (tmp_path / "servers.json.bak").read_text() == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem", "line"),
+    [(b"{}\n\xff", "UTF-8", 2), ('{"a": 1}'.encode("utf-16"), "UTF-16", None)],
+)
+def test_what_is_not_utf_8_is_unsafe(tmp_path: Path, raw: bytes, problem: str, line: int | None) -> None:
+    path = _file(tmp_path, raw)
+    with pytest.raises(UnsafeEdit, match=problem) as caught:
+        load_file(path)
+    assert (caught.value.path, caught.value.line) == (str(path), line)
+
+
+def test_a_file_below_a_file_cannot_be(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"{}") / "servers.json"
+    with pytest.raises(ConfigError) as caught:
+        save_file(path, load_file(path), "{}", backup=True)
+    assert caught.value.path == str(path)
+
+
+@pytest.mark.parametrize("raw", [b"\xef\xbb\xbf{}\r\n", None])
+def test_a_file_is_put_back_as_it_was_read(tmp_path: Path, raw: bytes | None) -> None:
+    path = tmp_path / "servers.json"
+    if raw is not None:
+        path.write_bytes(raw)
+    old = load_file(path)
+    path.write_bytes(b"something else")
+    config_file.restore_file(old)
+    assert (path.read_bytes() if path.exists() else None) == raw
+    config_file.restore_file(old)
+
+
+def test_a_copy_is_made_before_a_command_changes_the_file(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"{}")
+    copy = config_file.write_backup(load_file(path))
+    assert copy is not None
+    assert copy.read_bytes() == b"{}"
+    assert config_file.write_backup(load_file(tmp_path / "none.json")) is None
+
+
+def _file(folder: Path, raw: bytes) -> Path:
+    path = folder / "servers.json"
+    path.write_bytes(raw)
+    return path
+
+
+def _unchanged(path: Path) -> None:
+    assert path.read_bytes() == b"{}"
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,107 @@
+"""The table: replaced for each owner in one step, sorted, watched."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_bridge import DuplicateTool, ToolEntry
+from mcp_bridge._engine.entry_table import EntryTable
+from tests.kits.wire.speaking import entry_of
+
+
+def entry(name: str, owner: str = "") -> ToolEntry:
+    made = entry_of(lambda data: 1, name)
+    made.owner = owner
+    return made
+
+
+def names(table: EntryTable[ToolEntry]) -> list[str]:
+    return [thing.name for thing in table]
+
+
+def test_things_are_sorted_by_name_and_found_by_exact_name() -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    for name in ("b", "a", "B"):
+        table.add(entry(name))
+    assert names(table) == ["B", "a", "b"]
+    assert len(table) == 3
+    assert "a" in table
+    assert "A" not in table
+    assert 3 not in table
+    assert table.get("c") is None
+
+
+def test_an_offer_replaces_the_owners_things_and_nobody_elses() -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    table.add(entry("mine"))
+    table.replace("one", [entry("a", "one"), entry("b", "one")])
+    table.replace("two", [entry("c", "two")])
+    table.replace("one", [entry("b", "one"), entry("d", "one")])
+    assert names(table) == ["b", "c", "d", "mine"]
+    table.replace("one", [])
+    assert names(table) == ["c", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "said"),
+    [
+        ("two", "Tool 'a' comes from both source 'one' and source 'two'. Give one of the sources a prefix"),
+        ("", "Tool 'a' comes from both source 'one' and the registry itself."),
+    ],
+)
+def test_a_name_of_another_owner_is_refused_with_both_named_and_nothing_changed(owner: str, said: str) -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    table.replace("one", [entry("a", "one")])
+    table.replace(owner, [entry("old", owner)])
+    before = table.version
+    with pytest.raises(DuplicateTool) as caught:
+        table.replace(owner, [entry("new", owner), entry("a", owner)])
+    assert str(caught.value).startswith(said)
+    assert names(table) == ["a", "old"]
+    assert table.version == before
+
+
+def test_two_things_of_one_name_in_one_offer_are_refused() -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    with pytest.raises(DuplicateTool, match="Two tools in source 'mySource' are named 'a'"):
+        table.replace("mySource", [entry("a", "mySource"), entry("a", "mySource")])
+    assert len(table) == 0
+
+
+def test_a_taken_name_cannot_be_added_and_can_after_it_was_removed() -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    table.add(entry("a"))
+    with pytest.raises(ValueError, match="already registered"):
+        table.add(entry("a"))
+    assert table.remove("a") is True
+    assert table.remove("a") is False
+    table.add(entry("a"))
+
+
+def test_listeners_hear_of_every_change_and_of_nothing_else() -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    heard: list[int] = []
+    stop = table.watch(lambda: heard.append(table.version))
+    also: list[int] = []
+    table.watch(lambda: also.append(len(table)))
+    thing = entry("a", "one")
+    table.add(entry("x"))
+    table.replace("one", [thing])
+    table.replace("one", [thing])
+    table.remove("none")
+    assert heard == [1, 2]
+    stop()
+    stop()
+    table.remove("a")
+    assert heard == [1, 2]
+    assert also == [1, 2, 1]
+
+
+def test_readers_keep_what_they_saw() -> None:
+    table: EntryTable[ToolEntry] = EntryTable()
+    table.add(entry("a"))
+    seen = table.list_all()
+    assert table.list_all() is seen
+    table.add(entry("b"))
+    assert [thing.name for thing in seen] == ["a"]
+    assert names(table) == ["a", "b"]

@@ -1,0 +1,181 @@
+"""How much one call, and all of them, may take."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge._engine.pipeline import ToolLimits
+from mcp_bridge._json_schema.size_limits import SizeLimits
+from tests.kits.loops import BOTH_LOOPS
+
+PATIENCE = 60.0
+
+
+class Gate:
+    """A tool that counts who is inside and lets nobody out until told."""
+
+    def __init__(self) -> None:
+        self.inside = self.most = 0
+        self.open = anyio.Event()
+
+    async def __call__(self, data: Any) -> str:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await self.open.wait()
+        self.inside -= 1
+        return "out"
+
+
+def registry_of(pipeline: Pipeline, **tools: Any) -> ToolRegistry:
+    registry = ToolRegistry(pipeline=pipeline)
+    for name, handler in tools.items():
+        registry.register(ToolEntry(name, "A tool.", handler))
+    return registry
+
+
+async def dispatch(registry: ToolRegistry, name: str, data: Any = None) -> ToolResult:
+    return await registry.dispatch(ToolCall(id="1", name=name, arguments={} if data is None else data), CallContext())
+
+
+@asynccontextmanager
+async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> AsyncIterator[list[ToolResult]]:
+    """So many calls on their way; the results are there after the block, which opens the gate."""
+    results: list[ToolResult] = []
+
+    async def one() -> None:
+        results.append(await dispatch(registry, name))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(one)
+            await anyio.wait_all_tasks_blocked()
+            yield results
+            gate.open.set()
+
+
+@BOTH_LOOPS
+async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_are_refused() -> None:
+    gate = Gate()
+    registry = registry_of(Pipeline(concurrency=2, queue=3), gate=gate)
+    async with waiting(registry, "gate", 5, gate) as results:
+        assert gate.inside == 2
+        refused = await dispatch(registry, "gate")
+        assert (refused.code, refused.is_error) == ("overloaded", True)
+        assert results == []
+    assert [result.output for result in results] == ["out"] * 5
+    assert gate.most == 2
+    assert (await dispatch(registry, "gate")).output == "out"
+
+
+async def test_a_tool_with_a_limit_of_its_own_leaves_room_for_the_others() -> None:
+    gate = Gate()
+    pipeline = Pipeline(concurrency=4, queue=1, tools={"slow_*": ToolLimits(concurrency=1)})
+    registry = registry_of(pipeline, slow_one=gate, quick=lambda data: "quick")
+    async with waiting(registry, "slow_one", 2, gate):
+        assert gate.inside == 1
+        assert (await dispatch(registry, "quick")).output == "quick"
+        refused = await dispatch(registry, "slow_one")
+        assert refused.code == "overloaded"
+        assert "'slow_one'" in refused.error_text
+
+
+async def test_a_call_made_by_a_call_needs_no_place_of_its_own() -> None:
+    async def outer(data: Any, ctx: CallContext) -> Any:
+        return (await ctx.invoke("inner")).output
+
+    registry = registry_of(Pipeline(concurrency=1, queue=0), outer=outer, inner=lambda data: "inner")
+    with anyio.fail_after(PATIENCE):
+        assert (await dispatch(registry, "outer")).output == "inner"
+
+
+@BOTH_LOOPS
+async def test_a_call_that_is_given_up_while_it_waits_leaves_its_turn_to_others() -> None:
+    gate = Gate()
+    registry = registry_of(Pipeline(concurrency=1, queue=1), gate=gate)
+    async with waiting(registry, "gate", 1, gate):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(dispatch, registry, "gate"))
+            await anyio.wait_all_tasks_blocked()
+            assert (await dispatch(registry, "gate")).code == "overloaded"
+            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(dispatch, registry, "gate"))
+            await anyio.wait_all_tasks_blocked()
+            gate.open.set()
+
+
+@BOTH_LOOPS
+async def test_the_first_pattern_that_fits_sets_a_tools_time() -> None:
+    pipeline = Pipeline(
+        timeout=None, tools={"slow": ToolLimits(timeout=0.01), "s*": ToolLimits(timeout=PATIENCE), "*": ToolLimits()}
+    )
+    registry = registry_of(pipeline, slow=lambda_of(anyio.sleep_forever), swift=lambda data: 1)
+    result = await dispatch(registry, "slow")
+    assert result.code == "timeout"
+    assert "0.01 seconds" in result.error_text
+    assert (await dispatch(registry, "swift")).output == 1
+
+
+def lambda_of(wait: Any) -> Any:
+    async def handler(data: Any) -> None:
+        await wait()
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("most", "data", "words"),
+    [
+        (SizeLimits(size=10), {"a": "x" * 11}, "more than 10 characters"),
+        (SizeLimits(size=10), {"k" * 11: 1}, "more than 10 characters"),
+        (SizeLimits(depth=2), {"a": [[1]]}, "deeper than 2 levels"),
+        (SizeLimits(nodes=5), {"a": [1, 2, 3, 4, 5]}, "more than 5 values"),
+    ],
+)
+async def test_arguments_beyond_the_limits_are_refused_before_anything_looks_at_them(
+    most: SizeLimits, data: Any, words: str
+) -> None:
+    def never(data: Any) -> None:
+        raise AssertionError("reached")
+
+    result = await dispatch(registry_of(Pipeline(arguments=most), t=never), "t", data)
+    assert result.code == "invalid_arguments"
+    assert words in result.error_text
+
+
+def test_a_very_deep_and_a_very_wide_argument_cost_no_more_than_a_look() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert SizeLimits().describe_excess(deep) == "nested deeper than 64 levels"
+    assert SizeLimits().describe_excess([0] * 10_000_000) == "more than 100000 values"
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def depth_of(data: Any) -> int:
+    inner = list(data.values()) if isinstance(data, dict) else data if isinstance(data, list) else []
+    return max((1 + depth_of(part) for part in inner), default=0)
+
+
+@given(json)
+def test_the_depth_that_is_allowed_is_exactly_that(data: Any) -> None:
+    depth = depth_of(data)
+    assert SizeLimits(depth=depth).describe_excess(data) is None
+    if depth:
+        assert SizeLimits(depth=depth - 1).describe_excess(data) is not None

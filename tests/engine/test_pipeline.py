@@ -1,0 +1,449 @@
+"""The order of one call: what is checked when, what ends where."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import pytest
+
+from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolEntry, ToolError, ToolRegistry, ToolResult
+from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._engine.pipeline import ToolLimits
+from mcp_bridge.testing import connect
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import ERAS, STATELESS, call, entry_of, raising, registry_of, words
+
+PATIENCE = 60.0
+SECRET = "hunter2"
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+
+
+def under(pipeline: Pipeline, *entries: ToolEntry) -> ToolRegistry:
+    registry = ToolRegistry(pipeline=pipeline)
+    for entry in entries:
+        registry.register(entry)
+    return registry
+
+
+async def dispatch(registry: ToolRegistry, name: str = "t", arguments: Any = None, **ctx: Any) -> ToolResult:
+    made = ToolCall(id="1", name=name, arguments={} if arguments is None else arguments)
+    return await registry.dispatch(made, CallContext(**ctx))
+
+
+def in_kind(kind: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    async def awaited(data: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return function(data)
+
+    return {"sync": function, "async": awaited, "returns a coroutine": lambda data: awaited(data)}[kind]
+
+
+# What a tool may raise
+
+
+class Rude(BaseException):
+    """Not an Exception."""
+
+
+RAISED: list[Callable[[], BaseException]] = [
+    lambda: ValueError(SECRET),
+    lambda: SystemExit(SECRET),
+    lambda: KeyboardInterrupt(SECRET),
+    lambda: StopIteration(SECRET),
+    lambda: StopAsyncIteration(SECRET),
+    lambda: GeneratorExit(SECRET),
+    lambda: RecursionError(SECRET),
+    lambda: Rude(SECRET),
+    lambda: ExceptionGroup(SECRET, [ValueError(SECRET)]),
+    lambda: BaseExceptionGroup(SECRET, [Rude(SECRET), SystemExit(1)]),
+    lambda: asyncio.CancelledError(SECRET),
+    lambda: BaseExceptionGroup(SECRET, [asyncio.CancelledError(SECRET), ValueError(SECRET)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        *(("sync", make) for make in RAISED),
+        *(("async", make) for make in RAISED),
+        ("returns a coroutine", RAISED[0]),
+        ("returns a coroutine", RAISED[1]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value()).__name__,
+)
+async def test_whatever_a_tool_raises_is_an_internal_error_and_the_next_call_works(
+    kind: str, make: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = registry_of(
+        entry_of(in_kind(kind, lambda data: raising(make()))), entry_of(in_kind(kind, lambda data: "fine"), "u")
+    )
+    result = await dispatch(registry)
+    assert (await dispatch(registry, "u")).output == "fine"
+    assert (result.is_error, result.code) == (True, "internal_error")
+    assert SECRET not in str(result)
+    [reference] = re.findall(r"reference (\w+)", result.error_text)
+    [record] = [record for record in caplog.records if reference in record.getMessage()]
+    assert record.levelno == logging.ERROR
+    assert record.exc_info
+
+
+@ERAS
+async def test_clients_get_the_reference_of_an_internal_error_and_not_its_text(mode: str) -> None:
+    registry = registry_of(entry_of(lambda data: raising(SystemExit(SECRET))))
+    async with connect(registry, mode=mode) as client:
+        result = await call(client)
+    assert result["isError"] is True
+    assert result["_meta"]["mcp-bridge/code"] == "internal_error"
+    assert re.findall(r"reference (\w+)", words(result))
+    assert SECRET not in str(result)
+
+
+async def test_a_recursion_without_end_is_an_internal_error() -> None:
+    def deeper(data: Any) -> Any:
+        return deeper(data)
+
+    registry = registry_of(entry_of(deeper), entry_of(lambda data: "fine", "u"))
+    assert (await dispatch(registry)).code == "internal_error"
+    assert (await dispatch(registry, "u")).output == "fine"
+
+
+async def test_errors_are_shown_only_where_the_settings_say_so() -> None:
+    entry = entry_of(lambda data: raising(LookupError(SECRET)))
+    hidden, shown = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
+    assert SECRET not in str(hidden)
+    assert "LookupError" not in str(hidden)
+    assert f"LookupError: {SECRET}" in shown.error_text
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("sync", "legacy"), ("async", STATELESS)])
+async def test_what_an_author_says_passes_verbatim(kind: str, mode: str) -> None:
+    registry = registry_of(
+        entry_of(in_kind(kind, lambda data: raising(ToolError("city: unknown\n  try 'Bonn'", code="city"))), "raised"),
+        entry_of(in_kind(kind, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"),
+    )
+    async with connect(registry, mode=mode) as client:
+        raised, returned = await call(client, "raised"), await call(client, "returned")
+    assert (words(raised), raised["_meta"]["mcp-bridge/code"]) == ("city: unknown\n  try 'Bonn'", "city")
+    assert (words(returned), returned["_meta"]["mcp-bridge/code"]) == ("no: «x»", "mine")
+
+
+# Cancellation
+
+
+@BOTH_LOOPS
+@pytest.mark.parametrize("kind", ["async", "returns a coroutine"])
+async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> None:
+    begun, stopped = anyio.Event(), anyio.Event()
+
+    async def wait(data: Any) -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    handler = wait if kind == "async" else lambda data: wait(data)
+    registry = registry_of(entry_of(handler), entry_of(lambda data: "fine", "u"))
+    answers: list[ToolResult] = []
+
+    async def calling() -> None:
+        answers.append(await dispatch(registry))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(calling)
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+        assert answers == []
+        await stopped.wait()
+        assert (await dispatch(registry, "u")).output == "fine"
+
+
+@BOTH_LOOPS
+async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
+    begun, release = threading.Event(), threading.Event()
+    registry = registry_of(
+        entry_of(lambda data: (begun.set(), release.wait(PATIENCE))), entry_of(lambda data: "fine", "u")
+    )
+    answers: list[ToolResult] = []
+
+    async def calling() -> None:
+        answers.append(await dispatch(registry))
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(calling)
+                while not begun.is_set():
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+            assert answers == []
+            assert (await dispatch(registry, "u")).output == "fine"
+    finally:
+        release.set()
+
+
+@BOTH_LOOPS
+async def test_a_cancellation_inside_a_group_passes_too() -> None:
+    async def group(data: Any) -> None:
+        try:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+        except anyio.get_cancelled_exc_class() as error:
+            raise BaseExceptionGroup("several", [error]) from None
+
+    caught: list[BaseException] = []
+    with anyio.CancelScope() as scope:
+        try:
+            await dispatch(registry_of(entry_of(group)))
+        except BaseExceptionGroup as error:
+            caught.append(error)
+    assert len(caught) == 1
+
+
+async def test_a_timeout_around_a_call_ends_it() -> None:
+    async def outer(data: Any, ctx: CallContext) -> Any:
+        return (await ctx.invoke("inner")).output
+
+    async def inner(data: Any) -> None:
+        await asyncio.sleep(PATIENCE)
+
+    registry = registry_of(entry_of(outer, "outer"), entry_of(inner, "inner"))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await dispatch(registry, "outer")
+
+
+async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
+    begun = asyncio.Event()
+
+    async def wait(data: Any) -> None:
+        begun.set()
+        await asyncio.sleep(PATIENCE)
+
+    calling = asyncio.create_task(dispatch(registry_of(entry_of(wait))))
+    await begun.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_tool_that_cancels_its_own_task_affects_nothing_else(waits: bool) -> None:
+    async def cancel(data: Any) -> str:
+        own: Any = asyncio.current_task()
+        own.cancel()
+        if waits:
+            await asyncio.sleep(0)
+        return "cancelled"
+
+    result = await dispatch(registry_of(entry_of(cancel)))
+    assert (result.code, result.output) == (("internal_error", None) if waits else (None, "cancelled"))
+    await asyncio.sleep(0)
+    task: Any = asyncio.current_task()
+    assert task.cancelling() == 0
+
+
+# Deadlines
+
+
+@BOTH_LOOPS
+@ERAS
+async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> None:
+    stopped: list[bool] = []
+
+    async def slow(data: Any) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.append(True)
+
+    pipeline = Pipeline(timeout=0.01, tools={"u": ToolLimits(timeout=60)})
+    registry = under(pipeline, entry_of(slow), entry_of(lambda data: "fine", "u"))
+    async with connect(registry, mode=mode) as client:
+        result = await call(client)
+        assert words(await call(client, "u")) == "fine"
+    assert stopped == [True]
+    assert result["_meta"]["mcp-bridge/code"] == "timeout"
+    assert "0.01 seconds" in words(result)
+
+
+@BOTH_LOOPS
+async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
+    never = threading.Event()
+
+    def poll(data: Any) -> None:
+        while not never.wait(0.001):
+            anyio.from_thread.check_cancelled()
+
+    pipeline = Pipeline(timeout=0.01)
+    assert (await dispatch(under(pipeline, entry_of(poll)))).code == "timeout"
+    with anyio.fail_after(PATIENCE):
+        while pipeline.threads.busy_count:
+            await anyio.lowlevel.checkpoint()
+
+
+@BOTH_LOOPS
+async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
+    seen: list[float | None] = []
+
+    async def look(data: Any, ctx: CallContext) -> None:
+        seen.append(ctx.deadline)
+
+    ctx = CallContext()
+    before = anyio.current_time()
+    made = ToolCall(id="1", name="t", arguments={})
+    await under(Pipeline(timeout=30), entry_of(look)).dispatch(made, ctx)
+    assert ctx.deadline is None
+    await under(Pipeline(timeout=None), entry_of(look)).dispatch(made, CallContext())
+    assert seen[0] is not None
+    assert before + 30 <= seen[0] <= anyio.current_time() + 30
+    assert seen[1] is None
+
+
+@BOTH_LOOPS
+async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_told() -> None:
+    seen: list[float | None] = []
+
+    async def inner(data: Any, ctx: CallContext) -> None:
+        seen.append(ctx.deadline)
+        await anyio.sleep_forever()
+
+    async def outer(data: Any, ctx: CallContext) -> Any:
+        seen.append(ctx.deadline)
+        return await ctx.invoke("inner")
+
+    registry = under(Pipeline(timeout=1.0), entry_of(inner, "inner"), entry_of(outer, "outer"))
+    result = await dispatch(registry, "outer")
+    assert result.code == "timeout"
+    assert "'outer'" in result.error_text
+    assert seen[0] == seen[1]
+
+
+# Checks
+
+
+async def test_bad_arguments_name_each_problem_and_the_tool_stays_untouched() -> None:
+    reached: list[Any] = []
+    async with connect(registry_of(entry_of(reached.append, input_schema=NUMBER))) as client:
+        result = await call(client, n="x", m=1)
+    assert reached == []
+    assert result["_meta"]["mcp-bridge/code"] == "invalid_arguments"
+    assert "$.n: expected type integer, got str" in words(result)
+    assert "$.m: additional property not allowed" in words(result)
+
+
+async def test_an_answer_that_does_not_fit_is_a_failure_that_shows_it() -> None:
+    entry = entry_of(lambda data: {"n": "x"}, output_schema=NUMBER)
+    async with connect(registry_of(entry)) as client:
+        result = await call(client)
+    assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
+    assert "$.n: expected type integer" in words(result)
+    assert '{"n":"x"}' in words(result)
+    assert "structuredContent" not in result
+
+
+async def test_a_failure_of_the_tool_s_own_is_not_held_against_its_schema() -> None:
+    entry = entry_of(lambda data: ToolResult(success=False, error="no", output=3), output_schema=NUMBER)
+    assert (await dispatch(registry_of(entry))).error_text == "no"
+
+
+async def test_every_result_is_timed() -> None:
+    good = await dispatch(registry_of(entry_of(lambda data: 1)))
+    bad = await dispatch(registry_of(entry_of(lambda data: raising(ValueError()))))
+    assert good.duration_ms is not None
+    assert good.duration_ms >= 0
+    assert bad.duration_ms is not None
+
+
+# How handlers are called
+
+
+class Callable1:
+    async def __call__(self, data: Any) -> Any:
+        return data["n"]
+
+    def method(self, data: Any) -> Any:
+        return data["n"]
+
+    async def amethod(self, data: Any, ctx: CallContext) -> Any:
+        return data["n"] if ctx.request_id == "r" else None
+
+
+def context_first(ctx: CallContext, data: Any) -> Any:
+    return data["n"] if ctx.request_id == "r" else None
+
+
+async def keyword_context(data: Any, *, running: CallContext | None = None) -> Any:
+    return data["n"] if running is not None and running.request_id == "r" else None
+
+
+async def two(extra: int, data: Any) -> Any:
+    return data["n"] + extra - extra
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        Callable1(),
+        Callable1().method,
+        Callable1().amethod,
+        context_first,
+        keyword_context,
+        functools.partial(two, 1),
+        functools.partial(functools.partial(keyword_context)),
+        lambda data: data.get("n"),
+    ],
+    ids=["object", "method", "async method", "context first", "keyword context", "partial", "partial twice", "lambda"],
+)
+async def test_every_kind_of_callable_is_a_handler(handler: Callable[..., Any]) -> None:
+    result = await dispatch(registry_of(entry_of(handler)), arguments={"n": 5}, request_id="r")
+    assert result.output == 5, result.error
+
+
+async def test_a_builtin_is_a_handler() -> None:
+    assert (await dispatch(registry_of(entry_of(len)), arguments={"n": 5})).output == 1
+
+
+# Calls made by calls
+
+
+async def test_a_tool_outside_a_registry_cannot_call_others() -> None:
+    ctx = CallContext()
+    assert ctx.tools() == ()
+    with pytest.raises(RuntimeError, match="outside a registry"):
+        await ctx.invoke("t")
+    await ctx.progress(1)
+
+
+async def test_a_tool_calls_another_by_name_and_sees_its_result() -> None:
+    async def outer(data: Any, ctx: CallContext) -> Any:
+        names = [entry.name for entry in ctx.tools()]
+        good, bad = await ctx.invoke("inner", {"n": 1}), await ctx.invoke("inner", {})
+        return {"names": names, "good": good.output, "bad": bad.code}
+
+    inner = entry_of(lambda data: data["n"] + 1, "inner", input_schema=NUMBER)
+    async with connect(registry_of(entry_of(outer, "outer"), inner)) as client:
+        result = await call(client, "outer")
+    assert result["structuredContent"] == {"names": ["inner", "outer"], "good": 2, "bad": "invalid_arguments"}
+
+
+@BOTH_LOOPS
+async def test_a_chain_of_another_registry_stays_under_the_policy_and_the_time_of_the_first_call() -> None:
+    async def slow(data: Any) -> None:
+        await anyio.sleep_forever()
+
+    inner = under(Pipeline(timeout=None), entry_of(slow, "slow"))
+    chain = ToolChain(inner).add_step(ChainStep("slow"))
+    outer = under(Pipeline(timeout=0.05), chain.as_tool("chain"))
+    with anyio.fail_after(PATIENCE):
+        assert (await dispatch(outer, "chain")).code == "timeout"

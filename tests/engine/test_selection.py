@@ -1,0 +1,54 @@
+"""Which tools are published, and under which names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge._engine.selection import Selection
+from tests.kits.wire.speaking import entry_of
+
+TOOLS = [
+    entry_of(lambda data: 1, "read", tags=["fs", "safe"]),
+    entry_of(lambda data: 1, "write", tags=["fs"]),
+    entry_of(lambda data: 1, "fetch", tags=["net", "safe"]),
+    entry_of(lambda data: 1, "Read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, ["read", "write", "fetch", "Read"]),
+        ({"include": ["*e*"]}, ["read", "write", "fetch", "Read"]),
+        ({"include": ["*e*"], "exclude": ["w*", "fetch"]}, ["read", "Read"]),
+        ({"tags": ["net", "safe"]}, ["read", "fetch"]),
+        ({"tags": ["fs", "safe"], "match_all_tags": True}, ["read"]),
+        ({"match_all_tags": True}, ["read", "write", "fetch", "Read"]),
+        ({"prefix": "my"}, ["my__read", "my__write", "my__fetch", "my__Read"]),
+        ({"prefix": "r_", "include": ["r*"]}, ["r_read"]),
+        ({"prefix": "r-", "include": ["r*"]}, ["r-read"]),
+        ({"prefix": "r.", "include": ["r*"]}, ["r.read"]),
+        ({"alias": {"read": "cat"}}, ["cat", "write", "fetch", "Read"]),
+        ({"prefix": "my", "alias": {"read": "cat"}, "include": ["?ead"]}, ["cat", "my__Read"]),
+        ({"alias": {"read": "cat"}, "include": ["cat"]}, []),
+    ],
+)
+def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
+    options: dict[str, Any], names: list[str]
+) -> None:
+    chosen = list(Selection(**options).select_tools(TOOLS, "the source"))
+    assert [entry.name for entry in chosen] == names
+    assert all(entry.owner == "the source" for entry in chosen)
+    assert [(entry.name, entry.owner) for entry in TOOLS] == [(name, "") for name in ("read", "write", "fetch", "Read")]
+
+
+def test_names_of_tools_that_do_not_exist_are_reported() -> None:
+    selection = Selection(include=["r*", "read", "wite"], exclude=["x?", "fetsh"], alias={"red": "cat", "read": "dog"})
+    assert selection.find_unknown_tools(TOOLS) == [
+        "include: there is no tool 'wite'",
+        "exclude: there is no tool 'fetsh'",
+        "alias: there is no tool 'red'",
+    ]
+    assert Selection().find_unknown_tools([]) == []

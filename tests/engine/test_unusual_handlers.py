@@ -1,0 +1,102 @@
+"""Handlers that yield, need input where nobody can give it, or answer a cancellation with something else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, Form, NeedsInput, Pipeline, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge._engine.pipeline import ROUNDS
+from mcp_bridge.testing import connect
+from tests.kits.loops import BOTH_LOOPS
+
+
+def registry_of(handler: Any, **options: Any) -> ToolRegistry:
+    registry = ToolRegistry(pipeline=Pipeline(**options))
+    registry.register(ToolEntry("t", "A tool.", handler))
+    return registry
+
+
+async def dispatch(registry: ToolRegistry) -> Any:
+    return await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+
+
+@BOTH_LOOPS
+async def test_what_a_tool_yields_is_its_answer_as_a_list() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    def counted(to: int) -> Iterator[int]:
+        yield from range(to)
+
+    @tool(registry=registry)
+    async def awaited(to: int) -> AsyncIterator[int]:
+        for number in range(to):
+            yield number
+
+    async with connect(registry) as client:
+        for name in ("counted", "awaited"):
+            result = await client.call_tool(name, {"to": 3})
+            assert result.content[0].text == "[0,1,2]"
+
+
+async def test_in_process_a_handler_that_needs_input_has_failed() -> None:
+    registry = registry_of(lambda data: NeedsInput({"who": Form("Who?")}))
+    for result in (registry.invoke("t", {}), await registry.ainvoke("t", {})):
+        assert not result.ok
+        assert "needs input from a user" in result.message
+    assert (await dispatch(registry)).code == "missing_capability"
+
+
+def test_a_need_is_of_something() -> None:
+    for nothing in ({}, None, []):
+        with pytest.raises(ValueError, match="at least one question"):
+            NeedsInput(nothing)  # type: ignore[arg-type]
+
+
+async def test_a_handler_that_always_needs_more_is_ended() -> None:
+    class Patient(CallContext):
+        async def put(self, questions: Any) -> Any:
+            return dict.fromkeys(questions, "yes")
+
+    runs: list[int] = []
+
+    def insatiable(data: Any) -> NeedsInput:
+        runs.append(1)
+        return NeedsInput({"more": Form("More?")})
+
+    result = await registry_of(insatiable).dispatch(ToolCall(id="1", name="t", arguments={}), Patient())
+    assert result.code == "question_expired"
+    assert len(runs) == ROUNDS
+
+
+@BOTH_LOOPS
+@pytest.mark.parametrize("other", [ValueError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
+async def test_what_a_tool_raises_beside_its_cancellation_ends_nothing_else(other: BaseException) -> None:
+    begun = anyio.Event()
+
+    async def spiteful(data: Any) -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class() as cancelled:
+            raise BaseExceptionGroup("both", [cancelled, other]) from None
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(dispatch, registry_of(spiteful))
+        await begun.wait()
+        tasks.cancel_scope.cancel()
+
+
+@BOTH_LOOPS
+async def test_a_tool_that_runs_out_of_time_and_raises_beside_that_has_failed() -> None:
+    async def spiteful(data: Any) -> None:
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class() as cancelled:
+            raise BaseExceptionGroup("both", [cancelled, SystemExit(1)]) from None
+
+    assert (await dispatch(registry_of(spiteful, timeout=0.01))).code == "internal_error"

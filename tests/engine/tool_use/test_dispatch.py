@@ -1,0 +1,358 @@
+"""dispatch: the door of the server. Failures a model can mend are results with a code, never exceptions."""
+
+import asyncio
+import contextvars
+import re
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcp_bridge import CallContext, ToolEntry, ToolError, ToolRegistry, ToolResult
+from mcp_bridge._contracts.errors import CallError, ToolNotFound
+from mcp_bridge._contracts.tool import ToolCall
+from tests.kits.loops import BOTH_LOOPS
+
+NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+SECRET = "password=hunter2"
+
+
+def entry(handler, name="t", **fields):
+    return ToolEntry(name, "", handler, **fields)
+
+
+def registry_of(*entries):
+    registry = ToolRegistry()
+    for one in entries:
+        registry.register(one)
+    return registry
+
+
+async def dispatch(one, arguments=None, ctx=None):
+    call = ToolCall(id="7", name=one.name, arguments={} if arguments is None else arguments)
+    return await registry_of(one).dispatch(call, CallContext() if ctx is None else ctx)
+
+
+async def reading(data):
+    await anyio.lowlevel.checkpoint()
+    return data
+
+
+# Success
+
+
+@pytest.mark.parametrize(
+    "handler", [lambda data: data["n"] * 2, lambda data: reading(data["n"] * 2)], ids=["sync", "async"]
+)
+async def test_a_successful_call_gives_its_output(handler):
+    result = await dispatch(entry(handler, input_schema=NUMBER, output_schema={"type": "integer"}), {"n": 21})
+    assert isinstance(result, ToolResult)
+    assert (result.success, result.is_error) == (True, False)
+    assert result.output == 42
+    assert result.code is None
+    assert result.error_text == ""
+
+
+async def test_a_changed_handler_and_schema_of_an_entry_apply_to_the_next_call():
+    live = entry(lambda data: "old", input_schema=NUMBER)
+    registry, call = registry_of(live), ToolCall(id="7", name="t", arguments={"n": 1})
+    assert (await registry.dispatch(call, CallContext())).output == "old"
+    live.handler = lambda data: "new"
+    assert (await registry.dispatch(call, CallContext())).output == "new"
+    live.input_schema = {"type": "object", "required": ["m"]}
+    assert (await registry.dispatch(call, CallContext())).code == "invalid_arguments"
+
+
+@pytest.mark.parametrize("value", [None, 0, "", [], {"a": None}])
+async def test_an_output_that_is_false_is_kept(value):
+    result = await dispatch(entry(lambda data: value))
+    assert result.success
+    assert result.output == value
+
+
+async def test_a_failure_that_the_tool_returns_passes_verbatim():
+    result = await dispatch(
+        entry(lambda data: ToolResult(success=False, error="no such city, try Bonn", output={"n": 1}))
+    )
+    assert result.success is False
+    assert result.error_text == "no such city, try Bonn"
+    assert result.output == {"n": 1}
+
+
+async def test_a_success_that_the_tool_returns_keeps_its_output():
+    result = await dispatch(entry(lambda data: ToolResult(output={"n": 1}), output_schema=NUMBER))
+    assert result.success is True
+    assert result.output == {"n": 1}
+
+
+# Unknown tools
+
+
+async def test_an_unknown_name_that_is_very_long_is_not_compared_and_not_repeated():
+    call = ToolCall(id="7", name="t" * 4_000_000, arguments={})
+    with pytest.raises(ToolNotFound) as raised:
+        await registry_of(entry(reading)).dispatch(call, CallContext())
+    assert str(raised.value) == f"Unknown tool: {'t' * 256}... (4000000 characters)."
+
+
+async def test_an_unknown_tool_raises():
+    with pytest.raises(ToolNotFound) as caught:
+        await registry_of(entry(reading)).dispatch(ToolCall(id="1", name="zzz"), CallContext())
+    assert "zzz" in str(caught.value)
+    assert caught.value.code == "tool_not_found"
+
+
+async def test_an_unregistered_tool_is_unknown():
+    registry = registry_of(entry(reading))
+    registry.unregister("t")
+    with pytest.raises(ToolNotFound):
+        await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+
+
+# Bad arguments
+
+
+async def test_bad_arguments_are_a_result_with_a_line_for_each_problem():
+    result = await dispatch(
+        entry(AssertionError("reached").with_traceback, input_schema=NUMBER), {"n": "x", "b": 1, "a": 2}
+    )
+    assert (result.success, result.is_error) == (False, True)
+    assert result.code == "invalid_arguments"
+    for line in (
+        "$.n: expected type integer, got str",
+        "$.a: additional property not allowed",
+        "$.b: additional property not allowed",
+    ):
+        assert line in result.error_text
+
+
+async def test_bad_arguments_never_reach_the_tool():
+    reached = []
+    result = await dispatch(entry(reached.append, input_schema=NUMBER), {})
+    assert result.code == "invalid_arguments"
+    assert "$.n: required field missing" in result.error_text
+    assert reached == []
+
+
+async def test_keywords_beyond_the_seeds_are_checked_too():
+    schema = {"type": "object", "properties": {"n": {"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "null"}]}}}
+    reached = []
+    result = await dispatch(entry(reached.append, input_schema=schema), {"n": "b"})
+    assert result.code == "invalid_arguments"
+    assert "$.n: " in result.error_text
+    assert reached == []
+
+
+# Exceptions
+
+
+def raiser(error):
+    def handler(data):
+        raise error
+
+    return handler
+
+
+def async_raiser(error):
+    async def handler(data):
+        await anyio.lowlevel.checkpoint()
+        raise error
+
+    return handler
+
+
+@pytest.fixture(params=[raiser, async_raiser], ids=["sync", "async"])
+def raising(request):
+    return request.param
+
+
+def everything_shown(result):
+    return f"{result.error!r} {result.output!r} {result.content!r} {result.meta!r}"
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError(SECRET), KeyError(SECRET), OSError(5, SECRET), ExceptionGroup(SECRET, [OSError()])]
+)
+async def test_an_exception_is_an_internal_error_whose_text_stays_inside(raising, error):
+    result = await dispatch(entry(raising(error)))
+    assert (result.success, result.is_error) == (False, True)
+    assert result.code == "internal_error"
+    assert SECRET not in everything_shown(result)
+    assert "hunter2" not in everything_shown(result)
+
+
+async def test_the_log_has_the_traceback_under_the_reference_that_is_shown(raising, caplog):
+    result = await dispatch(entry(raising(RuntimeError(SECRET))))
+    [reference] = re.findall(r"reference (\w[\w-]*)", result.error_text)
+    assert reference in caplog.text
+    assert SECRET in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_every_internal_error_has_its_own_reference(raising):
+    texts = {(await dispatch(entry(raising(RuntimeError("x"))))).error_text for _ in range(5)}
+    assert len(texts) == 5
+
+
+async def test_an_exit_in_a_tool_does_not_leave_the_server(raising):
+    result = await dispatch(entry(raising(SystemExit(3))))
+    assert result.code == "internal_error"
+
+
+@BOTH_LOOPS
+async def test_a_cancellation_that_a_tool_makes_up_is_its_own_failure(raising):
+    result = await dispatch(entry(raising(asyncio.CancelledError())))
+    assert result.success is False
+    assert result.code == "internal_error"
+
+
+@BOTH_LOOPS
+async def test_a_real_cancellation_passes():
+    ended = []
+
+    async def wait_forever(data):
+        try:
+            scope.cancel()
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    with anyio.CancelScope() as scope:
+        await dispatch(entry(wait_forever))
+        raise AssertionError("a cancelled call must not answer")
+    assert scope.cancelled_caught
+    assert ended == [True]
+
+
+async def test_a_failed_call_leaves_the_tool_usable():
+    registry = registry_of(entry(lambda data: 1 // data["n"], input_schema=NUMBER))
+
+    async def code_of(n):
+        return (await registry.dispatch(ToolCall(id="1", name="t", arguments={"n": n}), CallContext())).code
+
+    assert [await code_of(n) for n in (0, "x", 1)] == ["internal_error", "invalid_arguments", None]
+
+
+# What authors say on purpose
+
+
+async def test_the_text_and_code_of_a_tool_error_pass_verbatim(raising):
+    result = await dispatch(entry(raising(ToolError("city: no such place\ntry 'Bonn'", code="unknown_city"))))
+    assert (result.success, result.is_error) == (False, True)
+    assert result.error_text == "city: no such place\ntry 'Bonn'"
+    assert result.code == "unknown_city"
+
+
+async def test_a_tool_error_has_a_code_of_its_own_unless_given_one(raising):
+    result = await dispatch(entry(raising(ToolError("no"))))
+    assert result.code == "tool_error"
+    assert result.error_text == "no"
+
+
+async def test_the_details_of_a_tool_error_are_shown(raising):
+    result = await dispatch(entry(raising(ToolError("no", details=["first", "second"]))))
+    assert result.error_text.startswith("no")
+    assert "first" in result.error_text
+    assert "second" in result.error_text
+
+
+async def test_a_subclass_of_tool_error_keeps_its_code(raising):
+    class Busy(ToolError):
+        code = "busy"
+
+    assert (await dispatch(entry(raising(Busy("later"))))).code == "busy"
+
+
+def test_a_tool_error_is_one_of_the_call_errors():
+    assert issubclass(ToolError, CallError)
+
+
+# Bad output
+
+
+@pytest.mark.parametrize("handler", [lambda data: {"n": "x"}, lambda data: reading({"n": "x"})], ids=["sync", "async"])
+async def test_bad_output_is_a_failure_that_keeps_the_data(handler):
+    result = await dispatch(entry(handler, output_schema=NUMBER))
+    assert (result.success, result.is_error) == (False, True)
+    assert result.code == "invalid_output"
+    assert result.output == {"n": "x"}
+    assert "$.n: expected type integer, got str" in result.error_text
+
+
+async def test_without_an_output_schema_no_output_is_bad():
+    assert (await dispatch(entry(lambda data: {1: b"x"}))).success
+
+
+# The context
+
+
+async def test_a_tool_that_asks_for_the_context_gets_the_one_of_its_call():
+    def who(data, ctx: CallContext):
+        return (data["n"], ctx.principal)
+
+    result = await dispatch(entry(who, input_schema=NUMBER), {"n": 1}, CallContext(principal="ann"))
+    assert result.output == (1, "ann")
+
+
+async def test_the_parameter_of_the_context_may_have_any_name():
+    async def who(data, *, running: CallContext):
+        return running.principal
+
+    assert (await dispatch(entry(who), ctx=CallContext(principal="ann"))).output == "ann"
+
+
+async def test_in_process_a_tool_gets_a_context_without_a_client():
+    async def report(data, ctx: CallContext):
+        await ctx.progress(1, 2, "half")
+        return (ctx.principal, ctx.protocol_version)
+
+    registry = registry_of(entry(report))
+    assert (await registry.ainvoke("t", {})).data == (None, "")
+    assert registry.invoke("t", {}).data == (None, "")
+
+
+async def test_a_tool_can_call_another_one_through_its_context():
+    async def outer(data, ctx: CallContext):
+        inner = await ctx.invoke("inner", data)
+        return {"code": inner.code, "output": inner.output}
+
+    registry = registry_of(entry(outer, "outer"), entry(lambda data: data["n"] + 1, "inner", input_schema=NUMBER))
+    ctx = CallContext(caller=registry)
+
+    async def answer(arguments):
+        return (await registry.dispatch(ToolCall(id="1", name="outer", arguments=arguments), ctx)).output
+
+    assert await answer({"n": 1}) == {"code": None, "output": 2}
+    assert await answer({"n": "x"}) == {"code": "invalid_arguments", "output": None}
+
+
+async def test_a_sync_handler_sees_the_context_variables_of_its_caller():
+    tenant = contextvars.ContextVar("tenant", default="nobody")
+    tenant.set("ann")
+    assert (await dispatch(entry(lambda data: tenant.get()))).output == "ann"
+
+
+# Side by side
+
+
+async def test_a_sync_handler_that_waits_does_not_hold_up_the_others():
+    import threading
+
+    released = threading.Event()
+    registry = registry_of(entry(lambda data: released.wait(60), "wait"), entry(lambda data: released.set(), "release"))
+    answers = {}
+
+    async def call(name):
+        answers[name] = (await registry.dispatch(ToolCall(id=name, name=name, arguments={}), CallContext())).output
+
+    with anyio.fail_after(90):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "wait")
+            tasks.start_soon(call, "release")
+    assert answers == {"wait": True, "release": None}
+
+
+async def test_both_doors_end_in_the_same_handler():
+    registry = registry_of(entry(lambda data: data["n"] * 2, input_schema=NUMBER))
+    dispatched = await registry.dispatch(ToolCall(id="1", name="t", arguments={"n": 4}), CallContext())
+    assert dispatched.output == registry.invoke("t", {"n": 4}).data == (await registry.ainvoke("t", {"n": 4})).data == 8

@@ -1,0 +1,303 @@
+"""An agent whose call is cancelled at any moment leaves nothing behind, and its conversation continues."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcp_bridge import CallContext, ToolCall
+from mcp_bridge._contracts.question import Answer
+from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentContext
+from mcp_bridge._runtime.cancellation import CancellableBlock
+from mcp_bridge.amplifier.testing import wait_for
+from tests.integrations.amplifier.agent.test_agent_tool import name_module
+from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.cancel_steps import cancel_at_step
+from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
+from tests.kits.hooks.hooks_kit import Someone
+from tests.kits.loops import BOTH_LOOPS
+
+TOOLS = """
+import anyio
+RUNNING = []
+
+class Waits:
+    description = "Take a moment."
+    input_schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+    def __init__(self, name):
+        self.name = name
+
+    async def execute(self, input):
+        RUNNING.append(self.name)
+        try:
+            await anyio.sleep(0)
+            return ToolResult(output=f"{self.name}: " + "a long result " * 150)
+        finally:
+            RUNNING.remove(self.name)
+
+class Blocks(Waits):
+    def execute(self, input):
+        RUNNING.append(self.name)
+        try:
+            return ToolResult(output="read")
+        finally:
+            RUNNING.remove(self.name)
+
+async def mount(coordinator, config):
+    for tool in (Waits("first"), Waits("second"), Blocks("third")):
+        await coordinator.mount("tools", tool)
+
+    async def decide(event, data):
+        if data.get("tool_name") != "run_agent":  # once the agent is done, its conversation is kept
+            await anyio.sleep(0)
+        if event == "tool:pre" and data["tool_name"] == "first":
+            return HookResult(action="ask_user", approval_prompt="May it?")
+        return HookResult()
+
+    for event in ("tool:pre", "tool:post", "provider:request", "context:pre_compact"):
+        coordinator.hooks.register(event, decide)
+"""
+MESSAGE: dict[str, Any] = {
+    "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
+    "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 5},
+}  # fmt: skip
+
+
+def stream(text: str, *tools: str, number: int = 0) -> Reply:
+    """A streamed response with text and calls of these tools."""
+    blocks: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"type": "text", "text": ""}, {"type": "text_delta", "text": text})
+    ]
+    for tool in tools:
+        call = {"type": "tool_use", "id": f"{tool}_{number}", "name": tool, "input": {}}
+        blocks.append((call, {"type": "input_json_delta", "partial_json": json.dumps({"n": number})}))
+    events: list[Any] = [{"type": "message_start", "message": MESSAGE}]
+    for index, (block, delta) in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    reason = {"stop_reason": "tool_use" if tools else "end_turn"}
+    return Reply(
+        [*events, {"type": "message_delta", "delta": reason, "usage": {"output_tokens": 7}}, {"type": "message_stop"}]
+    )
+
+
+class AgentModel(ModelServer):
+    """Requests three tools at once, and then writes its response. Rejects histories that the real API rejects."""
+
+    def respond(self, given: Mapping[str, Any]) -> Reply:
+        messages = given["messages"]
+        for before, after in zip(messages, [*messages[1:], {"content": []}], strict=True):
+            calls = {each["id"] for each in before["content"] if each["type"] == "tool_use"}
+            results = {each["tool_use_id"] for each in after["content"] if each["type"] == "tool_result"}
+            assert calls == results, f"calls without results: {messages}"
+        if not given.get("tools"):
+            return stream("A summary.")
+        if messages[-1]["content"][-1]["type"] == "tool_result":
+            return stream("Done.")
+        return stream("I look.", "first", "second", "third", number=len(self.requests))
+
+
+class AskedContext(CallContext):
+    """A call that the user approves."""
+
+    open_questions = 0
+
+    async def put(self, questions: Mapping[str, Any]) -> Mapping[str, Any]:
+        type(self).open_questions += 1
+        try:
+            await anyio.lowlevel.checkpoint()
+            return {key: Answer(action="accept", content={"value": "Allow"}, data=("Allow")) for key in questions}
+        finally:
+            type(self).open_questions -= 1
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        return {"elicitation": {"form": {}}}
+
+
+def serve(folder: Path, url: str, **plan: Any) -> Served:
+    name = name_module(folder, "tools")
+    context = {"path": str(folder / "{session_id}.jsonl"), "strategy": "summarize"}
+    provider = {"base_url": url, "api_key": "sk-ant-x", "context_window": 5000, "max_tokens": 500, "max_retries": 0}
+    whole: dict[str, Any] = {
+        "session": {"orchestrator": "loop-streaming", "context": {"module": "context-persistent", "config": context}},
+        "providers": [{"module": "provider-anthropic", "config": provider}],
+        "tools": [{"module": name}],
+        **plan,
+    }
+    return Served(folder, {name: TOOLS}, **whole)
+
+
+async def call_agent(served: Served, **arguments: Any) -> Any:
+    ctx = AskedContext(request_id="1", protocol_version="2025-11-25")
+    return await served.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
+
+
+def count_tasks() -> int:
+    return len(anyio.get_running_tasks())
+
+
+async def check_nothing_is_left(served: Served, model: ModelServer, tasks: int) -> None:
+    """Fail if a task, a request, a thread, a tool, a lease or a question is left of a call that was cancelled."""
+    sessions = served.source.sessions
+    running = served.coordinator.get("tools")["first"].execute.__globals__["RUNNING"]
+
+    def list_rest() -> dict[str, Any]:
+        leases = sum(each.calls for each in [*sessions._sessions.values(), sessions.first])
+        threads = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
+        found = {
+            "tasks": anyio.get_running_tasks() if count_tasks() > tasks else [],
+            "requests": model.open,
+            "threads": threads + len(served.bridge.registry.pipeline.threads.stuck),
+            "tools": list(running),
+            "leases": leases,
+            "questions": AskedContext.open_questions,
+        }
+        return {key: value for key, value in found.items() if value}
+
+    assert await wait_for(lambda: not list_rest(), 5), list_rest()
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The messages in the one file that there is."""
+    [file] = folder.glob("*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def find_context(served: Served, handle: str) -> Any:
+    key = AgentContext(CallContext(), handle).state_key
+    [found] = [one for name, one in served.source.sessions._sessions.items() if name.endswith(key.rpartition("/")[2])]
+    return found.session.coordinator.get("context")
+
+
+BOTH_WAYS = pytest.mark.parametrize("how", ["server", "scope"])
+
+
+@BOTH_WAYS
+@BOTH_LOOPS
+async def test_a_call_that_is_cancelled_at_any_step_leaves_nothing_behind(how: str, tmp_path: Path) -> None:
+    results: list[Any] = []
+    with serve_model(model=AgentModel([])) as model:
+        served = serve(tmp_path, model.url)
+        async with served.running():
+
+            async def run() -> None:
+                results.append(await call_agent(served, task="Go on.", session=handle))
+
+            results.append(await call_agent(served, task="Begin."))
+            handle, tasks, number = results[0].output["session"], count_tasks(), 0
+            while not await cancel_at_step(number, run, how):
+                await check_nothing_is_left(served, model, tasks)
+                number += 1
+            await run()
+            history = await find_context(served, handle).get_messages()
+    assert number > 20
+    assert [each.output["text"] for each in results] == ["Done."] * 3
+    assert any(not request.get("tools") for request in model.requests), "nothing was summarized"
+    assert history == read_history(tmp_path)
+    calls = [call["id"] for message in history for call in message.get("tool_calls") or ()]
+    assert sorted(calls) == sorted(message["tool_call_id"] for message in history if message["role"] == "tool")
+
+
+@BOTH_WAYS
+@BOTH_LOOPS
+async def test_a_new_conversation_ends_if_its_first_call_is_cancelled(how: str, tmp_path: Path) -> None:
+    results: list[Any] = []
+    with serve_model(model=AgentModel([])) as model:
+        served = serve(tmp_path, model.url)
+        async with served.running():
+
+            async def run() -> None:
+                results.append(await call_agent(served, task="Begin."))
+
+            await call_agent(served, task="Begin.")  # so that the sessions of the client and of this one exist
+            tasks, sessions, number = count_tasks(), served.source.sessions.in_use, 0
+            while not await cancel_at_step(number, run, how):
+                await check_nothing_is_left(served, model, tasks)
+                assert served.source.sessions.in_use == sessions
+                number += 1
+    assert [each.output["text"] for each in results] == ["Done."]
+
+
+@BOTH_LOOPS
+async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(tmp_path: Path) -> None:
+    """Every fourth step of the client and the server together."""
+    results: list[Any] = []
+    with serve_model(model=AgentModel([])) as model:
+        served = serve(tmp_path, model.url)
+        async with served.client(mode="legacy", elicitation_callback=Someone("Allow")) as client:
+
+            async def run() -> None:
+                results.append(await client.call_tool("run_agent", {"task": "Go on.", **continued}))
+
+            continued: dict[str, str] = {}
+            await run()
+            continued["session"] = results[0].structured_content["session"]
+            tasks, number = count_tasks(), 0
+            while not await cancel_at_step(number, run, "scope"):
+                await check_nothing_is_left(served, model, tasks)
+                number += 4
+            await run()
+    assert number > 20
+    assert [each.structured_content["text"] for each in results] == ["Done."] * 3
+
+
+@BOTH_WAYS
+@BOTH_LOOPS
+async def test_cancelling_closes_the_request_to_a_model_that_is_silent(how: str, tmp_path: Path) -> None:
+    silent = stream("I thi", "first")
+    silent.body, silent.is_endless = silent.body[:3], True
+    with serve_model(silent, stream("Here I am.")) as model:
+        served = serve(tmp_path, model.url)
+        async with served.running(), anyio.create_task_group() as tasks:
+            block: Any = CancellableBlock() if how == "server" else anyio.CancelScope()
+
+            async def run() -> None:
+                with block:
+                    await call_agent(served, task="Begin.")
+
+            tasks.start_soon(run)
+            assert await wait_for(lambda: model.open == 1, 10)
+            block.cancel()
+            assert await wait_for(lambda: model.open == 0, 10)
+            assert (await call_agent(served, task="Begin.")).output["text"] == "Here I am."
+
+
+@BOTH_LOOPS
+async def test_a_thread_that_outlasts_its_call_does_not_begin_the_conversation_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, released = threading.Event(), threading.Event()
+    with serve_model(model=AgentModel([])) as model:
+        served = serve(tmp_path, model.url)
+        async with served.running(), anyio.create_task_group() as tasks:
+            await call_agent(served, task="Begin.")
+            before = count_tasks()
+            find = served.source.sessions.find
+
+            def find_late(ctx: CallContext) -> Any:
+                if threading.current_thread() is not threading.main_thread():
+                    entered.set()
+                    released.wait(10)
+                return find(ctx)
+
+            monkeypatch.setattr(served.source.sessions, "find", find_late)
+            tasks.start_soon(partial(call_agent, served, task="Begin."))
+            assert await wait_for(entered.is_set, 10)
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                try:
+                    assert await wait_for(lambda: count_tasks() == before, 10)
+                finally:
+                    released.set()
+                await check_nothing_is_left(served, model, before)

@@ -1,0 +1,66 @@
+"""A client that cancels the request of an agent, in the way of its transport, stops the request to the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from mcp_bridge.amplifier.testing import wait_for
+from tests.integrations.amplifier.agent.test_agent_cancellation import check_nothing_is_left, count_tasks, serve, stream
+from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
+from tests.kits.http.http_process import command, running
+from tests.kits.survival.survival_kit import ACCEPT, META, STATELESS
+from tests.kits.transports import stdio_talk
+
+
+def build_silent_reply() -> Reply:
+    """A stream that stops in the middle and stays open."""
+    silent = stream("I thi", "first")
+    silent.body, silent.is_endless = silent.body[:3], True
+    return silent
+
+
+@pytest.mark.parametrize("stateless", [False, True])
+async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool, tmp_path: Path) -> None:
+    with serve_model(build_silent_reply(), stream("Here I am.")) as model:
+        served = serve(tmp_path, model.url)
+        async with stdio_talk.served(served.bridge, stateless=stateless) as talk:
+            if not stateless:
+                await talk.hello()
+            await talk.get("tools/list")
+            tasks = count_tasks()
+            number = await talk.call("run_agent", task="Begin.")
+            assert await wait_for(lambda: model.open == 1, 10)
+            await talk.tell("notifications/cancelled", {"requestId": number})
+            await check_nothing_is_left(served, model, tasks + 1)  # the session of the client
+            answer = await talk.answer(await talk.call("run_agent", task="Begin."))
+    assert answer["result"]["structuredContent"]["text"] == "Here I am."
+
+
+@pytest.mark.parametrize("isolation", [False, {"invokes": []}])
+async def test_a_closed_response_over_http_ends_the_run(isolation: Any, tmp_path: Path) -> None:
+    with serve_model(build_silent_reply(), stream("Here I am.")) as model:
+        write_settings(tmp_path, model, isolation)
+        argv = command("agent.json", "--http", "127.0.0.1:0")
+        async with running(tmp_path, argv) as server, httpx2.AsyncClient(base_url=server.base, timeout=30) as http:
+            headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "run_agent"}
+            params = {"name": "run_agent", "arguments": {"task": "Begin."}, "_meta": {**META, "progressToken": "1"}}
+            message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            async with http.stream("POST", "/mcp", json=message, headers=headers):
+                assert await wait_for(lambda: model.open == 1, 20)
+            assert await wait_for(lambda: model.open == 0, 20)
+            response = await http.post("/mcp", json=message, headers=headers)
+    assert "Here I am." in response.text
+
+
+def write_settings(folder: Path, model: ModelServer, isolation: Any) -> None:
+    plan = {
+        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
+        "providers": [{"module": "provider-anthropic", "config": {"base_url": model.url, "api_key": "sk-ant-x"}}],
+    }
+    source = {"type": "amplifier", "plan": plan, **({"isolation": isolation} if isolation else {})}
+    (folder / "agent.json").write_text(json.dumps({"sources": [source]}))

@@ -1,0 +1,59 @@
+"""The memory of a server levels off under many short runs of an agent, most of whose conversations are abandoned."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from mcp_bridge import CallContext, ToolCall
+from mcp_bridge._integrations.amplifier.session import ModuleSession
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from tests.integrations.amplifier.agent.test_agent_tool import LOOK, serve
+from tests.kits.amplifier.amplifier_plans import Served
+
+LIMIT = 20
+
+
+async def run(served: Served, **arguments: Any) -> Any:
+    ctx = CallContext(session="one")
+    call = ToolCall(id="1", name="run_agent", arguments={"task": "Look.", **arguments})
+    return await served.bridge.registry.dispatch(call, ctx)
+
+
+async def abandon_conversations(served: Served, count: int) -> None:
+    """Begin conversations: every third is continued once, and every third cancelled."""
+    for number in range(count // 4 * 3):
+        if number % 3 == 0:
+            result = await run(served)
+            assert (await run(served, session=result.output["session"])).output["text"] == "It says hello."
+        elif number % 3 == 1:
+            assert (await run(served)).success
+        else:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(run, served))
+                await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+
+
+@pytest.mark.timeout(300)
+async def test_memory_levels_off_under_abandoned_conversations(tmp_path: Path) -> None:
+    served = serve(tmp_path, LOOK, "It says hello.", limits=SessionLimits(conversations=LIMIT))
+    async with served.bridge.run_sources():
+        await served.bridge.wait_until_started()
+        await abandon_conversations(served, 400)  # fills the caches
+        gc.collect()
+        full = psutil.Process().memory_info().rss
+        await abandon_conversations(served, 1600)
+        gc.collect()
+        rest = psutil.Process().memory_info().rss
+        sessions = [each for each in gc.get_objects() if isinstance(each, ModuleSession)]
+        print(f"{full >> 10} KiB, then {rest >> 10} KiB, {len(sessions)} sessions")
+        assert len(sessions) <= LIMIT + 1  # and the first, which determines what is published
+        assert len(anyio.get_running_tasks()) < LIMIT + 10
+        assert rest < 1.1 * full

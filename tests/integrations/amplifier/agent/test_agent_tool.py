@@ -1,0 +1,386 @@
+"""The agent of a plan as one tool, for official clients in both eras."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from mcp_bridge import CallContext, ToolCall, open_bridge
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
+from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+
+FILES = """
+EVENTS = []
+
+class Read:
+    name = "read_file"
+    description = "Read a file."
+    input_schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+
+    async def execute(self, input):
+        return ToolResult(output=f"the text of {input['path']}")
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Read())
+
+    async def record(event, data):
+        EVENTS.append((event, data.get("tool_name")))
+        if event == "tool:pre" and config.get("action"):
+            return HookResult(action=config["action"], reason="not this file", approval_prompt="May it read?")
+        return HookResult()
+
+    for event in ("tool:pre", "tool:post", "tool:error", "prompt:submit", "provider:response"):
+        coordinator.hooks.register(event, record)
+"""
+LOOK = {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
+
+
+def serve(
+    folder: Path, *responses: Any, files: dict[str, Any] | None = None, limits: SessionLimits | None = None, **plan: Any
+) -> Served:
+    """A plan with an agent whose model gives these responses."""
+    name = name_module(folder, "files")
+    whole: dict[str, Any] = {
+        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
+        "providers": [{"module": "provider-scripted", "config": {"responses": list(responses)}}],
+        "tools": [{"module": name, "config": files or {}}],
+        **plan,
+    }
+    return Served(folder, {name: FILES}, limits=limits, **whole)
+
+
+def name_module(folder: Path, name: str) -> str:
+    """A name that no module of another test has."""
+    return f"{name}_{re.sub(r'[^a-z0-9]+', '_', str(folder).lower())}"
+
+
+def get_history(served: Served) -> list[dict[str, Any]]:
+    """The messages of the one conversation there is."""
+    [session] = [one.session for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
+    messages: list[dict[str, Any]] = session.coordinator.get("context")._messages
+    return messages
+
+
+@EVERY_ERA
+@BOTH_HOSTS
+async def test_an_agent_uses_its_tools_and_returns_its_response(mode: str, host: str, tmp_path: Path) -> None:
+    served = serve(tmp_path, LOOK, "It says hello.")
+    async with served.client(mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        result = await client.call_tool("run_agent", {"task": "What is in a.txt?"})
+        messages = get_history(served)
+    assert tools["run_agent"].description.endswith("Its tools: read_file.")
+    assert texts(result)[0] == "It says hello."
+    assert result.structured_content["usage"]["total_tokens"] > 0
+    assert result.structured_content["session"] in texts(result)[1]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[2]["content"] == "the text of a.txt"
+
+
+@EVERY_ERA
+async def test_a_conversation_is_continued_by_its_session(mode: str, tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", "Two.", "Three.")
+    async with served.client(mode=mode) as client:
+        first = (await client.call_tool("run_agent", {"task": "Count."})).structured_content
+        second = (
+            await client.call_tool("run_agent", {"task": "Go on.", "session": first["session"]})
+        ).structured_content
+        other = (await client.call_tool("run_agent", {"task": "Count."})).structured_content
+    assert (first["text"], second["text"], other["text"]) == ("One.", "Two.", "One.")
+    assert first["session"] == second["session"] != other["session"]
+
+
+async def test_conversations_stay_apart_where_clients_share_a_session(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", "Two.", limits=SessionLimits(shared=True))
+    async with served.client() as client:
+        results = [await client.call_tool("run_agent", {"task": "Count."}) for _ in range(2)]
+    assert [result.structured_content["text"] for result in results] == ["One.", "One."]
+
+
+async def test_a_conversation_belongs_to_the_principal_that_began_it(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", "Two.")
+
+    async def call(principal: str, **arguments: Any) -> Any:
+        ctx = CallContext(principal=principal, session=f"principal/{principal}")
+        return await served.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
+
+    async with served.running():
+        handle = (await call("anna", task="Count.")).output["session"]
+        stolen = await call("ben", task="Go on.", session=handle)
+        assert (stolen.code, stolen.success) == ("session_not_found", False)
+        assert (await call("anna", task="Go on.", session=handle)).output["text"] == "Two."
+
+
+async def test_a_conversation_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    async with serve(tmp_path, "One.").client() as client:
+        result = await client.call_tool("run_agent", {"task": "Go on.", "session": "guessed"})
+    assert code_of(result) == "session_not_found"
+    assert "Omit 'session'" in texts(result)[0]
+
+
+async def test_tasks_of_one_conversation_run_one_after_another(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", LOOK, "Two.", "Three.")
+    async with served.client() as client:
+        handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
+        async with anyio.create_task_group() as tasks:
+            for task in ("a", "b"):
+                tasks.start_soon(client.call_tool, "run_agent", {"task": task, "session": handle})
+        roles = [message["role"] for message in get_history(served)]
+    assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user", "assistant"]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(("choice", "read"), [("Allow", True), ("Deny", False)])
+async def test_the_user_of_the_client_approves_calls_of_the_agent(
+    mode: str, choice: str, read: bool, tmp_path: Path
+) -> None:
+    served, person = serve(tmp_path, LOOK, "Done.", files={"action": "ask_user"}), Someone(choice)
+    async with served.client(mode=mode, elicitation_callback=person) as client:
+        # The hook asks about the agent as well: it governs every call.
+        result = await client.call_tool("run_agent", {"task": "Read."})
+        messages = get_history(served) if choice == "Allow" else []
+    assert person.prompts == ["May it read?"] * (2 if read else 1)
+    assert code_of(result) == (None if read else "approval_declined")
+    assert [message["content"] for message in messages if message["role"] == "tool"] == ["the text of a.txt"] * read
+
+
+GATE = """
+async def mount(coordinator, config):
+    async def decide(event, data):
+        if data["tool_name"] == "read_file":
+            return HookResult(action="deny", reason="not this file")
+        return HookResult()
+    coordinator.hooks.register("tool:pre", decide)
+"""
+
+
+async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path: Path) -> None:
+    gate = name_module(tmp_path, "gate")
+    served = serve(tmp_path, LOOK, "I could not read it.", hooks=[{"module": gate}])
+    (tmp_path / f"{gate}.py").write_text("from mcp_bridge.amplifier import HookResult\n" + GATE)
+    async with served.client() as client:
+        result = await client.call_tool("run_agent", {"task": "Read."})
+        [session] = [one.session for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
+        [reading] = [message["content"] for message in get_history(served) if message["role"] == "tool"]
+        module = session.coordinator.hooks.list_registrations()["tool:pre"]
+    assert texts(result)[0] == "I could not read it."
+    assert reading == "Error: Tool 'read_file' was denied: not this file"
+    events = next(one.handler for one in module if one.name == "record").__globals__["EVENTS"]
+    assert [event for event in events if event[1] == "read_file"] == [
+        ("tool:pre", "read_file"),
+        ("tool:error", "read_file"),
+    ]
+
+
+async def test_the_model_reads_why_its_arguments_are_invalid(tmp_path: Path) -> None:
+    wrong = {"calls": [{"name": "read_file", "arguments": {"path": 7}}]}
+    served = serve(tmp_path, wrong, "Done.")
+    async with served.client() as client:
+        await client.call_tool("run_agent", {"task": "Read."})
+        [reading] = [message["content"] for message in get_history(served) if message["role"] == "tool"]
+    assert "Input validation failed for tool 'read_file'" in reading
+    assert "$.path" in reading
+
+
+@EVERY_ERA
+async def test_progress_shows_the_tool_and_the_growing_response(mode: str, tmp_path: Path) -> None:
+    reported: list[str | None] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reported.append(message)
+
+    async with serve(tmp_path, LOOK, "It says hello.").client(mode=mode) as client:
+        await client.call_tool("run_agent", {"task": "Read."}, progress_callback=report)
+    assert reported == ["I look.", "The agent runs the tool 'read_file'.", "It says hello."]
+
+
+@EVERY_ERA
+async def test_cancelling_the_call_cancels_the_agent_and_its_tools(mode: str, tmp_path: Path) -> None:
+    plan = {
+        "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+        "providers": [{"module": "provider-scripted", "config": {"responses": [{"calls": [{"name": "slow"}]}]}}],
+        "tools": [{"module": name_module(tmp_path, "slow")}],
+    }
+    served = Served(tmp_path, {name_module(tmp_path, "slow"): SLOW}, **plan)
+    async with served.client(mode=mode) as client:
+        await cancel_slow_run(client, served.coordinator)
+
+
+async def test_the_agent_has_another_name_where_a_tool_has_its_name(tmp_path: Path) -> None:
+    served = Served(
+        tmp_path,
+        {name_module(tmp_path, "files"): FILES.replace("read_file", "run_agent")},
+        session={"orchestrator": "loop-basic", "context": "context-simple"},
+        providers=[{"module": "provider-scripted"}],
+        tools=[{"module": name_module(tmp_path, "files")}],
+    )
+    async with served.client() as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"run_agent", "run_agent_agent"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"providers": []}, "no provider is mounted"),
+        ({"session": {"orchestrator": "loop-basic"}}, "no context is mounted"),
+        ({"session": {"orchestrator": "loop-lost", "context": "context-simple"}}, "its orchestrator is not mounted"),
+    ],
+)
+async def test_an_agent_that_could_not_run_is_not_published(
+    changes: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    served = serve(tmp_path, "One.", **changes)
+    async with served.client() as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file"]
+    assert any(f"the agent of the plan is not published: {problem}" in one for one in served.problems)
+
+
+async def test_a_plan_with_nothing_but_an_agent_is_served(tmp_path: Path) -> None:
+    async with serve(tmp_path, "One.", tools=[]).client() as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["run_agent"]
+
+
+@EVERY_ERA
+async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    async def sample(context: Any, params: types.CreateMessageRequestParams) -> Any:
+        asked.append(params)
+        if len(asked) == 1:
+            call = types.ToolUseContent(type="tool_use", id="call_1", name="read_file", input={"path": "b.txt"})
+            return types.CreateMessageResultWithTools(
+                role="assistant", content=[call], model="client-model", stop_reason="toolUse"
+            )
+        text = types.TextContent(type="text", text="It says hello.")
+        return types.CreateMessageResultWithTools(role="assistant", content=[text], model="client-model")
+
+    capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
+    served = serve(tmp_path, providers=[{"module": "provider-sampling"}])
+    async with served.client(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
+        result = await client.call_tool("run_agent", {"task": "Read b.txt."})
+    assert texts(result)[0] == "It says hello."
+    assert [tool.name for tool in asked[0].tools] == ["read_file"]
+    assert [message.role for message in asked[1].messages] == ["user", "assistant", "user"]
+
+
+@EVERY_ERA
+async def test_a_client_without_sampling_reads_what_is_missing(mode: str, tmp_path: Path) -> None:
+    async with serve(tmp_path, providers=[{"module": "provider-sampling"}]).client(mode=mode) as client:
+        result = await client.call_tool("run_agent", {"task": "Read."})
+    assert result.is_error
+    assert "The client does not support sampling" in texts(result)[0]
+
+
+SECOND = """
+from mcp_bridge._integrations.amplifier.providers.scripted_provider import ScriptedProvider
+
+async def mount(coordinator, config):
+    await coordinator.mount("providers", ScriptedProvider(["Two."]), name="two")
+"""
+
+
+@pytest.mark.parametrize(
+    ("provider", "text"),
+    [("two", "Two."), ("three", "There is no provider 'three'. The mounted providers are: scripted, two.")],
+)
+@pytest.mark.parametrize("config", [{}, {"default_provider": "scripted"}])
+async def test_the_client_chooses_a_provider(config: Any, provider: str, text: str, tmp_path: Path) -> None:
+    name = name_module(tmp_path, "two")
+    (tmp_path / f"{name}.py").write_text(SECOND)
+    providers = [{"module": "provider-scripted", "config": {"responses": ["One."]}}, {"module": name}]
+    session = {"orchestrator": {"module": "loop-basic", "config": config}, "context": "context-simple"}
+    async with serve(tmp_path, providers=providers, session=session).client() as client:
+        assert texts(await client.call_tool("run_agent", {"task": "Go.", "provider": provider}))[0] == text
+
+
+BROKEN = """
+class Broken:
+    async def execute(self, prompt, context, providers, tools, hooks, **kwargs):
+        raise RuntimeError("no idea")
+
+async def mount(coordinator, config):
+    await coordinator.mount("session", Broken(), name="orchestrator")
+"""
+
+
+async def test_an_orchestrator_that_raises_is_an_error_and_the_agent_stays(tmp_path: Path) -> None:
+    name = name_module(tmp_path, "broken")
+    (tmp_path / f"{name}.py").write_text(BROKEN)
+    served = serve(tmp_path, "One.", session={"orchestrator": name, "context": "context-simple"})
+    async with served.client() as client:
+        for _ in range(2):
+            result = await client.call_tool("run_agent", {"task": "Go."})
+            assert (code_of(result), texts(result)) == ("agent_failed", ["The agent failed: RuntimeError: no idea"])
+
+
+PID = """
+import os
+
+class Where:
+    name, description, input_schema = "where", "Return the process.", {"type": "object"}
+
+    async def execute(self, input):
+        return ToolResult(output=str(os.getpid()))
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Where())
+"""
+SETTINGS = """
+sources:
+  - type: amplifier
+    isolation: {ISOLATION}
+    plan:
+      session: {orchestrator: loop-basic, context: context-persistent}
+      context: {config: {path: history.jsonl}}
+      providers:
+        - {module: provider-scripted, config: {responses: [{calls: [{name: where}]}, Done.]}}
+      tools:
+        - {module: where_it_runs, source: where_it_runs.py}
+"""
+
+
+async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_path: Path) -> None:
+    written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
+    settings = SETTINGS.replace("{ISOLATION}", "{mode: process, tools: [where]}").replace(
+        "history", str(tmp_path / "h")
+    )
+    written(tmp_path, {"agent.yaml": settings})
+    async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
+        result = await client.call_tool("run_agent", {"task": "Where?"})
+        direct = await client.call_tool("where")
+    assert texts(result)[0] == "Done."
+    pids = re.findall(r'"content":"(\d+)"', (tmp_path / "h.jsonl").read_text())
+    assert len(pids) == 1
+    assert str(os.getpid()) not in [*pids, *texts(direct)]
+
+
+async def test_an_agent_is_published_where_its_whole_source_runs_in_workers(tmp_path: Path) -> None:
+    written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
+    written(tmp_path, {"agent.yaml": SETTINGS.replace("{ISOLATION}", "process")})
+    async with open_bridge(tmp_path / "agent.yaml") as bridge:
+        assert [entry.name for entry in bridge.registry.list()] == ["run_agent", "where"]
+        assert bridge.problems["amplifier"] == []
+
+
+@pytest.mark.parametrize("context", ["context-simple", "context-persistent"])
+async def test_half_of_an_emoji_and_a_large_number_do_not_end_a_conversation(tmp_path: Path, context: str) -> None:
+    look = {"calls": [{"name": "read_file", "arguments": {"path": "\ud83d.txt", "number": 10**30}}]}
+    config = {"path": str(tmp_path / "{session_id}.jsonl")} if context == "context-persistent" else {}
+    session = {"orchestrator": "loop-basic", "context": {"module": context, "config": config}}
+    served = serve(tmp_path, look, "Done.", "Again.", session=session)
+    async with served.client() as client:
+        first = await client.call_tool("run_agent", {"task": "Look at \ud83d"})
+        assert texts(first)[0] == "Done."
+        handle = first.structured_content["session"]
+        assert texts(await client.call_tool("run_agent", {"task": "Again", "session": handle}))[0] == "Again."
+        assert get_history(served)[0]["content"] == "Look at \ufffd"

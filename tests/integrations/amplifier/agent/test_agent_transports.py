@@ -1,0 +1,141 @@
+"""An agent over real transports: its progress, its conversations, and what the log shows of a task."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from mcp_bridge import open_bridge
+from tests.integrations.amplifier.agent.test_agent_tool import name_module
+from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_plans import HEADS
+from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, code_of, texts
+from tests.kits.http.http_hosting import EVERY_ROAD, ROADS, Road, hosted
+
+SECRET = "the surprise party"
+FILES = """
+class Read:
+    name = "read_file"
+    description = "Read a file."
+    input_schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+
+    async def execute(self, input):
+        return ToolResult(output="hello")
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Read())
+
+    async def ask(event, data):
+        return HookResult(action="ask_user", approval_prompt="May it?")
+
+    coordinator.hooks.register("prompt:submit", ask)
+"""
+SETTINGS = """
+sources:
+  - type: amplifier
+    plan:
+      session: {orchestrator: loop-streaming, context: context-simple}
+      providers:
+        - module: provider-scripted
+          config:
+            responses:
+              - {text: I look., calls: [{name: read_file, arguments: {path: the surprise party}}]}
+              - Done.
+      tools:
+        - {module: NAME, source: NAME.py}
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The HTTP server and the client over stdio run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    name = name_module(tmp_path, "files")
+    written(tmp_path, {f"{name}.py": HEADS["native"] + FILES, "agent.yaml": SETTINGS.replace("NAME", name)})
+    return tmp_path / "agent.yaml"
+
+
+@contextlib.asynccontextmanager
+async def connect_stdio(settings: Path, **options: Any) -> AsyncIterator[Client]:
+    """The official client of a server process, which logs to `server.log`."""
+    log = str(settings.parent / "server.log")
+    arguments = ["-m", "mcp_bridge", "serve", str(settings), "--log-level", "info", "--log-file", log]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ), cwd=settings.parent)
+    with anyio.fail_after(60):
+        async with Client(stdio_client(server), **options) as client:
+            yield client
+
+
+async def run_with_progress(client: Client) -> tuple[Any, list[str | None]]:
+    """The result of a run and its progress messages."""
+    reported: list[str | None] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reported.append(message)
+
+    task = {"task": f"Plan {SECRET}."}
+    return await client.call_tool("run_agent", task, progress_callback=report), reported
+
+
+@EVERY_ERA
+async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_task(mode: str, settings: Path) -> None:
+    person = Someone("Allow once")
+    async with connect_stdio(settings, mode=mode, elicitation_callback=person) as client:
+        result, reported = await run_with_progress(client)
+    assert texts(result)[0] == "Done."
+    assert person.prompts == ["May it?"]
+    assert reported == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
+    log = (settings.parent / "server.log").read_text()
+    assert "the user chose" in log
+    assert SECRET not in log
+
+
+@EVERY_ROAD
+async def test_progress_names_the_tool_over_http(road: Road, settings: Path) -> None:
+    person = Someone("Allow once")
+    async with (
+        open_bridge(settings) as bridge,
+        hosted(bridge.registry) as (base, _),
+        road.to(base, elicitation_callback=person) as client,
+    ):
+        result, reported = await run_with_progress(client)
+    assert texts(result)[0] == "Done."
+    assert reported == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
+
+
+async def test_a_conversation_continues_in_the_next_stateless_request_by_its_handle(settings: Path) -> None:
+    person, road = Someone("Allow once"), ROADS[1]
+    assert road.mode == STATELESS
+    async with open_bridge(settings) as bridge, hosted(bridge.registry) as (base, _):
+        async with road.to(base, elicitation_callback=person) as client:
+            first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
+        async with road.to(base, elicitation_callback=person) as client:
+            task = {"task": "Two.", "session": first["session"]}
+            second = (await client.call_tool("run_agent", task)).structured_content
+            guessed = await client.call_tool("run_agent", {**task, "session": "guessed"})
+    assert second["session"] == first["session"]
+    assert second["usage"]["input_tokens"] > first["usage"]["input_tokens"]
+    assert code_of(guessed) == "session_not_found"
+
+
+async def test_a_conversation_of_a_handshake_session_ends_with_it_over_http(settings: Path) -> None:
+    person, road = Someone("Allow once"), ROADS[0]
+    async with open_bridge(settings) as bridge, hosted(bridge.registry) as (base, _):
+        async with road.to(base, elicitation_callback=person) as client:
+            first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
+        async with road.to(base, elicitation_callback=person) as client:
+            task = {"task": "Two.", "session": first["session"]}
+            assert code_of(await client.call_tool("run_agent", task)) == "session_not_found"

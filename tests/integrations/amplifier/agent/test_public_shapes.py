@@ -1,0 +1,300 @@
+"""Modules with the interfaces of the public ones, in agents, on both hosts and beside the included modules."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge import open_bridge
+from mcp_bridge._integrations.amplifier.contexts.simple import SimpleContext
+from mcp_bridge.amplifier import ToolResult
+from mcp_bridge.testing import connect
+from tests.integrations.amplifier.agent.test_agent_tool import name_module
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.public_shapes import write_shape
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+
+PACKAGES = {"native": "mcp_bridge.amplifier", "core": "amplifier_core"}
+TOOLS = """
+class Read:
+    name, description, input_schema = "read", "Read.", {"type": "object", "properties": {"path": {"type": "string"}}}
+
+    async def execute(self, input):
+        path = input.get("path")
+        if path == "lost":
+            raise FileNotFoundError("no such file")
+        if path == "failed":
+            return ToolResult(success=False, error={"message": "cannot read"})
+        if path == "bash":
+            return ToolResult(success=False, output={"stdout": "out", "returncode": 3})
+        return ToolResult(output={"path": path})
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Read())
+    for event, decision in config.items():
+        async def decide(event, data, decision=decision):
+            if data.get("tool_name") == "run_agent":
+                return HookResult()
+            made = {**decision}
+            if made.get("action") == "modify":
+                made["data"] = {**data, **made["data"]}
+            return HookResult(**made)
+        coordinator.hooks.register(event, decide)
+"""
+
+HALF = """
+from amplifier_core.message_models import ChatResponse, TextBlock
+
+__amplifier_module_type__ = "provider"
+
+class Half:
+    name = "half"
+
+    async def complete(self, request, **kwargs):
+        return ChatResponse(content=[TextBlock(text="Half done.")])
+
+    def parse_tool_calls(self, response):
+        return []
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("providers", Half(), name="half")
+"""
+"""A provider without `get_info` and `list_models`, as provider-mock is."""
+
+
+def serve(
+    folder: Path,
+    host: str,
+    *,
+    loop: str = "basic",
+    context: str = "context",
+    provider: str = "echo",
+    responses: Any = (),
+    decide: Any = None,
+    **plan: Any,
+) -> Served:
+    """A plan with an agent of such modules, or of the included ones; `decide` has the decisions of hooks by event."""
+    shapes = [shape for shape in (loop, context, provider) if shape in ("basic", "streaming", "context", "echo")]
+    modules = {name_module(folder, shape): write_shape(shape, PACKAGES[host]) for shape in shapes}
+    modules[name_module(folder, "tools")] = TOOLS
+
+    def name(shape: str) -> str:
+        return name_module(folder, shape) if shape in shapes else shape
+
+    config = {"responses": list(responses)} if responses else {}
+    return Served(
+        folder,
+        modules,
+        session={"orchestrator": {"module": name(loop), **plan}, "context": {"module": name(context)}},
+        providers=[{"module": name(provider), "config": config}],
+        tools=[{"module": name_module(folder, "tools"), "config": decide or {}}],
+    )
+
+
+async def run(served: Served, *tasks: str, **options: Any) -> Any:
+    """Run tasks in one conversation; return the last result and the history."""
+    handle: dict[str, Any] = {}
+    async with served.client(**options) as client:
+        for task in tasks:
+            result = await client.call_tool("run_agent", {"task": task, **handle})
+            handle = {"session": (result.structured_content or {}).get("session")} if not result.is_error else {}
+        return result, await read_history(served)
+
+
+async def read_history(served: Served) -> list[dict[str, Any]]:
+    """The messages of the one conversation there is; none if there is no conversation."""
+    sessions = [one.session for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
+    return [message for session in sessions for message in await session.coordinator.get("context").get_messages()]
+
+
+def list_readings(history: list[dict[str, Any]]) -> list[Any]:
+    """The results of tools as the model reads them."""
+    return [message["content"] for message in history if message["role"] == "tool"]
+
+
+LOOPS = pytest.mark.parametrize("loop", ["basic", "streaming"])
+BY_TWO = itertools.product(
+    ["basic", "streaming", "loop-basic", "loop-streaming"],
+    ["context", "context-simple"],
+    ["echo", "provider-scripted"],
+)
+
+
+@BOTH_HOSTS
+@pytest.mark.parametrize(("loop", "context", "provider"), list(BY_TWO))
+async def test_public_and_included_modules_work_in_any_combination(
+    loop: str, context: str, provider: str, host: str, tmp_path: Path
+) -> None:
+    script = [{"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}, "It is read.", "It goes on."]
+    responses = script if provider == "provider-scripted" else ()
+    served = serve(tmp_path, host, loop=loop, context=context, provider=provider, responses=responses)
+    result, history = await run(served, "Use read a.txt", "Go on.")
+    assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "a.txt"}]
+    assert texts(result)[0] == ("It goes on." if responses else texts(result)[0])
+    assert "Go on." in texts(result)[0] or responses
+    assert result.structured_content["usage"]["total_tokens"] > 0
+
+
+@LOOPS
+@BOTH_HOSTS
+async def test_every_request_is_counted_once(loop: str, host: str, tmp_path: Path) -> None:
+    result, _ = await run(serve(tmp_path, host, loop=loop), "Use read a.txt", "Use read b.txt")
+    assert result.structured_content["usage"] == {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
+
+
+@LOOPS
+@BOTH_HOSTS
+@pytest.mark.parametrize(
+    ("path", "reading"),
+    [
+        ("a.txt", '{"path": "a.txt"}'),
+        ("bash", '{"stdout": "out", "returncode": 3}'),
+        ("failed", "cannot read"),
+        ("lost", "Tool 'read' failed with an internal error"),
+    ],
+)
+async def test_the_model_reads_the_text_of_a_result(
+    path: str, reading: str, loop: str, host: str, tmp_path: Path
+) -> None:
+    _, history = await run(serve(tmp_path, host, loop=loop), f"Use read {path}")
+    assert reading in list_readings(history)[0]
+    assert "success=" not in list_readings(history)[0]
+
+
+@LOOPS
+@BOTH_HOSTS
+async def test_a_call_without_arguments_of_an_own_provider_runs(loop: str, host: str, tmp_path: Path) -> None:
+    script = [{"calls": [{"name": "read"}]}, "Done."]
+    result, history = await run(serve(tmp_path, host, loop=loop, provider="provider-scripted", responses=script), "Go.")
+    assert (texts(result)[0], list_readings(history)) == ("Done.", ['{"path": null}'])
+
+
+@LOOPS
+@BOTH_HOSTS
+async def test_hooks_modify_arguments_and_results(loop: str, host: str, tmp_path: Path) -> None:
+    decide = {"tool:pre": {"action": "modify", "data": {"tool_input": {"path": "b.txt"}}}}
+    _, history = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
+    assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "b.txt"}]
+    (tmp_path / "second").mkdir()
+    decide = {"tool:post": {"action": "modify", "data": {"result": {"path": "[REDACTED]"}}}}
+    _, history = await run(serve(tmp_path / "second", host, loop=loop, decide=decide), "Use read a.txt")
+    assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "[REDACTED]"}]
+
+
+@LOOPS
+@BOTH_HOSTS
+async def test_hooks_deny_a_call(loop: str, host: str, tmp_path: Path) -> None:
+    decide = {"tool:pre": {"action": "deny", "reason": "not this file"}}
+    result, history = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
+    assert list_readings(history) == ["Tool 'read' was denied: not this file"]
+    assert "not this file" in texts(result)[0]
+
+
+@LOOPS
+@BOTH_HOSTS
+@pytest.mark.parametrize("event", ["prompt:submit", "provider:request"])
+async def test_an_execution_that_a_hook_denies_is_a_failed_call(
+    event: str, loop: str, host: str, tmp_path: Path
+) -> None:
+    decide = {event: {"action": "deny", "reason": "not today"}}
+    result, _ = await run(serve(tmp_path, host, loop=loop, decide=decide), "Go.")
+    assert (code_of(result), "not today" in texts(result)[0]) == ("agent_stopped", True)
+
+
+@LOOPS
+@BOTH_HOSTS
+@pytest.mark.parametrize("event", ["prompt:submit", "provider:request", "tool:post"])
+async def test_the_model_reads_what_hooks_inject(event: str, loop: str, host: str, tmp_path: Path) -> None:
+    decide = {event: {"action": "inject_context", "context_injection": "it rains"}}
+    result, _ = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
+    times = 2 if event == "provider:request" else 1  # the history keeps the text of each request
+    assert texts(result)[0].count("it rains") == times
+
+
+@EVERY_ERA
+@LOOPS
+async def test_progress_names_the_tool(loop: str, mode: str, tmp_path: Path) -> None:
+    reported: list[str | None] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reported.append(message)
+
+    script = [{"text": "I look.", "calls": [{"name": "read"}]}, "Done."]
+    served = serve(tmp_path, "native", loop=loop, provider="provider-scripted", responses=script)
+    async with served.client(mode=mode) as client:
+        await client.call_tool("run_agent", {"task": "Go."}, progress_callback=report)
+    tool = "The agent runs the tool 'read'."
+    assert reported == (["I look.", tool, "Done."] if loop == "streaming" else [tool])
+
+
+@EVERY_ERA
+@LOOPS
+@pytest.mark.parametrize("choice", ["Allow", "Deny"])
+async def test_the_user_approves_calls(choice: str, loop: str, mode: str, tmp_path: Path) -> None:
+    person = Someone(choice)
+    served = serve(tmp_path, "native", loop=loop, decide={"tool:pre": {"action": "ask_user"}})
+    result, history = await run(served, "Use read a.txt", mode=mode, elicitation_callback=person)
+    assert not result.is_error
+    assert len(person.prompts) == 1
+    assert ("a.txt" in list_readings(history)[0]) == (choice == "Allow")
+
+
+@BOTH_HOSTS
+async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> None:
+    task = name_module(tmp_path, "task")
+    script = [{"calls": [{"name": "task", "arguments": {"agent": "helper", "instruction": "Help."}}]}, "Done."]
+    helper = {"description": "Helps.", "providers": [{"module": "provider-scripted", "config": {"responses": ["Me."]}}]}
+    served = Served(
+        tmp_path,
+        {task: write_shape("task", PACKAGES[host])},
+        session={"orchestrator": "loop-basic", "context": "context-simple"},
+        providers=[{"module": "provider-scripted", "config": {"responses": script}}],
+        tools=[{"module": task}],
+        agents={"helper": helper},
+    )
+    async with served.client() as client:
+        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["task"]
+        assert described == "Delegate to: helper (Helps.)"
+        has_spawn = served.coordinator.get_capability("session.spawn") is not None
+        result = await client.call_tool("run_agent", {"task": "Go."})
+        readings = list_readings(await read_history(served))
+    if not has_spawn:
+        pytest.skip("session.spawn is not provided yet")
+    assert texts(result)[0] == "Done."
+    assert json.loads(readings[0])["response"] == "Me."
+
+
+def test_a_result_as_text_is_what_the_model_reads() -> None:
+    assert str(ToolResult(output={"path": "a.txt"})) == '{"path": "a.txt"}'
+    assert str(ToolResult(success=False, output={"stdout": "out"})) == '{"stdout": "out"}'
+    assert str(ToolResult(success=False, error={"message": "cannot read"})) == "cannot read"
+
+
+async def test_a_provider_that_does_not_describe_its_model_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    context = SimpleContext()
+    for _ in range(3):
+        await context.get_messages_for_request(provider=object())
+    assert [record.levelname for record in caplog.records if "does not describe" in record.message] == ["WARNING"]
+
+
+async def test_a_module_that_fails_validation_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    name = name_module(tmp_path, "half")
+    package = tmp_path / name / f"amplifier_module_{name}"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(HALF)
+    plan = {
+        "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+        "providers": [{"module": name, "source": f"./{name}"}],
+    }
+    settings = {"sources": [{"type": "amplifier", "host": "core", "plan": plan}]}
+    (tmp_path / "bridge.json").write_text(json.dumps(settings))
+    async with open_bridge(tmp_path / "bridge.json") as bridge, connect(bridge) as client:
+        for _ in range(3):  # each is a conversation, with its own instances of the modules
+            assert texts(await client.call_tool("run_agent", {"task": "Go."}))[0] == "Half done."
+    levels = [record.levelname for record in caplog.records if "fails the validation" in record.message]
+    assert levels.count("WARNING") == 1

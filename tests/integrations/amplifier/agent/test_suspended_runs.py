@@ -1,0 +1,243 @@
+"""Runs of an agent that are suspended while the user is asked (2026-07-28)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import State, ToolRegistry
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._protocol.peer.incoming import IncomingRequest
+from mcp_bridge.amplifier.testing import wait_for
+from tests.integrations.amplifier.agent.test_agent_tool import name_module
+from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.slow_tool import SLOW
+from tests.kits.loops import BOTH_LOOPS
+from tests.server.questions.test_question_quotas import ENVELOPE, NoStream
+
+from tests.kits.questions.asking_kit import HANDSHAKE, REFUSED, Talk, accept, idle, said, talking  # isort: skip
+from tests.kits.questions.asking_kit import code_of as raw_code  # isort: skip
+
+pytestmark = BOTH_LOOPS
+ALLOW = {"q1": accept(value="Allow")}
+ASKS = """
+import anyio
+GATES = []
+
+async def mount(coordinator, config):
+    async def ask(event, data):
+        prompt = data["prompt"] if "prompt" in data else data["messages"][-1]["content"]
+        if prompt == "Ask late.":
+            GATES.append(anyio.Event())
+            await GATES[-1].wait()
+        if prompt.startswith("Ask"):
+            return HookResult(action="ask_user", approval_prompt="May it?", **config["asked"])
+        return HookResult()
+
+    coordinator.hooks.register(config["event"], ask)
+"""
+
+
+def serve(
+    folder: Path,
+    *responses: Any,
+    event: str = "prompt:submit",
+    asked: Any = None,
+    loop: Any = None,
+    providers: Any = None,
+    **state: Any,
+) -> Served:
+    """A plan with an agent that asks the user about each task that begins with `Ask`."""
+    asks, slow = name_module(folder, "asks"), name_module(folder, "slow")
+    plan: dict[str, Any] = {
+        "session": {"orchestrator": {"module": "loop-basic", "config": loop or {}}, "context": "context-simple"},
+        "providers": providers or [{"module": "provider-scripted", "config": {"responses": list(responses)}}],
+        "hooks": [{"module": asks, "config": {"event": event, "asked": asked or {}}}],
+        "tools": [{"module": slow}],
+    }
+    served = Served(folder, {asks: ASKS, slow: SLOW}, **plan)
+    registry = ToolRegistry(pipeline=Pipeline(served.source.middleware))
+    served.bridge = Bridge(registry, sources=[AttachedSource(source=served.source)], state=State(**state))
+    return served
+
+
+@contextlib.asynccontextmanager
+async def talk_to(served: Served, **options: Any) -> AsyncIterator[Talk]:
+    async with talking(served.bridge, **options) as talk:
+        await served.bridge.wait_until_started()
+        yield talk
+
+
+async def begin(talk: Talk) -> str:
+    """The handle of a new conversation."""
+    answer = await talk.get("tools/call", {"name": "run_agent", "arguments": {"task": "Count."}})
+    return str(answer["result"]["structuredContent"]["session"])
+
+
+def _call_params(task: str, handle: str) -> dict[str, Any]:
+    return {"name": "run_agent", "arguments": {"task": task, "session": handle}}
+
+
+def count_runs(served: Served) -> int:
+    """How many calls use a conversation."""
+    conversations = [one for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
+    return sum(one.calls for one in conversations)
+
+
+async def test_a_run_continues_where_it_was_once_the_user_has_answered(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.")
+    async with talk_to(served) as talk:
+        call = talk.calling("run_agent", {"task": "Ask first."})
+        questions = await call.asks()
+        assert questions["q1"]["params"]["message"] == "May it?"
+        assert said(await call.ends(ALLOW)) == "One."
+        assert idle(served.bridge)
+
+
+async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.")
+    async with talk_to(served) as talk:
+        call = talk.calling("run_agent", {"task": "Ask first."})
+        await call.asks()
+        assert said(await call.ends(ALLOW)) == "One."
+        assert await call.fails(ALLOW) == REFUSED
+
+
+async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", "Two.", "Three.")
+    async with talk_to(served) as talk:
+        handle = await begin(talk)
+        call = talk.calling("run_agent", {"task": "Ask first.", "session": handle})
+        await call.asks()
+        rejected = await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()
+        assert raw_code(rejected) == "session_busy"
+        assert "waits for the user's answer" in said(rejected)
+        assert said(await call.ends(ALLOW)) == "Two."
+        assert said(await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()) == "Three."
+
+
+async def test_a_call_that_waits_for_its_turn_is_an_error_once_the_run_before_it_asks(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", "Two.")
+    async with talk_to(served, version=HANDSHAKE) as talk:
+        handle = await begin(talk)
+        gates = served.coordinator.hooks.list_registrations()["prompt:submit"][0].handler.__globals__["GATES"]
+        first = await talk.ask("tools/call", _call_params("Ask late.", handle))
+        assert await wait_for(lambda: len(gates) == 1, 30)
+        second = await talk.ask("tools/call", _call_params("Go on.", handle))
+        assert await wait_for(lambda: count_runs(served) == 2, 30)
+        gates[0].set()
+        rejected = (await talk.answer(second))["result"]
+        assert raw_code(rejected) == "session_busy"
+        await talk.reply(await talk.question(), result=accept(value="Allow"))
+        assert said((await talk.answer(first))["result"]) == "Two."
+
+
+async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_free(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", "Two.", ttl=0.5)
+    async with talk_to(served) as talk:
+        handle = await begin(talk)
+        call = talk.calling("run_agent", {"task": "Ask first.", "session": handle})
+        await call.asks()
+        assert await wait_for(lambda: idle(served.bridge) and not count_runs(served), 30)
+        assert said(await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()) == "Two."
+        answer = await call.go(ALLOW)
+        assert answer.get("error") == REFUSED or raw_code(answer["result"]) == "question_expired"
+
+
+async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", {"calls": [{"name": "slow"}]}, "Three.")
+    async with talk_to(served) as talk:
+        state = served.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
+        handle = await begin(talk)
+        call = talk.calling("run_agent", {"task": "Ask first.", "session": handle})
+        await call.asks()
+        number = await call.begin(ALLOW)
+        assert await wait_for(lambda: "began" in state, 30)
+        await talk.cancel(number)
+        assert await wait_for(lambda: "ended" in state and not count_runs(served), 30)
+        assert idle(served.bridge)
+        assert await call.fails(ALLOW) == REFUSED
+        assert said(await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()) == "Three."
+
+
+async def test_the_time_budget_of_a_run_does_not_count_while_it_waits_for_the_user(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.", loop={"max_seconds": 2}, event="provider:request")
+    async with talk_to(served) as talk:
+        call = talk.calling("run_agent", {"task": "Ask first."})
+        await call.asks()
+        await anyio.sleep(2.2)
+        assert said(await call.ends(ALLOW)) == "One."
+
+
+async def test_the_time_budget_of_a_run_counts_the_model_of_the_client(tmp_path: Path) -> None:
+    served = serve(tmp_path, loop={"max_seconds": 0.5}, providers=[{"module": "provider-sampling"}])
+    async with talk_to(served) as talk:
+        call = talk.calling("run_agent", {"task": "Count."})
+        await call.asks()
+        await anyio.sleep(0.7)
+        assert "max_seconds" in said(await call.ends())
+
+
+async def test_a_late_denial_stops_a_run_that_continued_by_default(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = {"approval_timeout": 0.3, "approval_default": "allow"}
+    served = serve(tmp_path, "One.", asked=asked)
+    async with talk_to(served) as talk:
+        call = talk.calling("run_agent", {"task": "Ask first."})
+        await call.asks()
+        assert await wait_for(lambda: "by default" in caplog.text, 30)
+        assert "The user declined" in said(await call.ends({"q1": accept(value="Deny")}))
+
+
+async def test_suspended_runs_end_with_the_server(tmp_path: Path) -> None:
+    served = serve(tmp_path, "One.")
+    async with talk_to(served) as talk:
+        await talk.calling("run_agent", {"task": "Ask first."}).asks()
+        assert count_runs(served) == 1
+        calls = served.bridge.endpoint._runner._rounds._suspended
+    assert calls.count == 0
+    assert served.source.sessions.in_use == 0
+
+
+async def call_as(served: Served, principal: str, arguments: dict[str, Any], **more: Any) -> Any:
+    """Return the result of a call of a principal, or its error."""
+    params = {"name": "run_agent", "arguments": arguments, "_meta": ENVELOPE, **more}
+    request = IncomingRequest(1, "tools/call", params, NoStream(), principal=principal, client=f"principal/{principal}")
+    response = await request.run(served.bridge.endpoint.handle_stateless(request))
+    assert response is not None
+    return response.get("result", response.get("error"))
+
+
+@contextlib.asynccontextmanager
+async def run_endpoint(served: Served) -> AsyncIterator[None]:
+    async with served.running(), anyio.create_task_group() as tasks:
+        await tasks.start(served.bridge.endpoint.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def test_only_the_principal_that_began_a_run_can_continue_it(tmp_path: Path) -> None:
+    served, task = serve(tmp_path, "One."), {"task": "Ask first."}
+    async with run_endpoint(served):
+        state = (await call_as(served, "ann", task))["requestState"]
+        assert await call_as(served, "bob", task, requestState=state, inputResponses=ALLOW) == REFUSED
+        assert said(await call_as(served, "ann", task, requestState=state, inputResponses=ALLOW)) == "One."
+
+
+async def test_suspended_runs_are_bounded_and_one_principal_cannot_lock_out_another(tmp_path: Path) -> None:
+    served, task = serve(tmp_path, "One.", suspended=4), {"task": "Ask first."}
+    async with run_endpoint(served):
+        states = [(await call_as(served, "ann", task))["requestState"] for _ in range(6)]
+        assert await wait_for(lambda: count_runs(served) == 3, 30)  # three quarters of the places
+        mine = (await call_as(served, "bob", task))["requestState"]
+        assert said(await call_as(served, "bob", task, requestState=mine, inputResponses=ALLOW)) == "One."
+        ended = await call_as(served, "ann", task, requestState=states[0], inputResponses=ALLOW)
+        assert raw_code(ended) == "question_expired"
+        assert said(await call_as(served, "ann", task, requestState=states[-1], inputResponses=ALLOW)) == "One."

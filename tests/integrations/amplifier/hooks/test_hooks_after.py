@@ -1,0 +1,329 @@
+"""tool:post and tool:error: what hooks make of an answer, and what they hear of failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from mcp_bridge import CallContext, ToolEntry, ToolResult
+from mcp_bridge._contracts.content import Image, Text
+from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge.amplifier import HookResult
+from tests.kits.hooks.hooks_kit import (
+    EVERY_ERA,
+    House,
+    Someone,
+    ask,
+    code_of,
+    deny,
+    inject,
+    modify,
+    texts,
+    visited,
+)
+
+KEYS = ["result", "tool_result", "tool_response"]
+SUM: Any = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+SECRET = "sesame-4711"
+
+
+def house_of(answer: Any, output_schema: Any = None) -> House:
+    """A house with a tool `t` that answers with this, or raises it."""
+    house = House()
+
+    async def handler(data: Any) -> Any:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    house.registry.register(ToolEntry("t", "Answers.", handler, {"type": "object"}, output_schema or {}))
+    return house
+
+
+async def called(house: House, mode: str, person: Any = None) -> Any:
+    """The result of calling `t`."""
+    async with visited(house, mode, person) as client:
+        return await client.call_tool("t", {})
+
+
+@EVERY_ERA
+async def test_every_name_of_the_result_has_it(mode: str) -> None:
+    house = house_of({"sum": 3})
+    house.on("tool:post", HookResult())
+    assert (await called(house, mode)).structured_content == {"sum": 3}
+    [heard] = house.of("tool:post")
+    assert [heard[key] for key in KEYS] == [{"success": True, "output": {"sum": 3}, "error": None}] * 3
+    assert (heard["tool_name"], heard["tool_input"]) == ("t", {})
+
+
+@pytest.mark.parametrize(
+    ("key", "changed"),
+    [
+        ("result", {"success": True, "output": {"sum": 4}, "error": None}),
+        ("tool_result", {"success": True, "output": {"sum": 4}}),
+        ("tool_response", {"tool_call_id": "x", "output": {"sum": 4}, "is_error": False}),
+        ("result", {"sum": 4}),
+    ],
+)
+async def test_a_result_that_was_changed_under_any_name_is_taken_whole_or_bare(
+    mode: str, key: str, changed: Any
+) -> None:
+    house = house_of({"sum": 3}, SUM)
+    house.on("tool:post", modify(**{key: changed}))
+    result = await called(house, mode)
+    assert (result.structured_content, texts(result)) == ({"sum": 4}, ['{"sum":4}'])
+
+
+async def test_a_result_that_comes_back_as_it_was_is_none_that_was_changed(mode: str) -> None:
+    house = house_of([Text("a"), Image(b"\x89PNG\r\n\x1a\n", "image/png")])
+    house.on("tool:post", lambda data: HookResult(action="modify", data=data))
+    result = await called(house, mode)
+    assert [block.type for block in result.content] == ["text", "image"]
+
+
+@EVERY_ERA
+async def test_a_changed_result_that_no_longer_fits_is_an_error_that_names_the_hook(mode: str) -> None:
+    house = house_of({"sum": 3}, SUM)
+    house.on("tool:post", HookResult(), name="watches")
+    house.on("tool:post", modify(result={"sum": "[masked]"}), name="masks")
+    house.on("tool:post", inject("It was masked."))
+    house.on("tool:error")
+    result = await called(house, mode)  # the official client raises for a success without structured content
+    assert code_of(result) == "invalid_output"
+    error, output, injected = texts(result)
+    assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error
+    assert "$.sum: expected type integer" in error
+    assert (output, injected) == ('{"sum":"[masked]"}', "It was masked.")
+    assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_output"]
+
+
+async def test_every_hook_that_changed_a_result_that_no_longer_fits_is_named(mode: str) -> None:
+    house = house_of({"sum": 3}, SUM)
+    house.on("tool:post", modify(result={"sum": 4}), name="one")
+    house.on("tool:post", modify(result={"sum": "five"}), name="two")
+    assert "the hooks 'one', 'two' changed its result" in texts(await called(house, mode))[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("result", "tool_result"), ("tool_result", "tool_response"), ("tool_response", "result")],
+)
+async def test_hooks_that_know_the_result_by_different_names_see_each_others_changes(
+    mode: str, first: str, second: str
+) -> None:
+    house = house_of("one two")
+
+    def mask(key: str, word: str) -> Any:
+        def answer(data: Any) -> HookResult:
+            output = data[key]["output"].replace(word, "*")
+            return HookResult(action="modify", data={**data, key: {**data[key], "output": output}})
+
+        return answer
+
+    house.on("tool:post", mask(first, "one"))
+    house.on("tool:post", mask(second, "two"))
+    house.on("tool:post")
+    assert texts(await called(house, mode)) == ["* *"]
+    assert {house.of("tool:post")[2][key]["output"] for key in KEYS} == {"* *"}
+
+
+def masked(value: Any) -> Any:
+    """The value without the secret, wherever in it that is."""
+    if isinstance(value, str):
+        return value.replace(SECRET, "***")
+    if isinstance(value, dict):
+        return {key: masked(item) for key, item in value.items()}
+    return [masked(item) for item in value] if isinstance(value, list) else value
+
+
+class Model(BaseModel):
+    text: str
+
+
+@pytest.mark.parametrize(
+    ("answer", "schema"),
+    [
+        (SECRET, None),
+        ({"deep": [{"er": SECRET}]}, None),
+        (Model(text=SECRET), None),
+        (Text(SECRET), None),
+        ([Text("x"), Text(SECRET)], None),
+        (ToolResult(success=True, output={"a": SECRET}, content=[Text(SECRET)]), None),
+        (ToolResult(success=True, output={"a": 1}, content=[Text(SECRET)]), None),
+        (ToolResult(success=False, output=SECRET, error="failed"), None),
+        (ToolResult(success=False, output=SECRET), None),
+        (ToolResult(success=False, error=SECRET), None),
+        (ToolResult(success=False, error={"message": SECRET, "type": "x"}, content=[Text(SECRET)]), None),
+        ({"sum": SECRET}, SUM),
+        (SECRET, SUM),
+    ],
+)
+async def test_what_a_hook_takes_out_of_an_answer_is_nowhere_in_it(mode: str, answer: Any, schema: Any) -> None:
+    house = house_of(answer, schema)
+    house.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
+    result = await called(house, mode)
+    assert SECRET not in result.model_dump_json()
+    assert "***" in result.model_dump_json()
+
+
+@pytest.mark.parametrize("failed", [False, True])
+async def test_an_output_that_is_replaced_takes_content_and_error_that_may_say_the_same_with_it(
+    mode: str, failed: bool
+) -> None:
+    house = house_of(
+        ToolResult(success=not failed, output=SECRET, content=[Text(SECRET)], error=SECRET if failed else None)
+    )
+    house.on("tool:post", modify(result="[gone]"))
+    result = await called(house, mode)
+    assert (texts(result), bool(result.is_error)) == (["[gone]"], failed)
+
+
+async def test_content_that_no_hook_touches_stays_beside_content_that_one_changes(mode: str) -> None:
+    picture = Image(b"\x89PNG\r\n\x1a\n", "image/png", annotations={"priority": 0.5})
+    house = house_of([picture, Text(SECRET)])
+    house.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
+    result = await called(house, mode)
+    assert [block.type for block in result.content] == ["image", "text"]
+    assert result.content[0].annotations.priority == 0.5
+    assert result.content[1].text == "***"
+
+
+async def test_a_hook_may_make_a_failure_of_an_answer_and_an_answer_of_a_failure(mode: str) -> None:
+    house = house_of("fine")
+    house.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
+    house.on("tool:error")
+    result = await called(house, mode)
+    assert (bool(result.is_error), texts(result)) == (True, ["not fine"])
+    assert len(house.of("tool:error")) == 1
+    house = house_of(ToolResult(success=False, error="broken"))
+    house.on("tool:post", modify(result={"success": True, "output": "mended", "error": None}))
+    house.on("tool:error")
+    result = await called(house, mode)
+    assert (bool(result.is_error), texts(result), house.of("tool:error")) == (False, ["mended"], [])
+
+
+@pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
+async def test_an_odd_change_becomes_a_readable_result(mode: str, odd: Any) -> None:
+    house = house_of("fine")
+    house.on("tool:post", modify(result=odd))
+    async with visited(house, mode) as client:
+        assert "fine" not in str((await client.call_tool("t", {})).content)
+        assert (await client.call_tool("t", {})).content is not None
+
+
+async def test_a_result_that_a_hook_denies_does_not_reach_the_client(mode: str) -> None:
+    house = house_of(SECRET)
+    house.on("tool:post", deny("too much"))
+    house.on("tool:error")
+    result = await called(house, mode)
+    assert code_of(result) == "denied"
+    assert texts(result) == ["The result of tool 't' was denied: too much"]
+    assert [data["error"]["type"] for data in house.of("tool:error")] == ["denied"]
+    assert SECRET not in str(house.of("tool:error"))
+
+
+async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_call(mode: str) -> None:
+    house = house_of(SECRET)
+    house.on("tool:post", lambda data: 1 / 0)
+    result = await called(house, mode)
+    assert code_of(result) == "denied"
+    assert SECRET not in str(result)
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(("choice", "code"), [("Allow", None), ("Deny", "approval_declined")])
+async def test_the_user_can_be_asked_about_a_result(mode: str, choice: str, code: str | None) -> None:
+    house, person = house_of(SECRET), Someone(choice)
+    house.on("tool:post", ask(None))
+    result = await called(house, mode, person)
+    assert code_of(result) == code
+    assert person.prompts == ["Return the result of the tool 't'?"]
+    assert (SECRET in str(result)) is (code is None)
+
+
+@pytest.mark.parametrize("answer", [ToolError("no such place", code="nowhere"), ToolResult(success=False, error="no")])
+async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_post(mode: str, answer: Any) -> None:
+    house = house_of(answer)
+    house.on("tool:post")
+    house.on("tool:error", deny("never instead of the answer"))
+    result = await called(house, mode)
+    returned = isinstance(answer, ToolResult)
+    assert texts(result) == ["no" if returned else "no such place"]
+    assert len(house.of("tool:post")) == (1 if returned else 0)
+    [heard] = house.of("tool:error")
+    assert heard["error"]["message"] == texts(result)[0]
+    assert heard["error"]["type"] == ("tool_error" if returned else "nowhere")
+
+
+@pytest.mark.parametrize("raised", [RuntimeError(SECRET), SystemExit(SECRET), ExceptionGroup("g", [OSError(SECRET)])])
+async def test_hooks_receive_an_unexpected_error_as_the_client_does(mode: str, raised: BaseException) -> None:
+    house = house_of(raised)
+    house.on("tool:error")
+    result = await called(house, mode)
+    assert code_of(result) == "internal_error"
+    [heard] = house.of("tool:error")
+    assert heard["error"] == {"message": texts(result)[0], "type": "internal_error"}
+    assert SECRET not in str(heard)
+
+
+async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
+    house = House(timeout=0.05)
+
+    @tool(registry=house.registry)
+    async def slow() -> str:
+        """Never answers."""
+        await anyio.sleep_forever()
+        return ""
+
+    house.on("tool:error", inject("Ask for less."))
+    async with visited(house, mode) as client:
+        result = await client.call_tool("slow", {})
+    assert code_of(result) == "timeout"
+    assert texts(result)[1:] == ["Ask for less."]
+    assert [data["error"]["type"] for data in house.of("tool:error")] == ["timeout"]
+
+
+@EVERY_ERA
+async def test_a_call_that_is_given_up_is_cancelled_and_no_hook_hears_of_its_end(mode: str) -> None:
+    house = House()
+    begun, ended = anyio.Event(), anyio.Event()
+
+    @tool(registry=house.registry)
+    async def waits(ctx: CallContext) -> None:
+        """Waits."""
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    for event in ("tool:post", "tool:error"):
+        house.on(event)
+    async with visited(house, mode) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "waits", {})
+        with anyio.fail_after(60):
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await ended.wait()
+    assert house.heard == []
+
+
+def _of_itself() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    made["it"] = made
+    return made
+
+
+async def test_a_result_that_a_hook_makes_unreadable_is_an_error_that_says_why(mode: str) -> None:
+    house = house_of({"sum": 3})
+    house.on("tool:post", modify(tool_result=_of_itself()))
+    house.on("tool:error", HookResult())
+    result = await called(house, mode)
+    assert code_of(result) == "invalid_output"
+    assert "a hook returned an unreadable result" in texts(result)[0]
+    assert [heard["error"]["type"] for heard in house.of("tool:error")] == ["invalid_output"]

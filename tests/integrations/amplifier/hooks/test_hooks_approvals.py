@@ -1,0 +1,235 @@
+"""ask_user: the question a hook puts ends at a person, in both eras, and what they say decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import CallContext
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge.amplifier import HookResult
+from tests.kits.hooks.hooks_kit import EVERY_ERA, House, Someone, ask, code_of, inject, modify, texts, visited
+
+
+def house_asking(**asked: Any) -> House:
+    """A house whose hook asks about every call."""
+    house = House()
+    house.on("tool:pre", ask(**asked))
+    house.on("tool:error")
+    return house
+
+
+async def never() -> None:
+    """Somebody who does not answer."""
+    await anyio.sleep_forever()
+
+
+@EVERY_ERA
+async def test_a_call_that_the_user_allows_runs(mode: str) -> None:
+    house, person = house_asking(prompt="Add?"), Someone("Allow")
+    async with visited(house, mode, person) as client:
+        assert (await client.call_tool("add", {"n": 2})).structured_content == {"sum": 3}
+    assert person.prompts == ["Add?"]
+    assert person.asked[0].requested_schema["properties"]["value"]["enum"] == ["Allow", "Deny"]
+    assert house.of("tool:error") == []
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("choice", ["Deny", "decline", "cancel"])
+async def test_a_call_that_the_user_does_not_allow_never_runs(mode: str, choice: str) -> None:
+    house, person = house_asking(approval_default="allow", reason="it is late"), Someone(choice)
+    async with visited(house, mode, person) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert code_of(result) == "approval_declined"
+    assert texts(result) == ["Tool 'add' was not approved: it is late"]
+    assert house.ran == []
+    assert [data["error"]["type"] for data in house.of("tool:error")] == ["approval_declined"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "runs"),
+    [("Allow once", True), ("allow always", True), ("Yes", True), ("Proceed", False), ("Never", False), ("", False)],
+)
+async def test_options_are_the_hooks_own_and_only_those_that_are_known_to_allow_do(
+    mode: str, choice: str, runs: bool
+) -> None:
+    options = ["Allow once", "allow always", "Yes", "Proceed", "Never", ""]
+    house, person = house_asking(approval_options=options), Someone(choice)
+    async with visited(house, mode, person) as client:
+        await client.call_tool("add", {"n": 2})
+    assert person.asked[0].requested_schema["properties"]["value"]["enum"] == options
+    assert bool(house.ran) is runs
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [([], ["Allow", "Deny"]), (["Allow"], ["Allow"]), (["Allow", "Allow", "Deny"], ["Allow", "Deny"])],
+)
+async def test_odd_options_are_a_question_all_the_same(mode: str, options: Any, shown: list[str]) -> None:
+    house, person = house_asking(approval_options=options), Someone("Allow")
+    async with visited(house, mode, person) as client:
+        assert not (await client.call_tool("add", {"n": 2})).is_error
+    field = person.asked[0].requested_schema["properties"]["value"]
+    assert field.get("enum", [field.get("const")]) == shown
+
+
+@pytest.mark.parametrize("options", [[["Allow"]], "Allow", [None]])
+async def test_options_that_are_none_deny(mode: str, options: Any) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", {"action": "ask_user", "approval_options": options})
+    async with visited(house, mode, person) as client:
+        assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
+    assert (house.ran, person.asked) == ([], [])
+
+
+async def test_options_that_slipped_past_the_model_run_nothing(mode: str) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", HookResult.model_construct(action="ask_user", approval_options=[["Allow"]]))
+    async with visited(house, mode, person) as client:
+        assert (await client.call_tool("add", {"n": 2})).is_error
+    assert house.ran == []
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("default", ["allow", "deny"])
+async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
+    mode: str, default: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = house_asking(approval_default=default)
+    async with visited(house, mode) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert bool(house.ran) is (default == "allow")
+    assert code_of(result) == (None if default == "allow" else "approval_declined")
+    said = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge._policies.approvals"]
+    words = "allowed" if default == "allow" else "denied"
+    assert said == [
+        f"tool 'add': {words} by default, because the user cannot be asked: "
+        "This client cannot be asked: it has not declared the capability elicitation.form"
+    ]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("default", ["allow", "deny"])
+async def test_the_default_applies_after_a_timeout(mode: str, default: str, caplog: pytest.LogCaptureFixture) -> None:
+    house, late = house_asking(approval_default=default, approval_timeout=0.05), anyio.Event()
+    runs = default == "allow" and mode == "legacy"  # in the stateless era nothing runs before the late answer, Deny
+
+    async def too_late() -> None:
+        with anyio.move_on_after(0.5):
+            await late.wait()
+
+    async def person(context: Any, params: Any) -> Any:
+        await too_late()
+        return types.ElicitResult(action="accept", content={"value": "Deny" if default == "allow" else "Allow"})
+
+    async with visited(house, mode, person) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert (bool(house.ran), bool(result.is_error)) == (runs, not runs)
+    assert "because the user did not answer in time" in caplog.text
+
+
+async def test_an_approval_that_may_take_no_time_is_the_default(mode: str) -> None:
+    house, person = house_asking(approval_timeout=0, approval_default="allow"), Someone("Deny")
+    async with visited(house, mode, person) as client:
+        assert not (await client.call_tool("add", {"n": 2})).is_error
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("nonsense", [{"value": "Whatever"}, {}])
+async def test_an_unusable_answer_allows_nothing(mode: str, nonsense: Any) -> None:
+    house, person = house_asking(approval_default="allow"), Someone(nonsense)
+    async with visited(house, mode, person) as client:
+        assert code_of(await client.call_tool("add", {"n": 2})) == "approval_declined"
+    assert (house.ran, len(person.asked)) == ([], 3)
+
+
+async def test_a_client_that_fails_to_ask_is_one_that_cannot_be_asked(caplog: pytest.LogCaptureFixture) -> None:
+    for default in ("allow", "deny"):
+        house = house_asking(approval_default=default)
+
+        async def broken(context: Any, params: Any) -> Any:
+            raise MCPError(-32603, "the dialog is broken")
+
+        async with visited(house, "legacy", broken) as client:
+            await client.call_tool("add", {"n": 2})
+        assert bool(house.ran) is (default == "allow")
+    assert "the dialog is broken" in caplog.text
+
+
+async def test_several_hooks_that_ask_are_one_question_with_the_strictest_terms(mode: str) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", ask("First?", approval_options=["Deny", "Allow", "Later"], approval_default="allow"))
+    house.on("tool:pre", ask("Second?", approval_options=["Allow", "Deny"]))
+    async with visited(house, mode, person) as client:
+        assert not (await client.call_tool("add", {"n": 2})).is_error
+    assert person.prompts == ["First?\n\nSecond?"]
+    assert person.asked[0].requested_schema["properties"]["value"]["enum"] == ["Deny", "Allow"]
+
+
+@EVERY_ERA
+async def test_the_user_is_asked_about_each_nested_call(mode: str) -> None:
+    house, person = House(), Someone("Allow", "Deny")
+    house.on("tool:pre", lambda data: ask(f"{data['tool_name']}?"))
+
+    @tool(registry=house.registry)
+    async def outer(ctx: CallContext) -> str:
+        """Calls another."""
+        return str((await ctx.invoke("add", {"n": 2})).code)
+
+    async with visited(house, mode, person) as client:
+        assert texts(await client.call_tool("outer", {})) == ["approval_declined"]
+    assert (person.prompts, house.ran) == (["outer?", "add?"], [])
+
+
+@EVERY_ERA
+async def test_deadlines_stop_and_concurrency_slots_are_free_while_the_user_is_asked(mode: str) -> None:
+    house = House(timeout=4, concurrency=1, queue=0)
+    house.on("tool:pre", lambda data: ask() if data["tool_name"] == "outer" or data["tool_input"].get("n") else None)
+    asked: list[Any] = []
+
+    @tool(registry=house.registry)
+    async def outer(ctx: CallContext) -> str:
+        """Calls another."""
+        return str((await ctx.invoke("add", {"n": 2})).output)
+
+    async def person(context: Any, params: Any) -> Any:
+        asked.append(params)
+        assert texts(await client.call_tool("say", {"text": "beside"})) == ["said beside"]
+        await anyio.sleep(4.2)
+        return types.ElicitResult(action="accept", content={"value": "Allow"})
+
+    async with visited(house, mode, person) as client:
+        assert texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
+    assert len(asked) == 2
+
+
+@EVERY_ERA
+async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mode: str) -> None:
+    house, asked = house_asking(approval_default="allow"), anyio.Event()
+
+    async def person(context: Any, params: Any) -> Any:
+        asked.set()
+        await never()
+
+    async with visited(house, mode, person) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "add", {"n": 2})
+            with anyio.fail_after(60):
+                await asked.wait()
+            tasks.cancel_scope.cancel()
+        assert (await client.list_tools()).tools
+    assert (house.ran, house.of("tool:error")) == ([], [])
+
+
+@EVERY_ERA
+async def test_a_change_and_a_text_are_kept_beside_an_approval_of_what_was_changed(mode: str) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", ask(approval_default="deny"))
+    house.on("tool:pre", modify(tool_input={"n": 40, "to": 2}))
+    house.on("tool:pre", inject("It was rounded."))
+    async with visited(house, mode, person) as client:
+        assert texts(await client.call_tool("add", {"n": 1})) == ['{"sum":42}', "It was rounded."]

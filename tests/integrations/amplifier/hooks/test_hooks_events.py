@@ -1,0 +1,131 @@
+"""The standard events around a decision: approvals asked for and answered, what the user is told, what has failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import ToolError
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge._engine.pipeline import ToolLimits
+from mcp_bridge.amplifier import HookResult
+from tests.kits.hooks.hooks_kit import EVERY_ERA, House, Someone, ask, deny, inject, texts, visited
+
+PATIENCE = 60.0
+APPROVALS = ("approval:required", "approval:granted", "approval:denied")
+OPTIONS = ["Allow", "Deny"]
+
+
+def told(house: House, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
+    """The events that were heard, in their order."""
+    return [event for event, _ in house.heard if event in only]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("event", ["tool:pre", "tool:post"])
+@pytest.mark.parametrize(("choice", "outcome"), [("Allow", "approval:granted"), ("Deny", "approval:denied")])
+async def test_approval_events_have_the_question_and_the_outcome(
+    mode: str, event: str, choice: str, outcome: str
+) -> None:
+    house, person = House(), Someone(choice)
+    house.on(event, ask("Sure?", approval_options=OPTIONS))
+    for name in APPROVALS:
+        house.on(name)
+    async with visited(house, mode, person) as client:
+        result = await client.call_tool("add", {"n": 1})
+    assert bool(result.is_error) is (choice == "Deny")
+    assert told(house) == ["approval:required", outcome]
+    for data in (house.of("approval:required")[0], house.of(outcome)[0]):
+        assert (data["event"], data["prompt"], data["options"]) == (event, "Sure?", OPTIONS)
+        assert (data["tool_name"], data["tool_input"]) == ("add", {"n": 1})
+        assert data["tool_call_id"]
+
+
+async def test_there_are_no_approval_events_without_a_question(mode: str) -> None:
+    house = House()
+    for name in ("tool:pre", *APPROVALS):
+        house.on(name)
+    async with visited(house, mode) as client:
+        await client.call_tool("add", {"n": 1})
+    assert told(house) == []
+
+
+async def test_a_default_is_an_answer_too(mode: str) -> None:
+    for default, outcome in (("allow", "approval:granted"), ("deny", "approval:denied")):
+        house = House()
+        house.on("tool:pre", ask(approval_default=default))
+        for name in APPROVALS:
+            house.on(name)
+        async with visited(house, mode) as client:
+            await client.call_tool("add", {"n": 1})
+        assert told(house) == ["approval:required", outcome]
+
+
+async def test_those_who_hear_of_an_approval_do_not_decide_it_but_may_add_words(mode: str) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", ask(approval_options=OPTIONS))
+    house.on("approval:required", deny("not mine to say"))
+    house.on("approval:granted", inject("A person has looked at this."))
+    async with visited(house, mode, person) as client:
+        result = await client.call_tool("add", {"n": 1})
+    assert not result.is_error
+    assert texts(result)[-1] == "A person has looked at this."
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(
+    ("event", "decision"),
+    [
+        ("tool:pre", HookResult(action="continue", user_message="Mind it.")),
+        ("tool:pre", deny("no", user_message="Mind it.", user_message_level="warning", user_message_source="guard")),
+        ("tool:post", inject("x", user_message="Mind it.")),
+    ],
+)
+async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision: HookResult) -> None:
+    house = House()
+    house.on(event, decision)
+    house.on("user:notification", HookResult(action="continue", user_message="And this."))
+    heard: list[Any] = []
+
+    async def hear(params: Any) -> None:
+        heard.append(params.data)
+
+    more: Any = {"log_level": "debug"} if mode != "legacy" else {}
+    async with visited(house, mode, logging_callback=hear, **more) as client:
+        await client.call_tool("add", {"n": 1})
+    [data] = house.of("user:notification")
+    level, source = decision.user_message_level, decision.user_message_source
+    assert (data["message"], data["level"], data["source"]) == ("Mind it.", level, source)
+    assert data["tool_name"] == "add"
+    assert heard == ["Mind it.", "And this."]
+
+
+async def test_failures_have_the_result_under_all_its_names_whatever_has_failed(mode: str) -> None:
+    house = House(tools={"hang": ToolLimits(timeout=0.2)})
+
+    @tool(registry=house.registry)
+    async def fail(how: str) -> str:
+        """Fails."""
+        raise ToolError("no such place") if how == "raise" else RuntimeError("why")
+
+    @tool(registry=house.registry)
+    async def hang() -> None:
+        """Never answers."""
+        await anyio.sleep_forever()
+
+    house.on("tool:pre", lambda data: deny("not you") if data["tool_input"].get("how") == "deny" else None)
+    house.on("tool:post")
+    house.on("tool:error")
+    with anyio.fail_after(PATIENCE):
+        async with visited(house, mode) as client:
+            for how in ("raise", "crash", "deny"):
+                await client.call_tool("fail", {"how": how})
+            await client.call_tool("hang", {})
+    failed = house.of("tool:error")
+    assert [data["error"]["type"] for data in failed] == ["tool_error", "internal_error", "denied", "timeout"]
+    assert house.of("tool:post") == []
+    for data in failed:
+        seen = {"success": False, "output": None, "error": {"message": data["error"]["message"]}}
+        assert [data[key] for key in ("result", "tool_result", "tool_response")] == [seen] * 3

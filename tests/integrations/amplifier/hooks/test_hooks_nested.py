@@ -1,0 +1,95 @@
+"""Calls that a call makes: their ids, and what hooks inject into their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_bridge import CallContext
+from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._engine.authoring import tool
+from mcp_bridge.tool_use import ChainStep, ToolChain
+from tests.kits.hooks.hooks_kit import EVERY_ERA, House, inject, texts, visited
+
+
+def build_house() -> House:
+    """A house with a chain of three steps, the last of which fails for a sum above 10."""
+    house = House()
+
+    @tool(registry=house.registry)
+    def check(total: dict[str, int]) -> dict[str, int]:
+        if total["sum"] > 10:
+            raise ToolError("too much")
+        return {"n": total["sum"]}
+
+    @tool(registry=house.registry)
+    async def add_twice(n: int, ctx: CallContext) -> int:
+        once = await ctx.invoke("add", {"n": n})
+        twice = await ctx.invoke("add", {"n": once.output["sum"]})
+        return twice.output["sum"]
+
+    @tool(registry=house.registry)
+    async def pass_on(n: int, ctx: CallContext) -> Any:
+        return await ctx.invoke("add", {"n": n})
+
+    chain = ToolChain(house.registry)
+    chain.add_step(ChainStep("add", {"n": "n"}, "total"))
+    chain.add_step(ChainStep("add", {"n": "total.sum"}, "total"))
+    chain.add_step(ChainStep("check", {"total": "total"}))
+    house.registry.register(chain.as_tool("chain"))
+    house.registry.register(
+        ToolChain(house.registry).add_step(ChainStep("add_twice", {"n": "n"}, "x")).as_tool("outer")
+    )
+    return house
+
+
+def note_sum(data: dict[str, Any]) -> Any:
+    output = data["result"]["output"]
+    return inject(f"The sum is {output['sum']}.") if data["tool_name"] == "add" and output else None
+
+
+async def test_each_step_of_a_chain_has_an_id_of_its_own_under_that_of_the_chain() -> None:
+    house = build_house()
+    house.on("tool:pre")
+    async with visited(house, "2026-07-28") as client:
+        await client.call_tool("chain", {"n": 1})
+    outer, *steps = (data["tool_call_id"] for data in house.of("tool:pre"))
+    assert outer
+    assert steps == [f"{outer}.1", f"{outer}.2", f"{outer}.3"]
+
+
+async def test_the_ids_of_nested_calls_show_the_whole_path() -> None:
+    house = build_house()
+    house.on("tool:pre")
+    async with visited(house, "legacy") as client:
+        await client.call_tool("outer", {"n": 1})
+    ids = {data["tool_call_id"]: data["tool_name"] for data in house.of("tool:pre")}
+    (outer,) = (call_id for call_id, name in ids.items() if name == "outer")
+    assert ids == {outer: "outer", f"{outer}.1": "add_twice", f"{outer}.1.1": "add", f"{outer}.1.2": "add"}
+
+
+@EVERY_ERA
+async def test_texts_that_hooks_inject_during_steps_are_in_the_result_of_the_chain(mode: str) -> None:
+    house = build_house()
+    house.on("tool:post", note_sum)
+    async with visited(house, mode) as client:
+        result = await client.call_tool("chain", {"n": 1})
+        assert texts(result)[1:] == ["The sum is 2.", "The sum is 3."]
+        assert result.structured_content == {"n": 3, "total": {"sum": 3}}
+
+
+@EVERY_ERA
+async def test_texts_that_hooks_inject_are_in_the_error_of_a_chain_that_fails_later(mode: str) -> None:
+    house = build_house()
+    house.on("tool:post", note_sum)
+    async with visited(house, mode) as client:
+        result = await client.call_tool("chain", {"n": 9})
+    assert result.is_error
+    assert texts(result)[1:] == ["The sum is 10.", "The sum is 11."]
+
+
+async def test_texts_of_nested_calls_reach_the_client_once() -> None:
+    house = build_house()
+    house.on("tool:post", note_sum)
+    async with visited(house, "2026-07-28") as client:
+        assert texts(await client.call_tool("outer", {"n": 1}))[1:] == ["The sum is 2.", "The sum is 3."]
+        assert texts(await client.call_tool("pass_on", {"n": 4}))[1:] == ["The sum is 5."]

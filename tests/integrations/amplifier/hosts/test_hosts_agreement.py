@@ -1,0 +1,121 @@
+"""The bridge's hook registry beside the real one of amplifier-core: where they agree, they agree."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import amplifier_core
+import pytest
+
+from mcp_bridge._integrations.amplifier.core import CoreCoordinator, CoreHooks
+from mcp_bridge.amplifier import HookRegistry
+
+ROUNDS = 25
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """amplifier-core runs on asyncio alone."""
+    return "asyncio"
+
+
+def result(random: random.Random, name: str, asked: list[str]) -> Any:
+    """What a handler answers: any action; only one asks, because several questions are one here alone."""
+    action = random.choice(["continue", "continue", "inject_context", "modify", "ask_user", "deny", None])
+    if action == "ask_user" and not asked:
+        asked.append(name)
+        return amplifier_core.HookResult(action=action, approval_prompt=f"{name}?", approval_options=["Yes", "No"])
+    if action == "inject_context":
+        return amplifier_core.HookResult(
+            action=action, context_injection=f"{name} says", ephemeral=random.random() < 0.5
+        )
+    if action == "modify":
+        return lambda data: amplifier_core.HookResult(action="modify", data={**data, name: 1})
+    if action == "deny" and random.random() < 0.4:
+        return amplifier_core.HookResult(action="deny", reason=f"{name} forbids")
+    return None if action is None else amplifier_core.HookResult(action="continue")
+
+
+def handlers(number: int) -> list[tuple[int, str, Any]]:
+    """Handlers of one round: priority, name, and what each answers."""
+    chance, asked = random.Random(number), []
+    return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", asked)) for at in range(chance.randint(0, 5))]
+
+
+async def emitted(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
+    """What a registry answers, and who heard which fields in which order."""
+    heard: list[Any] = []
+    for priority, name, answer in given:
+
+        async def handler(event: str, data: dict[str, Any], name: str = name, answer: Any = answer) -> Any:
+            heard.append((name, event, {key: value for key, value in data.items() if key != "timestamp"}))
+            return answer(data) if callable(answer) else answer
+
+        registry.register("tool:pre", handler, priority=priority, name=name)
+    registry.set_default_fields(session_id="s", parent_id=None)
+    return await registry.emit("tool:pre", {"tool_name": "t", "nested": {"a": [1]}}), heard
+
+
+def made_of(result: Any) -> dict[str, Any]:
+    """What handlers have made of the data; amplifier-core completes it only where there are any."""
+    return {key: value for key, value in result.data.items() if key not in ("timestamp", "session_id", "parent_id")}
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> None:
+    given = handlers(number)
+    theirs, they_heard = await emitted(amplifier_core.HookRegistry(), given)
+    ours, we_heard = await emitted(HookRegistry(), given)
+    assert we_heard == they_heard
+    assert ours.action == theirs.action or (ours.action, theirs.action) == ("modify", "continue")
+    if theirs.action == "deny":
+        assert ours.reason == theirs.reason
+    elif theirs.action == "ask_user":
+        assert (ours.approval_prompt, ours.approval_options) == (theirs.approval_prompt, theirs.approval_options)
+    elif theirs.action == "inject_context":
+        assert (ours.context_injection, ours.ephemeral) == (theirs.context_injection, theirs.ephemeral)
+        assert ours.context_injection_role == theirs.context_injection_role
+    else:
+        assert made_of(ours) == made_of(theirs)
+
+
+def test_the_rounds_show_every_action() -> None:
+    def actions(given: list[tuple[int, str, Any]]) -> set[str]:
+        return {"modify" if callable(answer) else answer.action for _, _, answer in given if answer is not None}
+
+    seen = [actions(handlers(number)) for number in range(ROUNDS)]
+    assert set().union(*seen) == {"continue", "deny", "modify", "inject_context", "ask_user"}
+
+
+async def test_collected_answers_are_the_same() -> None:
+    def registered(registry: Any) -> Any:
+        async def answers(event: str, data: dict[str, Any]) -> Any:
+            return amplifier_core.HookResult(action="modify", data={"seen": data["n"]})
+
+        async def breaks(event: str, data: dict[str, Any]) -> Any:
+            raise RuntimeError("broken")
+
+        for handler in (answers, breaks, lambda event, data: None):
+            registry.register("x", handler)
+        return registry
+
+    for registry in (amplifier_core.HookRegistry(), HookRegistry()):
+        assert await registered(registry).emit_and_collect("x", {"n": 1}, timeout=60.0) == [{"seen": 1}]
+
+
+def test_both_registries_and_both_coordinators_have_the_same_names() -> None:
+    def public(thing: Any) -> set[str]:
+        return {name for name in dir(thing) if not name.startswith("_")}
+
+    assert public(amplifier_core.HookRegistry) - public(HookRegistry) == set()
+    assert public(amplifier_core.ModuleCoordinator) - public(CoreCoordinator) == set()
+    own = amplifier_core.HookRegistry()
+    for registry in (own, HookRegistry(), CoreHooks()):
+        unregister = registry.register("x", print, priority=1, name="n")
+        registry.on("y", print, name="m")
+        assert registry.list_handlers() == {"x": ["n"], "y": ["m"]}
+        unregister()
+        registry.unregister("m")
+        assert registry.list_handlers("x") == {"x": []}
+        assert registry.TOOL_PRE == own.TOOL_PRE

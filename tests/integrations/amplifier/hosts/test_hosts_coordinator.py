@@ -1,0 +1,203 @@
+"""The coordinator of amplifier-core, guarded: nothing fails open on it, and the rest is as amplifier-core has it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import amplifier_core
+import anyio
+import pytest
+from amplifier_core.testing import MockTool
+
+from mcp_bridge._integrations.amplifier.core import CoreCoordinator, CoreHooks, to_core_result
+from mcp_bridge.amplifier import HookResult, MountCollision
+from mcp_bridge.amplifier.testing import EventRecorder
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """amplifier-core runs on asyncio alone."""
+    return "asyncio"
+
+
+def coordinator(**config: Any) -> CoreCoordinator:
+    """A coordinator without a session."""
+    return CoreCoordinator(config, CoreHooks(timeout=60.0))
+
+
+async def test_mounting_is_done_at_the_call_and_may_be_awaited() -> None:
+    made, tool = coordinator(), MockTool("one")
+    made.mount("tools", tool)
+    assert made.get("tools", "one") is tool
+    await made.mount("tools", MockTool("two"), name="other")
+    assert made.to_dict()["tools"] == ["one", "other"]
+    made.mount("session", "loop", name="orchestrator")
+    assert made.get("orchestrator") == made.get_mounted("session", "orchestrator") == "loop"
+    assert made.to_dict()["has_orchestrator"]
+    assert made.get("session") == {"orchestrator": "loop"}
+    await made.unmount("tools", "one")
+    await made.unmount("tools", "never")
+    assert list(made.mount_points["tools"]) == ["other"]
+    for wrong in ("nowhere", "hooks"):
+        with pytest.raises(ValueError, match=f"Unknown mount point: {wrong}"):
+            made.mount(wrong, tool)
+
+
+async def test_no_module_replaces_another_silently_not_even_through_mount_points() -> None:
+    changes: list[int] = []
+    made = CoreCoordinator({}, CoreHooks(), lambda: changes.append(1))
+    made.mount_points["tools"]["same"] = MockTool("same")
+    with pytest.raises(MountCollision):
+        made.mount_points["tools"]["same"] = MockTool("same")
+    with pytest.raises(MountCollision):
+        made.mount("tools", MockTool("same"))
+    made.mount_points["tools"] = {"other": MockTool("other")}
+    assert list(made.get("tools")) == made.to_dict()["tools"] == ["other"]
+    assert len(changes) == 3
+
+
+async def test_hooks_are_the_bridges_wherever_a_module_looks_for_them() -> None:
+    made = coordinator()
+    assert made.hooks is made.get("hooks") is made.mount_points["hooks"]
+    with pytest.raises(AttributeError):
+        made.hooks = None  # type: ignore[misc]
+
+    def fails(event: str, data: dict[str, Any]) -> None:
+        raise RuntimeError("broken")
+
+    made.hooks.register("tool:pre", fails)
+    assert (await made.hooks.emit("tool:pre", {})).action == "deny"
+
+
+async def test_an_event_of_amplifier_core_reaches_every_hook_once() -> None:
+    made, recorder = coordinator(), EventRecorder()
+    own = amplifier_core.ModuleCoordinator.hooks.__get__(made)
+    assert own is not made.hooks
+    made.hooks.register("cancel:completed", recorder)
+    made.hooks.on("cancel:completed", lambda event, data: HookResult(action="deny", reason="never"), priority=9)
+    answer = await own.emit("cancel:completed", {"was": "graceful"})
+    assert (answer.action, answer.reason) == ("deny", "never")
+    [(_, data)] = recorder.events
+    assert (data["was"], data["session_id"]) == ("graceful", made.session_id)
+
+
+async def test_a_cancellation_is_an_event_and_calls_who_waits_for_it() -> None:
+    made, recorder, called = coordinator(), EventRecorder(), anyio.Event()
+
+    async def stop() -> None:
+        called.set()
+
+    made.hooks.register("cancel:requested", recorder)
+    made.cancellation.on_cancel(stop)
+    made.cancellation.register_tool_start("1", "greet")
+    await made.request_cancel()
+    await made.request_cancel()
+    assert (made.cancellation.is_graceful, called.is_set()) == (True, True)
+    await made.request_cancel(immediate=True)
+    levels = [data["level"] for _, data in recorder.events]
+    assert (levels, recorder.events[0][1]["running_tools"]) == (["graceful", "immediate"], ["greet"])
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), RuntimeError("y")])
+async def test_a_callback_that_fails_keeps_no_other_from_being_called(error: Exception) -> None:
+    made, called = coordinator(), []
+
+    async def fails() -> None:
+        raise error
+
+    made.cancellation.on_cancel(fails)
+    made.cancellation.on_cancel(lambda: called.append(1))
+    await made.request_cancel()
+    assert called == [1]
+
+
+async def test_capabilities_contributions_and_state_are_amplifier_cores() -> None:
+    made, told = coordinator(), []
+
+    async def later() -> str:
+        return "async"
+
+    def ends() -> None:
+        raise SystemExit("no")
+
+    made.on_capability("known", told.append)
+    made.register_capability("known", 1)
+    for number, callback in enumerate((lambda: "sync", later, lambda: None, ends, lambda: 1 / 0)):
+        made.register_contributor("events", f"n{number}", callback)
+    assert await made.collect_contributions("events") == ["sync", "async"]
+    assert await made.collect_contributions("nothing") == []
+    assert (made.get_capability("known"), made.get_capability("other"), told) == (1, None, [1])
+    made.session_state["a"] = 1
+    made.todo_state = []  # type: ignore[attr-defined]
+    assert (made.session_state, made.todo_state) == ({"a": 1}, [])  # type: ignore[attr-defined]
+    assert made.session.coordinator is made
+    assert made.session.session_id == made.session_id
+
+
+class Approves:
+    """A person who always says the same, and is told things."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.shown: list[str] = []
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> Any:
+        """The answer, raised where it is an error."""
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    def show_message(self, message: str, level: str, source: str) -> None:
+        """Keep a message."""
+        self.shown.append(message)
+
+
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [
+        ("Allow once", "continue"),
+        ("Deny", "deny"),
+        (RuntimeError("no screen"), "deny"),
+        (TimeoutError(), "deny"),
+        (SystemExit(3), "deny"),
+    ],
+)
+async def test_a_question_keeps_message_and_changes_and_fails_closed(answer: Any, action: str) -> None:
+    made, person = coordinator(), Approves(answer)
+    made.approval_system = made.display_system = person
+    asked = amplifier_core.HookResult(
+        action="ask_user", approval_prompt="Sure?", user_message="look", data={"tool_input": {"n": 1}}
+    )
+    done = await made.process_hook_result(asked, "tool:pre", "mine")
+    assert isinstance(done, amplifier_core.HookResult)
+    assert (done.action, done.data, person.shown) == (action, {"tool_input": {"n": 1}}, ["look"])
+
+
+async def test_texts_for_the_model_keep_to_the_limits_of_the_plan(caplog: pytest.LogCaptureFixture) -> None:
+    made = coordinator(session={"injection_size_limit": 10, "injection_budget_per_turn": 2})
+    messages: list[Any] = []
+
+    async def remember(message: Any) -> None:
+        messages.append(message)
+
+    made.mount("context", SimpleNamespace(add_message=remember))
+
+    def inject(text: str) -> Any:
+        return amplifier_core.HookResult(action="inject_context", context_injection=text)
+
+    given = inject("12345678")
+    assert await made.process_hook_result(given, "tool:post", "mine") is given
+    assert [message["content"] for message in messages] == ["12345678"]
+    assert "tokens in one turn" not in caplog.text
+    await made.process_hook_result(inject("12345678"), "tool:post", "mine")
+    assert "hook 'mine' injects more than 2 tokens in one turn" in caplog.text
+    made.reset_turn()
+    with pytest.raises(ValueError, match="exceeds 10 characters"):
+        await made.process_hook_result(inject("12345678901"), "tool:post", "mine")
+    assert len(messages) == 2
+
+
+def test_a_decision_is_the_same_in_amplifier_cores_class() -> None:
+    made = to_core_result(HookResult(action="inject_context", context_injection="read", user_message="look"))
+    assert (made.action, made.context_injection, made.user_message) == ("inject_context", "read", "look")

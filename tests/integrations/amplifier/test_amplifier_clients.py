@@ -1,0 +1,379 @@
+"""Each client has a session of its own: what modules keep for one is not seen by another."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.loops import BOTH_LOOPS
+
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
+
+NOTES = """
+from pathlib import Path
+
+class Note:
+    name, description = "note", "Notes a word; answers with all words so far."
+    input_schema = {"type": "object", "properties": {"word": {"type": "string"}}}
+
+    def __init__(self, coordinator): self.coordinator = coordinator
+
+    async def execute(self, input):
+        words = self.coordinator.session_state.setdefault("words", [])
+        words.append(input["word"])
+        return {"success": True, "output": {"words": words}}
+
+class Same(Note):
+    name = "note_in_thread"
+
+    def execute(self, input):
+        words = self.coordinator.session_state.setdefault("words", [])
+        words.append(input["word"])
+        return {"success": True, "output": {"words": words}}
+
+async def mount(coordinator, config):
+    coordinator.mount("tools", Note(coordinator))
+    coordinator.mount("tools", Same(coordinator))
+    told = Path(config["told"])
+    with told.open("a") as file: file.write("begun\\n")
+    def ended():
+        with told.open("a") as file: file.write("ended\\n")
+    return ended
+"""
+COUNTS = """
+async def mount(coordinator, config):
+    seen = []
+    def before(event, data):
+        seen.append(data["tool_name"])
+        return HookResult(action="inject_context", context_injection=f"call {len(seen)} in {data['session_id']}")
+    return coordinator.hooks.register("tool:pre", before)
+"""
+
+
+class Noting(Served):
+    """A source whose modules keep state, and which tells in a file of the sessions that it begins and ends."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.told = folder / "told.txt"
+        plan = {
+            "tools": [{"module": "notes", "config": {"told": str(self.told)}}],
+            "hooks": [{"module": "counts"}],
+        }
+        super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, limits=SessionLimits(**limits), **plan)
+
+    def sessions(self, what: str) -> int:
+        """How many have begun, or have ended."""
+        return self.told.read_text().splitlines().count(what)
+
+    async def until_ended(self, count: int) -> None:
+        """Wait until so many sessions have ended."""
+        while self.sessions("ended") < count:  # noqa: ASYNC110 - the modules write a file
+            await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def noting(tmp_path: Path) -> Noting:
+    """Such a source; each client has a session of its own."""
+    return Noting(tmp_path)
+
+
+async def noted(client: Client, word: str, tool: str = "note", **options: Any) -> list[str]:
+    """What a client's session has noted, with this word."""
+    result = await client.call_tool(tool, {"word": word}, **options)
+    assert not result.is_error, result.content
+    words: list[str] = result.structured_content["words"]
+    return words
+
+
+async def wait_until(so: Callable[[], bool]) -> None:
+    """Wait for something that comes once garbage is collected."""
+    while not so():
+        gc.collect()
+        await anyio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def two(served: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
+    """Two clients of one bridge."""
+    with anyio.fail_after(PATIENCE):
+        async with (
+            served.running(),
+            connect(served.bridge.registry, mode=mode) as one,
+            connect(served.bridge.registry, mode=mode) as other,
+        ):
+            yield one, other
+
+
+@pytest.mark.parametrize("tool", ["note", "note_in_thread"])
+@BOTH_HOSTS
+async def test_two_connected_clients_do_not_see_each_others_state(noting: Noting, tool: str) -> None:
+    async with two(noting, "legacy") as (one, other):
+        assert await noted(one, "a", tool) == ["a"]
+        assert await noted(other, "b", tool) == ["b"]
+        assert await noted(one, "c", tool) == ["a", "c"]
+        assert noting.sessions("begun") == 2
+
+
+async def test_hooks_count_for_each_client_and_know_whose_call_it_is(noting: Noting) -> None:
+    async with two(noting, "legacy") as (one, other):
+        first = (await one.call_tool("note", {"word": "a"})).content[-1].text
+        second = (await other.call_tool("note", {"word": "a"})).content[-1].text
+        assert first.startswith("call 1 in ")
+        assert second.startswith("call 1 in ")
+        assert first != second
+
+
+async def test_stateless_clients_share_a_session_unless_they_name_theirs(noting: Noting) -> None:
+    async with two(noting, "2026-07-28") as (one, other):
+        assert await noted(one, "a") == ["a"]
+        assert await noted(other, "b") == ["a", "b"]
+        mine, yours = ({"mcp-bridge/session": name} for name in ("mine", "yours"))
+        assert await noted(one, "c", meta=mine) == ["c"]
+        assert await noted(other, "d", meta=yours) == ["d"]
+        assert await noted(other, "e", meta=mine) == ["c", "e"]
+
+
+@pytest.mark.parametrize("name", ["", 7, "x" * 257])
+async def test_what_can_be_no_name_of_a_session_names_none(noting: Noting, name: Any) -> None:
+    async with two(noting, "2026-07-28") as (one, other):
+        assert await noted(one, "a") == ["a"]
+        assert await noted(other, "b", meta={"mcp-bridge/session": name}) == ["a", "b"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_all_share_one_where_the_settings_say_so(tmp_path: Path, mode: str) -> None:
+    noting = Noting(tmp_path, shared=True)
+    async with two(noting, mode) as (one, other):
+        assert await noted(one, "a", meta={"mcp-bridge/session": "mine"}) == ["a"]
+        assert await noted(other, "b") == ["a", "b"]
+    assert (noting.sessions("begun"), noting.sessions("ended")) == (1, 1)
+
+
+@BOTH_HOSTS
+@BOTH_LOOPS
+async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with noting.running():
+            async with connect(noting.bridge.registry, mode="legacy") as first:
+                await noted(first, "a")
+                async with connect(noting.bridge.registry, mode="legacy") as second:
+                    await noted(second, "b")
+                await noting.until_ended(1)
+                assert await noted(first, "c") == ["a", "c"]
+            async with connect(noting.bridge.registry, mode="legacy") as third:
+                assert await noted(third, "d") == ["d"]
+        assert noting.sessions("begun") == noting.sessions("ended") == 3
+
+
+@BOTH_LOOPS
+async def test_a_session_that_nobody_calls_ends_and_its_client_gets_a_new_one(tmp_path: Path) -> None:
+    noting = Noting(tmp_path, idle_timeout=0.1)
+    async with two(noting, "legacy") as (one, other):
+        await noted(one, "a")
+        await noted(other, "b")
+        await noting.until_ended(1)
+        assert await noted(other, "c") == ["c"]
+
+
+async def test_one_session_too_many_ends_the_one_that_was_idle_longest(tmp_path: Path) -> None:
+    noting = Noting(tmp_path, limit=2)
+    async with two(noting, "2026-07-28") as (one, _):
+        for name in ("a", "b", "a", "c"):
+            await noted(one, name, meta={"mcp-bridge/session": name})
+        await noting.until_ended(1)
+        assert await noted(one, "again", meta={"mcp-bridge/session": "a"}) == ["a", "a", "again"]
+        assert await noted(one, "again", meta={"mcp-bridge/session": "b"}) == ["again"]
+
+
+WAITS = """
+import anyio
+
+class Wait:
+    name, description = "wait", "Waits for ever."
+    input_schema = {"type": "object"}
+
+    def __init__(self, coordinator): self.coordinator = coordinator
+
+    async def execute(self, input):
+        self.coordinator.session_state["waits"] = True
+        await anyio.sleep_forever()
+
+async def mount(coordinator, config):
+    coordinator.mount("tools", Wait(coordinator))
+    coordinator.mount("tools", MockTool("quick", "done"))
+"""
+
+
+@BOTH_LOOPS
+async def test_where_all_sessions_are_at_work_a_newcomer_is_refused(tmp_path: Path) -> None:
+    served = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
+    async with two(served, "2026-07-28") as (one, other), anyio.create_task_group() as tasks:
+        tasks.start_soon(one.call_tool, "wait", {})
+        while not served.coordinator.session_state.get("waits"):
+            await anyio.lowlevel.checkpoint()
+        refused = await other.call_tool("quick", {}, meta={"mcp-bridge/session": "mine"})
+        assert refused.meta["mcp-bridge/code"] == "overloaded"
+        assert not (await other.call_tool("quick", {})).is_error
+        tasks.cancel_scope.cancel()
+
+
+BREAKS = """
+MOUNTED = []
+
+async def mount(coordinator, config):
+    MOUNTED.append(1)
+    if len(MOUNTED) > 1:
+        raise ValueError("once is enough")
+    coordinator.mount("tools", MockTool("mine", "done"))
+    coordinator.hooks.register("tool:pre", lambda event, data: None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [
+        ("tools", "tool_unavailable", "The tool mounted as 'mine' is not mounted in this session."),
+        ("hooks", "denied", "Tool 'mine' was denied: the hooks of 'breaks' are not in place"),
+    ],
+)
+@BOTH_HOSTS
+async def test_a_module_that_cannot_be_mounted_again_is_missing_in_that_session_alone(
+    tmp_path: Path, kind: str, code: str, told: str
+) -> None:
+    served = Served(tmp_path, {"breaks": BREAKS}, **{kind: ["breaks"]})
+    async with two(served, "legacy") as (one, other):
+        assert not (await one.call_tool("mine", {})).is_error
+        failed = await other.call_tool("mine", {})
+        assert failed.meta["mcp-bridge/code"] == code
+        assert told in failed.content[0].text
+        assert not (await one.call_tool("mine", {})).is_error
+
+
+@BOTH_LOOPS
+async def test_many_first_calls_of_one_client_begin_one_session(noting: Noting) -> None:
+    async with two(noting, "legacy") as (one, other):
+        await noted(one, "first")
+        async with anyio.create_task_group() as tasks:
+            for n in range(10):
+                tasks.start_soon(noted, other, str(n))
+        assert len(await noted(other, "last")) == 11
+        assert noting.sessions("begun") == 2
+
+
+async def test_calls_in_process_have_a_session_too(noting: Noting) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with noting.running():
+            registry = noting.bridge.registry
+            for tool in ("note", "note_in_thread"):
+                assert (await registry.ainvoke(tool, {"word": tool})).ok
+            result = await registry.dispatch(
+                ToolCall(id="1", name="note", arguments={"word": "c"}), CallContext(session="mine")
+            )
+            assert result.output == {"words": ["c"]}
+
+
+HOOKED_TOOL = """
+async def mount(coordinator, config):
+    coordinator.hooks.register("tool:pre", lambda event, data: None)
+    coordinator.mount("tools", MockTool("mine", "done"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "code"), [(HOOKED_TOOL, "denied"), (HOOKED_TOOL.replace("coordinator.hooks", "# "), None)]
+)
+@BOTH_HOSTS
+async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_hooks(
+    tmp_path: Path, module: str, code: str | None
+) -> None:
+    served = Served(tmp_path, {"one": module})
+    served.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
+    async with served.running():
+        assert (await served.bridge.registry.ainvoke("own", {})).ok
+    after = await served.bridge.registry.dispatch(ToolCall(id="1", name="own", arguments={}), CallContext())
+    assert after.code == code
+
+
+@BOTH_HOSTS
+async def test_a_session_that_made_room_is_let_go_though_its_client_stays(tmp_path: Path) -> None:
+    noting, made = Noting(tmp_path, limit=1), []
+    make = noting.source.sessions._create
+    noting.source.sessions._create = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[func-returns-value]
+    async with two(noting, "legacy") as (one, other):
+        for client in (one, other, one):
+            await noted(client, "a")
+        await noting.until_ended(1)
+        seen = [weakref.ref(session) for session in made]
+        made.clear()
+        await wait_until(lambda: seen[1]() is None)
+        assert seen[2]() is not None
+
+
+SLOW_AGAIN = """
+import anyio
+MOUNTED = []
+
+async def mount(coordinator, config):
+    MOUNTED.append(1)
+    if len(MOUNTED) > 1:
+        await anyio.sleep_forever()
+    coordinator.mount("tools", MockTool("mine", "done"))
+"""
+
+
+@BOTH_LOOPS
+async def test_a_call_that_waits_for_its_session_ends_with_the_source(tmp_path: Path) -> None:
+    served, codes = Served(tmp_path, {"slow": SLOW_AGAIN}), []
+
+    async def call(session: str) -> None:
+        call, ctx = ToolCall(id="1", name="mine", arguments={}), CallContext(session=session)
+        codes.append((await served.bridge.registry.dispatch(call, ctx)).code)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks, served.running():
+            await call("first")
+            tasks.start_soon(call, "second")
+            while served.source.sessions.in_use < 2:
+                await anyio.lowlevel.checkpoint()
+    assert codes == [None, "tool_unavailable"]
+
+
+LONG = """
+import anyio
+
+class Long:
+    name, description, over = "long", "Is longer at work than a session may be idle.", False
+    input_schema = {"type": "object"}
+
+    async def execute(self, input):
+        await anyio.sleep(0.5)
+        return {"success": True, "output": "cleaned up" if self.over else "whole"}
+
+async def mount(coordinator, config):
+    long = Long()
+    coordinator.mount("tools", long)
+    coordinator.register_cleanup(lambda: setattr(long, "over", True))
+"""
+
+
+@BOTH_LOOPS
+async def test_without_hooks_around_them_too_calls_keep_their_session_alive(tmp_path: Path) -> None:
+    served = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
+    served.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=served.source)])  # as in a worker
+    async with served.running():
+        for session in ("first", "second"):
+            call, ctx = ToolCall(id="1", name="long", arguments={}), CallContext(session=session)
+            assert (await served.bridge.registry.dispatch(call, ctx)).output == "whole"

@@ -1,0 +1,283 @@
+"""Handlers that raise, hang, or try to end more than themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
+from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.amplifier.testing import EventRecorder
+from tests.kits.loops import BOTH_LOOPS
+
+
+class Odd(Exception):
+    """An error that cannot be told."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("cannot be told")
+
+
+FAILURES = [
+    ValueError("no"),
+    TimeoutError(),
+    SystemExit(1),
+    KeyboardInterrupt(),
+    BaseExceptionGroup("both", [SystemExit(1), ValueError()]),
+    ExceptionGroup("group", [ValueError()]),
+    Odd(),
+    StopAsyncIteration(),
+    asyncio.CancelledError(),
+]
+
+
+def raising(error: BaseException, *, waits: bool) -> Any:
+    """A handler that raises, at once or after a wait."""
+
+    async def handler(event: str, data: dict[str, Any]) -> None:
+        if waits:
+            await anyio.lowlevel.checkpoint()
+        raise error
+
+    return handler
+
+
+AT_ONCE = [ValueError("no"), SystemExit(1), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [*((error, True) for error in FAILURES), *((error, False) for error in AT_ONCE)],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "later" if value else "at once",
+)
+@BOTH_LOOPS
+async def test_a_handler_that_raises_denies_a_call_and_is_left_out_elsewhere(error: BaseException, waits: bool) -> None:
+    hooks, recorder = HookRegistry(), EventRecorder()
+    for event in ("tool:pre", "tool:post"):
+        hooks.register(event, raising(error, waits=waits), name="bad")
+        hooks.register(event, recorder)
+    denied = await hooks.emit("tool:pre")
+    assert (denied.action, denied.reason) == ("deny", "The hook 'bad' failed, so the operation is denied.")
+    assert (await hooks.emit("tool:post")).action == "continue"
+    assert [event for event, _ in recorder.events] == ["tool:post"]
+
+
+async def test_which_events_fail_closed_can_be_set() -> None:
+    hooks = HookRegistry(fail_closed=["prompt:submit"])
+    for event in ("tool:pre", "prompt:submit"):
+        hooks.register(event, raising(ValueError(), waits=False))
+    assert (await hooks.emit("tool:pre")).action == "continue"
+    assert (await hooks.emit("prompt:submit")).action == "deny"
+
+
+async def hangs(event: str, data: dict[str, Any]) -> None:
+    """A handler that never decides."""
+    await anyio.sleep_forever()
+
+
+@BOTH_LOOPS
+async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() -> None:
+    hooks, recorder = HookRegistry(timeout=0.05), EventRecorder()
+    for event in ("tool:pre", "tool:post"):
+        hooks.register(event, hangs)
+        hooks.register(event, recorder)
+        hooks.register(event, hangs)
+    assert (await hooks.emit("tool:pre")).action == "deny"
+    assert (await hooks.emit("tool:post", {"a": 1})).action == "continue"
+    assert [event for event, _ in recorder.events] == ["tool:post"]
+
+
+@BOTH_LOOPS
+async def test_every_handler_has_its_own_time() -> None:
+    hooks = HookRegistry(timeout=3)
+
+    async def takes_long(event: str, data: dict[str, Any]) -> None:
+        await anyio.sleep(0.9)
+
+    for _ in range(4):
+        hooks.register("tool:pre", takes_long)
+    assert (await hooks.emit("tool:pre")).action == "continue"
+
+
+async def test_a_synchronous_handler_that_is_slow_takes_no_time_from_the_next() -> None:
+    hooks = HookRegistry(timeout=2)
+
+    async def waits(event: str, data: dict[str, Any]) -> None:
+        await anyio.sleep(0.02)
+
+    hooks.register("tool:pre", lambda event, data: time.sleep(2.1))
+    hooks.register("tool:pre", waits)
+    assert (await hooks.emit("tool:pre")).action == "continue"
+
+
+@BOTH_LOOPS
+async def test_a_late_decision_of_a_handler_counts_and_affects_no_other() -> None:
+    hooks = HookRegistry(timeout=1)
+
+    async def stubborn(event: str, data: dict[str, Any]) -> HookResult:
+        try:
+            await anyio.sleep_forever()
+        except BaseException:
+            return HookResult(action="modify", data={"stubborn": True})
+        return HookResult()
+
+    async def waits(event: str, data: dict[str, Any]) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    for handler in (stubborn, waits, stubborn):
+        hooks.register("tool:pre", handler)
+    decided = await hooks.emit("tool:pre")
+    assert (decided.action, decided.data["stubborn"]) == ("modify", True)
+    await anyio.lowlevel.checkpoint()
+
+
+@BOTH_LOOPS
+async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
+    hooks = HookRegistry(timeout=0.05)
+
+    async def breaks(event: str, data: dict[str, Any]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("broken")
+
+    hooks.register("tool:pre", breaks)
+    assert (await hooks.emit("tool:pre")).action == "deny"
+
+
+@BOTH_LOOPS
+async def test_there_may_be_no_limit() -> None:
+    hooks = HookRegistry(timeout=None)
+    hooks.register("x", hangs)
+    with anyio.move_on_after(0.05) as scope:
+        await hooks.emit("x")
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("event", ["tool:pre", "tool:post"])
+@BOTH_LOOPS
+async def test_the_callers_cancellation_passes(event: str) -> None:
+    hooks, after = HookRegistry(), EventRecorder()
+    hooks.register(event, hangs)
+    hooks.register(event, after)
+    with anyio.move_on_after(0.05) as scope:
+        await hooks.emit(event)
+    assert scope.cancelled_caught
+    assert after.events == []
+
+
+@BOTH_LOOPS
+async def test_a_handler_may_use_scopes_and_tasks_of_its_own() -> None:
+    hooks = HookRegistry(timeout=30)
+
+    async def tasks(event: str, data: dict[str, Any]) -> HookResult:
+        with anyio.move_on_after(0.01):
+            await anyio.sleep_forever()
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep_forever)
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        return HookResult(action="modify", data={"done": True})
+
+    hooks.register("tool:pre", tasks)
+    assert (await hooks.emit("tool:pre")).data["done"] is True
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_handler_that_awaits_a_task_it_has_cancelled_has_failed() -> None:
+    hooks = HookRegistry()
+
+    async def awaits_what_it_has_cancelled(event: str, data: dict[str, Any]) -> None:
+        task = asyncio.ensure_future(asyncio.sleep(3600))
+        task.cancel()
+        await task
+
+    for event in ("tool:pre", "tool:post"):
+        hooks.register(event, awaits_what_it_has_cancelled)
+    assert (await hooks.emit("tool:pre")).action == "deny"
+    assert (await hooks.emit("tool:post")).action == "continue"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_by_asyncio_passes() -> None:
+    hooks = HookRegistry()
+    hooks.register("tool:pre", hangs)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(hooks.emit("tool:pre"), 0.05)
+
+
+@BOTH_LOOPS
+async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = HookRegistry(timeout=None)
+
+    class Forever:
+        def __await__(self) -> Any:
+            yield
+
+    hooks.register("tool:pre", lambda event, data: Forever())
+    emitting = hooks.emit("tool:pre")
+    emitting.send(None)
+    emitting.close()
+    assert caplog.messages == []
+
+
+@BOTH_LOOPS
+async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -> None:
+    registry = ToolRegistry()
+
+    async def slow(data: Any) -> None:
+        await anyio.sleep_forever()
+
+    registry.register(ToolEntry("slow", "Sleeps.", slow, {"type": "object"}))
+    hooks = HookRegistry(timeout=0.1)
+
+    async def asks_until_it_knows(event: str, data: dict[str, Any]) -> None:
+        while not (await registry.dispatch(ToolCall(id="1", name="slow", arguments={}), CallContext())).success:
+            pass
+
+    hooks.register("tool:pre", asks_until_it_knows)
+    with anyio.fail_after(60):
+        assert (await hooks.emit("tool:pre")).action == "deny"
+
+
+@BOTH_LOOPS
+async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> None:
+    hooks, finished = HookRegistry(timeout=0.05), list[str]()
+
+    async def commits(event: str, data: dict[str, Any]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.2)
+                finished.append("commit")
+
+    hooks.register("tool:pre", commits)
+    assert (await hooks.emit("tool:pre")).action == "deny"
+    assert finished == ["commit"]
+
+
+@BOTH_LOOPS
+async def test_a_question_that_outlives_its_handler_leaves_no_deadline_behind() -> None:
+    hooks, released = HookRegistry(timeout=2), anyio.Event()
+
+    async def asks() -> None:
+        with pause_handler_clock():
+            await released.wait()
+
+    async with anyio.create_task_group() as tasks:
+
+        async def begins(event: str, data: dict[str, Any]) -> None:
+            tasks.start_soon(asks)
+            await anyio.lowlevel.checkpoint()
+
+        hooks.register("tool:pre", begins)
+        assert (await hooks.emit("tool:pre")).action == "continue"
+        await anyio.lowlevel.checkpoint()
+        released.set()
+        await anyio.sleep(2.2)

@@ -1,0 +1,253 @@
+"""The source: names and schemas of modules' tools, tools that come and go, hooks over other sources, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._integrations.amplifier.source.resolver import Resolver
+from mcp_bridge._settings import load
+from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
+from mcp_bridge.amplifier.testing import MockTool
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
+
+NAMES = """
+class Tool:
+    description = "A tool."
+
+    def __init__(self, name, **more):
+        self.name = name
+        vars(self).update(more)
+
+    async def execute(self, input):
+        return ToolResult(output=input)
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Tool("property", input_schema=SCHEMA), name="other_key")
+    await coordinator.mount("tools", Tool("method", get_schema=lambda: SCHEMA))
+    await coordinator.mount("tools", Tool("open"))
+    await coordinator.mount("tools", Tool("none", input_schema=None))
+    await coordinator.mount("tools", Tool("odd", input_schema="text"))
+    coordinator.mount_points["tools"]["direct"] = Tool("direct")
+    coordinator.mount_points["tools"]["nameless"] = Tool("")
+"""
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def listed(client: Client) -> dict[str, Any]:
+    """The schemas of the tools that a client sees now, by their names."""
+    tools = (await client.list_tools(cache_mode="refresh")).tools
+    return {tool.name: tool.input_schema for tool in tools}
+
+
+@BOTH_HOSTS
+async def test_clients_see_the_names_that_tools_give_themselves_and_their_schemas(tmp_path: Path) -> None:
+    async with Served(tmp_path, {"names": NAMES}).client() as client:
+        found = await listed(client)
+        assert sorted(found) == ["direct", "method", "nameless", "none", "odd", "open", "property"]
+        for name in ("property", "method"):
+            assert found[name]["required"] == ["n"]
+            assert (await client.call_tool(name, {"n": "x"})).is_error
+            assert (await client.call_tool(name, {"n": 1})).structured_content == {"n": 1}
+        for name in ("none", "odd", "open", "direct", "nameless"):
+            assert (await client.call_tool(name, {"any": 1})).structured_content == {"any": 1}
+
+
+async def test_two_keys_with_tools_of_one_name_are_a_problem_and_the_first_is_published(tmp_path: Path) -> None:
+    modules = {
+        name: f"def mount(c, d): c.mount('tools', MockTool('same', '{name}'), name='{name}')" for name in ("one", "two")
+    }
+    served = Served(tmp_path, modules)
+    async with served.client() as client:
+        assert list(await listed(client)) == ["same"]
+        assert (await client.call_tool("same", {})).content[0].text == "one"
+    assert served.problems == [
+        "the tools mounted as 'one' and 'two' are both named 'same'. "
+        "Rename one, or leave one out; the first is published"
+    ]
+
+
+async def test_a_tool_that_cannot_be_read_is_a_problem_and_the_others_are_published(tmp_path: Path) -> None:
+    odd = """
+class Odd:
+    description = "Odd."
+    def __init__(self, error): self.error = error
+    def __getattr__(self, name):
+        if name == "input_schema": raise self.error
+        raise AttributeError(name)
+    async def execute(self, input): ...
+def mount(c, d):
+    for at, error in enumerate((ValueError("why"), SystemExit(3))):
+        c.mount("tools", Odd(error), name=f"odd{at}")
+    c.mount("tools", MockTool("good"))
+"""
+    served = Served(tmp_path, {"odd": odd})
+    async with served.client() as client:
+        assert list(await listed(client)) == ["good"]
+    assert served.problems == [
+        "tool 'odd0' cannot be read: ValueError: why",
+        "tool 'odd1' cannot be read: SystemExit: 3",
+    ]
+
+
+COMES = """
+async def mount(coordinator, config):
+    class Grows:
+        name, description = "grow", "Mounts a tool."
+
+        def execute(self, input):  # in a thread
+            coordinator.mount("tools", MockTool("grown"))
+
+    class Shrinks:
+        name, description = "shrink", "Takes it away."
+
+        async def execute(self, input):
+            del coordinator.mount_points["tools"]["grown"]
+
+    coordinator.mount("tools", Grows())
+    coordinator.mount("tools", Shrinks())
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@BOTH_HOSTS
+async def test_clients_hear_of_tools_that_come_and_go(mode: str, tmp_path: Path) -> None:
+    send, heard = anyio.create_memory_object_stream[str](100)
+
+    async def hear(message: Any) -> None:
+        if "list_changed" in str(getattr(message, "method", "")):
+            await send.send(message.method)
+
+    async def changed(client: Client, tool: str) -> list[str]:
+        await client.call_tool(tool, {})
+        await heard.receive()
+        return sorted(await listed(client))
+
+    with anyio.fail_after(PATIENCE):
+        async with Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=hear) as client, send, heard:
+            if mode == "legacy":
+                assert await changed(client, "grow") == ["grow", "grown", "shrink"]
+                assert await changed(client, "shrink") == ["grow", "shrink"]
+                return
+            async with client.listen(tools_list_changed=True) as changes:
+                await client.call_tool("grow", {})
+                await anext(aiter(changes))
+                assert sorted(await listed(client)) == ["grow", "grown", "shrink"]
+
+
+@BOTH_HOSTS
+async def test_a_change_after_the_end_is_nobodys_business(tmp_path: Path) -> None:
+    served = Served(tmp_path, {"mine": "def mount(c, d): return MockTool('t')"})
+    async with served.running():
+        assert served.problems == []
+    served.coordinator.mount("tools", MockTool("late"))
+
+
+async def test_hooks_govern_the_calls_of_every_source(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        {
+            "plain.py": "from mcp_bridge import tool\n\n@tool\ndef add(a: int, b: int) -> int:\n    return a + b\n",
+            "hook.py": """
+            from mcp_bridge.amplifier import HookResult
+
+            async def mount(c, config):
+                def decide(event, data):
+                    if data["tool_input"].get("a") == config["forbidden"]:
+                        return HookResult(action="deny", reason="not that one")
+                    return HookResult(action="modify", data={"tool_input": {**data["tool_input"], "b": 40}})
+
+                return c.hooks.register("tool:pre", decide)
+            """,
+            "s.yaml": """
+            sources:
+              - {type: python, path: plain.py}
+              - type: amplifier
+                plan: {hooks: [{module: hook, source: hook.py, config: {forbidden: 13}}]}
+            """,
+        },
+    )
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
+        assert (await client.call_tool("add", {"a": 2, "b": 2})).content[0].text == "42"
+        denied = await client.call_tool("add", {"a": 13, "b": 2})
+        assert denied.is_error
+        assert "not that one" in denied.content[0].text
+
+
+async def test_modules_are_found_by_path_by_file_url_and_beside_the_settings(tmp_path: Path) -> None:
+    names = ["by_path", "by_url", "beside", "home"]
+    for name in names:
+        written(tmp_path, {f"{name}.py": MODULE.replace('"here"', f'"{name}"')})
+    url = f"{tmp_path.as_uri()}/by_url.py"
+    plan = f"""
+    tools:
+      - {{module: by_path, source: ./by_path.py}}
+      - {{module: by_url, source: "{url}"}}
+      - beside
+      - {{module: home, source: "{tmp_path}/home.py"}}
+    """
+    written(tmp_path, {"plan.yaml": plan})
+    bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
+    async with connect(bridge) as client:
+        assert sorted(await listed(client)) == sorted(names)
+    assert bridge.problems == {"amplifier": []}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("git+https://host/x@main", r"is not allowed\. .* write beside 'plan'"),
+        ("gone.py", "no such file or folder"),
+        ("package:no-such-package", "the package 'no-such-package' is not installed"),
+        ("7", "no such file or folder"),
+        (7, "the source of 'x' is the number 7. Write a path, file://PATH, package:NAME"),
+        ("https://me:pw@host/x", r"the source of 'x' is text 'https://\*\*\*@host/x'. Write a path, file://PATH"),
+    ],
+)
+async def test_a_source_that_leads_nowhere_says_why(source: str | int, said: str, tmp_path: Path) -> None:
+    written(tmp_path, {"plan.yaml": f"tools: [{{module: x, source: {source!r}}}]"})
+    bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
+    with pytest.raises(SourceError, match=said):
+        async with bridge.run_sources():
+            await bridge.wait_until_started()
+
+
+def test_a_source_may_be_an_object_that_resolves_itself(tmp_path: Path) -> None:
+    resolver, own = Resolver(tmp_path), SimpleNamespace(resolve=lambda: tmp_path)
+    assert resolver.resolve("x", own) is resolver.resolve("x", None, own) is own
+    assert resolver.resolve("x", "a.py") == FileSource(tmp_path / "a.py")
+    with pytest.raises(ModuleNotFoundError, match="no source for 'x'"):
+        resolver.resolve("x")
+
+
+async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -> None:
+    names = NAMES.replace("class Tool", "from mcp_bridge.amplifier import ToolResult\n\n\nclass Tool", 1)
+    plan = "sources: [{type: amplifier, call_ids: ['o*', direct], plan: {tools: [names]}}]"
+    written(tmp_path, {"names.py": names, "s.yaml": plan})
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
+        for name, has_id in (("open", True), ("odd", True), ("direct", True), ("none", False)):
+            seen = (await client.call_tool(name, {"a": 1})).structured_content
+            assert (name, "_tool_call_id" in seen) == (name, has_id)
+
+
+def test_settings_say_how_long_a_hook_may_take(tmp_path: Path) -> None:
+    written(tmp_path, {"s.yaml": "sources:\n  - {type: amplifier, hook_timeout: soon, plan: {}}"})
+    with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].hook_timeout: "):
+        build_from_settings(load(tmp_path / "s.yaml", {}))
+    written(tmp_path, {"t.yaml": "sources:\n  - {type: amplifier, hook_timeout: 2s, plan: {}}"})
+    build_from_settings(load(tmp_path / "t.yaml", {}))

@@ -1,0 +1,185 @@
+"""Where commits are kept: what identifies their files, links that lead out, what an interrupted fetch leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge._integrations.amplifier.source.checkouts import (
+    Checkouts,
+    check_links,
+    get_default_folder,
+    hash_files,
+    move_into_place,
+    remove_compiled,
+)
+from mcp_bridge._integrations.amplifier.source.git import parse_address
+from mcp_bridge.amplifier import ModuleLoadError
+from tests.kits.amplifier.amplifier_modules import written
+
+FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with three files, a link, and an empty folder."""
+    written(tmp_path / "files", FILES)
+    (tmp_path / "files" / "link").symlink_to("b/c.py")
+    (tmp_path / "files" / "empty").mkdir()
+    return tmp_path / "files"
+
+
+def test_the_digest_is_that_of_names_and_contents_alone(folder: Path, tmp_path: Path) -> None:
+    again = written(tmp_path / "again", dict(reversed(FILES.items())))
+    (again / "link").symlink_to("b/c.py")
+    os.utime(again / "a.py", (1, 1))
+    assert hash_files(again) == hash_files(folder)
+    # How it is made is a promise: it stands in lock files.
+    fixed = written(tmp_path / "fixed", {"a.py": "a = 1\n"})
+    expected = hashlib.sha256(b"0 4 6\na.py\na = 1\n").hexdigest()
+    assert hash_files(fixed) == f"sha256:{expected}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "echo x >> a.py",
+        "mv a.py z.py",
+        "mv b/d.txt d.txt",
+        "rm b/d.txt",
+        "touch more.py",
+        "touch more.pyc",
+        "ln -s a.py more",
+        "rm link; ln -s a.py link",
+        "rm link; cp b/c.py link",
+        "rm a.py; ln -s b/c.py a.py",
+        "ln -s b/c.py __pycache__",
+        "touch __pycache__",
+        "mkfifo pipe",
+        "printf 'a = 1\\n0 0 0' > a.py",
+    ],
+)
+def test_every_change_of_a_file_changes_the_digest(change: str, folder: Path) -> None:
+    before = hash_files(folder)
+    assert os.system(f"cd {folder} && {change}") == 0
+    assert hash_files(folder) != before
+
+
+def test_what_python_compiles_does_not_change_the_digest_and_is_removed(folder: Path) -> None:
+    before = hash_files(folder)
+    written(folder, {"__pycache__/a.cpython-311.pyc": "x", "b/__pycache__/deep/c.pyc": "x"})
+    assert hash_files(folder) == before
+    (folder / "empty" / "__pycache__").symlink_to("../b")
+    remove_compiled(folder)
+    assert not list(folder.rglob("__pycache__"))
+    assert hash_files(folder) == before
+    assert (folder / "b" / "c.py").exists()
+
+
+def test_what_another_bridge_removes_at_the_same_time_is_gone_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.rmtree
+
+    def late(path: Path) -> None:
+        real(path)
+        real(path)
+
+    written(folder, {"__pycache__/a.pyc": "x"})
+    monkeypatch.setattr(shutil, "rmtree", late)
+    remove_compiled(folder)
+    monkeypatch.setattr(shutil, "rmtree", lambda path: os.unlink(path))
+    written(folder, {"__pycache__/a.pyc": "x"})
+    with pytest.raises(OSError, match="__pycache__"):
+        remove_compiled(folder)
+
+
+@pytest.mark.parametrize("target", ["a.py", "b", "b/../a.py", "gone", "./b/c.py"])
+def test_a_link_within_the_repository_is_kept(target: str, folder: Path) -> None:
+    (folder / "more").symlink_to(target)
+    check_links(folder, "git+https://host/x")
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../outside", "b/../../outside", "..", "b/up/outside", "more", "{folder}/a.py"]
+)
+def test_a_link_out_of_the_repository_is_refused(target: str, folder: Path) -> None:
+    (folder / "b" / "up").symlink_to("..")
+    (folder / "b" / "round").symlink_to("../link")
+    if target == "b/up/outside":
+        target = "b/up/../outside"
+    (folder / "more").symlink_to(target.format(folder=folder))
+    with pytest.raises(ModuleLoadError, match=r"git.https://host/x: 'more' is a link to .*, outside of the repository"):
+        check_links(folder, "git+https://host/x")
+
+
+def test_a_folder_that_is_a_link_out_is_refused_and_not_walked_into(folder: Path) -> None:
+    (folder / "b" / "home").symlink_to("/")
+    with pytest.raises(ModuleLoadError, match="'b/home' is a link to /"):
+        check_links(folder, "git+https://host/x")
+    hash_files(folder)
+
+
+def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
+    checkouts = Checkouts(tmp_path)
+    commit = "a" * 40
+    uris = [
+        "git+https://host/org/one",
+        "git+https://host/org/two",
+        "git+https://host/org-one",
+        "git+ssh://host/org/one",
+        f"git+https://host/{'x' * 300}/one",
+        f"git+https://host/{'y' * 300}/one",
+    ]
+    places = [checkouts.locate(parse_address(uri), commit).folder for uri in uris]
+    assert len(set(places)) == len(uris)
+    assert checkouts.locate(parse_address(f"{uris[0]}@main#subdirectory=x"), commit).folder == places[0]
+    for place in places:
+        assert place.name == commit
+        assert place.parent.parent == tmp_path
+        assert len(place.parent.name) < 100
+    assert "org-one" in places[0].parent.name
+
+
+def test_a_folder_is_put_whole_in_place_of_what_was_there(tmp_path: Path) -> None:
+    checkouts, place = Checkouts(tmp_path / "kept"), tmp_path / "kept" / "name" / "commit" / "files"
+    for text in ("one", "two"):
+        with checkouts.create_temporary_folder() as room:
+            move_into_place(written(room / "files", {"a.py": text}), place, room)
+        assert (place / "a.py").read_text() == text
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["name"]
+
+
+def test_what_fails_leaves_nothing_and_what_was_cut_off_is_thrown_away_later(tmp_path: Path) -> None:
+    checkouts = Checkouts(tmp_path / "kept")
+    with pytest.raises(ZeroDivisionError), checkouts.create_temporary_folder() as room:
+        written(room, {"files/a.py": str(1 / 0)})
+    assert list((tmp_path / "kept").iterdir()) == []
+    old, new = (tmp_path / "kept" / f".partial-{name}" for name in ("old", "new"))
+    for left in (old, new):
+        written(left, {"files/a.py": ""})
+    os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
+    with checkouts.create_temporary_folder():
+        assert not old.exists()
+        assert new.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    written(tmp_path, {"file": ""})
+    with (
+        pytest.raises(ModuleLoadError, match="file/kept: modules cannot be stored there: "),
+        Checkouts(tmp_path / "file" / "kept").create_temporary_folder(),
+    ):
+        raise AssertionError("there is no room")
+
+
+def test_without_settings_they_are_kept_among_the_users_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert get_default_folder().name == "modules"
+    assert get_default_folder().parent.name == "mcp-bridge"
+    assert Checkouts().folder == get_default_folder()

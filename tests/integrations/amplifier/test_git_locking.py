@@ -1,0 +1,482 @@
+"""Modules from git, from the lock to a client: what is locked stays what it is, and nothing else is ever run."""
+
+from __future__ import annotations
+
+import json
+import os
+import py_compile
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._integrations.amplifier.source import lock_file, resolver
+from mcp_bridge._integrations.amplifier.source.git import Git
+from mcp_bridge._integrations.amplifier.source.lock_file import LockEntry, LockFile
+from mcp_bridge.amplifier import ModuleLoadError
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.git_repositories import Place, Repository, only_from, says, wheel
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+
+ONE = {"one.py": says("one", "first")}
+NEEDY = "import needed_words\n" + says("one", "{needed}").replace('"{needed}"', "needed_words.HELLO")
+
+
+def pyproject(*lines: str) -> str:
+    """A pyproject.toml with these dependencies."""
+    return f'[project]\nname = "x"\nversion = "1"\ndependencies = {list(lines)}\n'
+
+
+async def said(place: Place, *names: str) -> list[str]:
+    """What the tools of these names say to a client."""
+    async with connect(place.bridge()) as client:
+        answers = [await client.call_tool(name, {}) for name in names or ("one",)]
+        return [answer.content[0].text for answer in answers]
+
+
+async def refused(place: Place) -> str:
+    """Why nothing of a plan is served."""
+    bridge = place.bridge()
+    with pytest.raises(SourceError) as error:
+        async with bridge.run_sources():
+            await bridge.wait_until_started()
+    return str(error.value)
+
+
+def changed(folder: Path, command: str) -> None:
+    """Change something there by a command."""
+    assert os.system(f"cd {folder} && {command}") == 0
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A repository with one module."""
+    made = Repository(tmp_path)
+    made.commit(ONE)
+    return made
+
+
+@pytest.fixture
+def uri(repository: Repository) -> str:
+    """The module's address."""
+    return f"{repository.uri}@main"
+
+
+@pytest.fixture
+def place(tmp_path: Path, uri: str) -> Place:
+    """Settings that name the module and allow it."""
+    return Place(tmp_path / "place", {"one": uri})
+
+
+async def test_an_unlocked_module_is_refused_and_the_command_named(place: Place, uri: str) -> None:
+    assert f"{uri} is not locked. Run: mcp-bridge module lock {place.file}" in await refused(place)
+    assert not place.kept.exists()
+
+
+async def test_a_locked_module_is_served_and_the_lock_names_commit_and_hash(
+    place: Place, uri: str, repository: Repository
+) -> None:
+    assert [one.uri for one in place.locked().locked] == [uri]
+    data = json.loads(place.lock.path.read_text())
+    assert data["version"] == 1
+    assert data["modules"][uri]["commit"] == repository.git("rev-parse", "HEAD")
+    assert data["modules"][uri]["hash"].startswith("sha256:")
+    assert data["modules"][uri]["used_by"] == ["mine.yaml"]
+    assert await said(place) == ["first"]
+    assert [path.name for path in place.files(uri).iterdir() if path.name != "__pycache__"] == ["one.py"]
+
+
+async def test_a_branch_that_moves_is_followed_only_by_an_update(
+    place: Place, uri: str, repository: Repository
+) -> None:
+    first = place.locked().locked[0].entry
+    second = repository.commit({"one.py": says("one", "second")})
+    assert await said(place) == ["first"]
+    for path in place.kept.iterdir():
+        path.rename(place.folder / "away")
+    again = place.locked().locked[0]
+    assert (again.entry, again.previous_commit) == (first, first.commit)
+    updated = place.locked(update=True).locked[0]
+    assert (updated.entry.commit, updated.previous_commit) == (second, first.commit)
+    assert "second" in (place.files(uri) / "one.py").read_text()
+
+
+async def test_a_running_bridge_keeps_the_commit_that_it_began_with(
+    place: Place, uri: str, repository: Repository
+) -> None:
+    place.locked()
+    bridge = place.bridge()
+    async with connect(bridge, mode="legacy") as client:
+        assert (await client.call_tool("one", {})).content[0].text == "first"
+        repository.commit({"one.py": says("one", "second")})
+        place.locked(update=True)
+        async with connect(bridge.registry, mode="legacy") as other:
+            assert (await other.call_tool("one", {})).content[0].text == "first"
+
+
+async def test_a_tag_that_moves_stays_where_it_was_locked(tmp_path: Path, repository: Repository) -> None:
+    repository.git("tag", "-a", "-m", "noted", "v1")
+    repository.push("v1")
+    place = Place(tmp_path / "place", {"one": f"{repository.uri}@v1"})
+    first = place.locked().locked[0].entry.commit
+    repository.commit({"one.py": says("one", "second")})
+    repository.git("tag", "-f", "-a", "-m", "moved", "v1")
+    repository.push("v1")
+    assert place.locked().locked[0].entry.commit == first
+    assert place.locked(update=True).locked[0].entry.commit == repository.git("rev-parse", "HEAD")
+
+
+async def test_several_modules_of_one_repository_are_fetched_once(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    real = Git.fetch
+    monkeypatch.setattr(Git, "fetch", lambda self, *args: (fetched.append(args[1]), real(self, *args)))
+    repository.commit(
+        {"parts/two/two.py": says("two", "second"), "parts/three/src/three/__init__.py": says("three", "")}
+    )
+    places = {
+        "one": f"{repository.uri}@main",
+        "two": f"{repository.uri}@main#subdirectory=parts/two",
+        "three": f"{repository.uri}#subdirectory=parts/three",
+    }
+    place = Place(tmp_path / "place", places)
+    assert sorted(one.uri for one in place.locked().locked) == sorted(places.values())
+    assert len(fetched) == 1
+    assert await said(place, "one", "two") == ["first", "second"]
+
+
+def test_a_subdirectory_that_is_not_there_is_told(tmp_path: Path, repository: Repository) -> None:
+    place = Place(tmp_path / "place", {"one": f"{repository.uri}#subdirectory=gone", "two": repository.uri})
+    (failed,) = place.locked().errors
+    assert "has no folder 'gone'" in failed
+    assert not place.lock.path.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "echo '# more' >> one.py",
+        "rm one.py",
+    ],
+)
+async def test_a_file_that_was_changed_is_not_run_and_locking_fetches_it_again(
+    change: str, place: Place, uri: str
+) -> None:
+    locked = place.locked().locked[0].entry
+    changed(place.files(uri), change)
+    told = await refused(place)
+    assert told.startswith(f"one: {uri}: the files in {place.kept}")
+    assert "have changed since they were locked, and are not run" in told
+    assert f"mcp-bridge module lock {place.file}" in told
+    assert place.locked().locked[0].entry == locked
+    assert await said(place) == ["first"]
+
+
+def test_what_was_refused_is_looked_at_again(place: Place, uri: str) -> None:
+    place.locked()
+    (place.files(uri) / "more.py").write_text("")
+    asked = resolver.Resolver(place.folder, git=("*",), modules=place.kept)
+    with pytest.raises(ModuleLoadError, match=r"have changed .* run: mcp-bridge module lock FILE$"):
+        asked.resolve("one", uri)
+    place.locked()
+    assert asked.resolve("one", uri).resolve() == place.files(uri)
+
+
+async def test_compiled_files_that_somebody_left_there_are_not_run(place: Place, uri: str) -> None:
+    place.locked()
+    files = place.files(uri)
+    source = files / "one.py"
+    honest = source.read_text()
+    source.write_text(honest.replace("first", "other"))
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    source.write_text(honest)
+    assert list((files / "__pycache__").iterdir())
+    assert await said(place) == ["first"]
+
+
+async def test_what_is_locked_but_not_here_says_the_command(place: Place, uri: str, tmp_path: Path) -> None:
+    commit = place.locked().locked[0].entry.commit
+    place.kept.rename(tmp_path / "away")
+    told = await refused(place)
+    assert f"{uri} is locked, but commit {commit[:12]} is not on this machine" in told
+    assert f"mcp-bridge module lock {place.file}" in told
+    place.locked()
+    assert await said(place) == ["first"]
+
+
+async def test_what_is_not_allowed_is_not_run_though_it_is_locked(tmp_path: Path, uri: str) -> None:
+    Place(tmp_path / "place", {"one": uri}).locked()
+    for patterns in ((), ("https://*",), ("file:///other/*",)):
+        place = Place(tmp_path / "place", {"one": uri}, git=patterns)
+        assert "is not allowed" in await refused(place)
+
+
+async def test_a_hostile_address_is_told_and_the_other_modules_are_served(tmp_path: Path) -> None:
+    written(tmp_path / "place", {"one.py": says("one", "first")})
+    place = Place(tmp_path / "place", {"one": "one.py", "bad": "git+ext::sh -c id", "out": "git+file:///a/../b"})
+    bridge = place.bridge()
+    async with connect(bridge) as client:
+        assert (await client.call_tool("one", {})).content[0].text == "first"
+    first, second = bridge.problems["amplifier"]
+    assert "spaces" in first
+    assert "segments such as" in second
+
+
+def test_a_commit_with_a_link_out_of_it_is_refused(place: Place, repository: Repository) -> None:
+    (repository.work / "words").symlink_to("../../secret")
+    repository.commit({})
+    (failed,) = place.locked().errors
+    assert "'words' is a link to ../../secret, outside of the repository" in failed
+    assert not place.lock.path.exists()
+    assert not list(place.kept.iterdir())
+
+
+async def test_compiled_files_in_a_commit_are_not_kept(place: Place, uri: str, repository: Repository) -> None:
+    written(repository.work, {"__pycache__/one.cpython-311.pyc": "odd", "deep/two.py": ""})
+    (repository.work / "deep" / "__pycache__").symlink_to("..")
+    repository.commit({})
+    place.locked()
+    assert not list(place.files(uri).rglob("__pycache__"))
+    assert await said(place) == ["first"]
+
+
+def test_a_repository_that_gives_other_files_than_were_locked_is_an_error(
+    place: Place, uri: str, tmp_path: Path
+) -> None:
+    entry = place.locked().locked[0].entry
+    place.lock.write({uri: LockEntry(commit=entry.commit, hash=f"sha256:{'0' * 64}", used_by=entry.used_by)})
+    (failed,) = place.locked().errors
+    assert "differ from those that were locked" in failed
+    assert place.lock.modules[uri].hash == f"sha256:{'0' * 64}"
+    place.kept.rename(tmp_path / "away")
+    (failed,) = place.locked(update=True).errors
+    assert "differ from those that were locked" in failed
+    assert not list(place.kept.iterdir())
+
+
+def test_two_entries_of_one_commit_cannot_have_different_files(tmp_path: Path, repository: Repository) -> None:
+    uris = {"one": f"{repository.uri}@main", "two": repository.uri}
+    place = Place(tmp_path / "place", uris)
+    place.locked()
+    wrong = replace(place.lock.modules[uris["two"]], hash=f"sha256:{'0' * 64}")
+    place.lock.write({uris["two"]: wrong})
+    (failed,) = place.locked().errors
+    assert failed.startswith(f"{uris['two']}: the files of commit")
+
+
+def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
+    place: Place, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = lock_file.move_into_place
+
+    def late(made: Path, to: Path, room: Path) -> None:
+        shutil.copytree(made, to)
+        raise OSError("Directory not empty")
+
+    def full(made: Path, to: Path, room: Path) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(lock_file, "move_into_place", full)
+    assert place.locked().errors == ["No space left on device"]
+    monkeypatch.setattr(lock_file, "move_into_place", late)
+    assert place.locked().errors == ()
+    monkeypatch.setattr(lock_file, "move_into_place", real)
+    assert "first" in (place.files(uri) / "one.py").read_text()
+
+
+def test_what_is_on_the_disk_is_not_trusted_for_a_new_entry(place: Place, uri: str) -> None:
+    entry = place.locked().locked[0].entry
+    (place.files(uri) / "one.py").write_text("changed")
+    place.lock.path.unlink()
+    assert place.locked().locked[0].entry == entry
+    assert "first" in (place.files(uri) / "one.py").read_text()
+
+
+def test_an_interrupted_fetch_is_not_seen(place: Place, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Git, address: Any, commit: str, folder: Path) -> None:
+        written(folder, {"one.py": "half of it"})
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Git, "fetch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            place.locked()
+    assert list(place.kept.iterdir()) == []
+    assert not place.lock.path.exists()
+    place.locked()
+    assert "first" in (place.files(uri) / "one.py").read_text()
+
+
+def test_one_module_that_fails_leaves_the_lock_as_it_was(tmp_path: Path, uri: str, repository: Repository) -> None:
+    place = Place(tmp_path / "place", {"one": uri})
+    place.locked()
+    before = place.lock.path.read_bytes()
+    repository.commit({"one.py": says("one", "second")})
+    more = Place(tmp_path / "place", {"one": uri, "two": f"{repository.uri}@gone", "three": f"{repository.uri}@none"})
+    outcome = more.locked(update=True)
+    assert [line.partition(": ")[2] for line in outcome.errors] == [
+        "the repository has no branch or tag 'gone'. Check its name",
+        "the repository has no branch or tag 'none'. Check its name",
+    ]
+    assert place.lock.path.read_bytes() == before
+
+
+def test_what_no_settings_use_any_more_goes_and_what_others_use_stays(
+    tmp_path: Path, uri: str, repository: Repository
+) -> None:
+    other = repository.uri
+    mine, theirs = (
+        Place(tmp_path / "place", {"one": uri, "two": other}),
+        written(tmp_path / "place", {"other.yaml": ""}),
+    )
+    mine.locked()
+    lock, users = mine.lock, ("mine.yaml", "other.yaml", "gone.yaml")
+    lock.write({name: replace(one, used_by=users) for name, one in lock.modules.items()})
+    fewer = Place(tmp_path / "place", {"one": uri})
+    assert fewer.locked().removed == []
+    assert fewer.lock.modules[uri].used_by == ("mine.yaml", "other.yaml")
+    assert fewer.lock.modules[other].used_by == ("other.yaml",)
+    (theirs / "other.yaml").unlink()
+    assert fewer.locked().removed == [other]
+    assert list(fewer.lock.modules) == [uri]
+
+
+@pytest.mark.timeout(600)  # several runs of pip
+async def test_what_a_module_needs_is_installed_beside_it_reported_if_missing_and_found_after_all_else(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_from(tmp_path / "wheels", monkeypatch)
+    repository.commit({"one.py": NEEDY, "pyproject.toml": pyproject("needed-words>=1", "pytest", "amplifier-core")})
+    place = Place(tmp_path / "place", {"one": repository.uri})
+    (failed,) = place.locked().errors
+    assert "needs needed-words>=1, which pip cannot install: " in failed
+    wheel(tmp_path / "wheels", "needed_words", "1.5", {"needed_words.py": "HELLO = 'good day'", "json.py": "no"})
+    assert place.locked().locked[0].entry.installed == ("needed_words==1.5",)
+    (sites,) = place.kept.glob("*/*/sites")
+    sites.rename(tmp_path / "away")
+    assert f"needs needed-words>=1, which is missing. Run: mcp-bridge module lock {place.file}" in await refused(place)
+    (tmp_path / "away").rename(sites)
+    assert await said(place) == ["good day"]
+    site = next(path for path in sys.path if path.startswith(str(place.kept)) and "sites" in path)
+    assert sys.path.index(site) > max(
+        index for index, path in enumerate(sys.path) if not path.startswith(str(tmp_path))
+    )
+    assert json.__file__ != str(Path(site, "json.py"))
+
+
+@pytest.mark.timeout(600)  # several runs of pip
+async def test_what_a_module_needs_stays_in_the_version_that_was_locked(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_from(tmp_path / "wheels", monkeypatch)
+    wheel(tmp_path / "wheels", "needed_words", "1.0", {"needed_words.py": "HELLO = 'one'"})
+    repository.commit({"one.py": NEEDY, "pyproject.toml": pyproject("needed-words>=1")})
+    place = Place(tmp_path / "place", {"one": repository.uri})
+    place.locked()
+    wheel(tmp_path / "wheels", "needed_words", "2.0", {"needed_words.py": "HELLO = 'two'"})
+    place.kept.rename(tmp_path / "away")
+    assert "is not on this machine" in await refused(place)
+    assert place.locked().locked[0].entry.installed == ("needed_words==1.0",)
+    updated = place.locked(update=True).locked[0].entry
+    assert updated.installed == ("needed_words==2.0",)
+    (words,) = place.kept.glob("*/*/sites/*/*/needed_words.py")
+    assert "two" in words.read_text()
+    # The lock names another version than the one on the disk.
+    place.lock.write({repository.uri: replace(updated, installed=("needed_words==1.0",))})
+    assert place.locked().locked[0].entry.installed == ("needed_words==1.0",)
+    assert await said(place) == ["one"]
+
+
+def test_a_module_for_another_python_is_told(tmp_path: Path, repository: Repository) -> None:
+    repository.commit({"pyproject.toml": '[project]\nname = "x"\nrequires-python = ">=99"'})
+    (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().errors
+    assert "is for Python >=99, and the bridge runs on " in failed
+
+
+def test_what_the_bridge_has_in_another_version_is_told(tmp_path: Path, repository: Repository) -> None:
+    repository.commit({"pyproject.toml": pyproject("pytest<1")})
+    (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().errors
+    assert "needs pytest<1, where " in failed
+    assert failed.endswith("is installed with the bridge, which takes precedence")
+
+
+async def test_while_hooks_from_git_are_not_in_place_every_call_is_denied(
+    tmp_path: Path, repository: Repository
+) -> None:
+    hook = "def mount(c, d): return c.hooks.register('tool:pre', lambda event, data: {'action': 'continue'}, name='x')"
+    repository.commit({"hook.py": hook})
+    place = Place(tmp_path / "place", {"hook": repository.uri})
+    text = place.file.read_text().replace("tools:", "tools: [one]\n      hooks:")
+    written(place.folder, {"mine.yaml": text, "one.py": says("one", "first")})
+    (denied,) = await said(place)
+    assert "the hooks of 'hook' are not in place, so every call is denied" in denied
+    place.locked()
+    assert await said(place) == ["first"]
+
+
+async def test_the_files_are_looked_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch, repository: Repository, tmp_path: Path
+) -> None:
+    seen: list[Path] = []
+    real = resolver.hash_files
+    monkeypatch.setattr(resolver, "hash_files", lambda folder: (seen.append(folder), real(folder))[1])
+    both = Place(tmp_path / "place", {"one": f"{repository.uri}@main", "again": f"{repository.uri}"})
+    both.locked()
+    bridge = both.bridge()
+    async with connect(bridge), connect(bridge.registry):
+        assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is not a lock file"),
+        ("{}", "is not a lock file"),
+        ("<<<<<<< HEAD", "is not a lock file"),
+        ('{"version": 2, "modules": {}}', "has version 2, but only 1 is supported"),
+        ('{"version": 1, "modules": []}', "is not a lock file"),
+        ('{"version": 1, "modules": {"x": {}}}', "is not a lock file"),
+        ('{"version": 1, "modules": {"x": {"commit": "main", "hash": ""}}}', "is not a lock file"),
+        (f'{{"version": 1, "modules": {{"x": {{"commit": "{"a" * 40}", "hash": "../.."}}}}}}', "is not a lock file"),
+    ],
+)
+def test_a_lock_file_that_is_broken_is_told(text: str, told: str, tmp_path: Path) -> None:
+    LockFile.read(tmp_path).path.write_text(text)
+    with pytest.raises(ModuleLoadError, match=told):
+        LockFile.read(tmp_path)
+
+
+async def test_nothing_is_served_with_a_lock_file_that_is_broken(place: Place) -> None:
+    place.lock.path.write_text("<<<<<<< HEAD")
+    assert "is not a lock file" in await refused(place)
+
+
+def test_the_lock_file_is_written_in_order_and_only_when_it_changes(tmp_path: Path, repository: Repository) -> None:
+    uris = [f"{repository.uri}@main", repository.uri, f"{repository.uri}@HEAD"]
+    place = Place(tmp_path / "place", dict(zip("abc", uris, strict=True)))
+    place.locked()
+    path = place.lock.path
+    assert list(json.loads(path.read_text())["modules"]) == sorted(uris)
+    os.utime(path, (1, 1))
+    place.locked()
+    assert path.stat().st_mtime == 1
+    assert sorted(each.name for each in place.folder.iterdir()) == ["amplifier.lock.json", "kept", "mine.yaml"]
+
+
+def test_a_lock_file_that_cannot_be_written_is_told_and_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(ModuleLoadError, match=r"amplifier\.lock\.json cannot be written: No space left on device"):
+        place.locked()
+    assert sorted(each.name for each in place.folder.iterdir()) == ["kept", "mine.yaml"]

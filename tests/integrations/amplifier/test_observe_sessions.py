@@ -1,0 +1,194 @@
+"""A session's own events, and modules that are too slow: none holds up the start, or hides that it is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.third_party import copy_value
+from mcp_bridge._settings import load
+from mcp_bridge._sources.python import PythonSource
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.amplifier.observe_kit import LEGACY, STATUS, Observed, lines, read
+from tests.kits.loops import BOTH_LOOPS
+
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
+
+GOOD = "def mount(c, d): return MockTool('good')"
+SLOW = {
+    "mount": "import anyio\nasync def mount(c, d):\n    await anyio.sleep_forever()",
+    "a mount that has begun": (
+        "import anyio\nasync def mount(c, d):\n    c.hooks.register('tool:pre', lambda e, d: None)\n"
+        "    await anyio.sleep_forever()"
+    ),
+    "on_session_ready": (
+        "import anyio\nasync def mount(c, d): c.register_capability('mine', 1)\n"
+        "async def on_session_ready(c): await anyio.sleep_forever()"
+    ),
+}
+WHAT = {
+    "mount": "its mount timed out after 1 seconds (mount_timeout)",
+    "a mount that has begun": "its mount timed out after 1 seconds (mount_timeout)",
+    "on_session_ready": "on_session_ready failed: it timed out after 1 seconds (mount_timeout)",
+}
+
+
+def plain_tool(folder: Path) -> PythonSource:
+    """A source that is no Amplifier source."""
+    (folder / "own.py").write_text(
+        "from mcp_bridge import prompt, tool\n\n@tool\ndef own() -> str:\n    return 'ran'\n\n"
+        "@prompt\ndef hello() -> str:\n    return 'hello'\n"
+    )
+    return PythonSource("own", path=folder / "own.py")
+
+
+@pytest.mark.parametrize("what", SLOW)
+@BOTH_LOOPS
+async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_path: Path) -> None:
+    served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, mount_timeout=1)
+    with anyio.fail_after(PATIENCE):
+        async with served.client() as client:
+            assert not (await client.call_tool("good", {})).is_error
+            [state, _] = (await read(client, STATUS))["session"]["modules"]
+    assert WHAT[what] in state["problem"]
+    assert len(served.problems) == 1
+    assert served.problems[0].startswith("slow: ")
+
+
+@pytest.mark.parametrize("what", SLOW)
+async def test_a_hook_module_that_is_never_in_place_has_everything_denied(mode: str, what: str, tmp_path: Path) -> None:
+    plan = {"tools": ["good"], "hooks": ["slow"]}
+    modules = {"slow": SLOW[what], "good": GOOD}
+    served = Observed(tmp_path, modules, plan=plan, mount_timeout=1, others=[plain_tool(tmp_path)])
+    with anyio.fail_after(PATIENCE):
+        async with served.client(mode=mode) as client:
+            for name in ("own", "good"):
+                result = await client.call_tool(name, {})
+                assert result.is_error
+                assert "the hooks of 'slow' are not in place" in result.content[0].text
+            with pytest.raises(MCPError, match="the hooks of 'slow' are not in place"):
+                await client.get_prompt("hello")
+
+
+async def test_a_hook_module_that_fails_to_get_ready_has_everything_denied(tmp_path: Path) -> None:
+    unready = "def mount(c, d): c.register_capability('mine', 1)\nasync def on_session_ready(c): 1 / 0"
+    served = Observed(tmp_path, {"unready": unready, "good": GOOD}, plan={"tools": ["good"], "hooks": ["unready"]})
+    async with served.client() as client:
+        assert "the hooks of 'unready' are not in place" in (await client.call_tool("good", {})).content[0].text
+
+
+@BOTH_LOOPS
+async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> None:
+    class Resolver:
+        async def resolve(self, module_id: str, source_hint: Any = None) -> Any:
+            await anyio.sleep_forever()
+
+    served = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), mount_timeout=1)
+    with anyio.fail_after(PATIENCE):
+        with pytest.raises(Exception, match="its resolver timed out after"):
+            async with served.running():
+                pass
+
+
+async def test_what_blocks_is_not_counted_and_no_time_out_lets_everybody_finish(tmp_path: Path) -> None:
+    slow = "import time\ntime.sleep(1.2)\nasync def mount(c, d):\n    return MockTool('good')"
+    for options in ({"mount_timeout": 1}, {"mount_timeout": None}):
+        served = Observed(tmp_path, {f"slow_{len(options)}": slow}, **options)
+        async with served.client() as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
+
+
+def test_the_settings_say_how_long_it_may_take(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, mount_timeout: soon, plan: {}}")
+    with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].mount_timeout: "):
+        build_from_settings(load(tmp_path / "s.yaml", {}))
+
+
+KEEPS = """
+import json
+from pathlib import Path
+
+def mount(coordinator, config):
+    def keep(event, data):
+        with Path(config["path"]).open("a") as file:
+            file.write(json.dumps({"event": event, "session_id": data["session_id"], "data": data}) + "\\n")
+    for event in ("module:load_failed", "module:on_session_ready_failed", "session:start", "session:end"):
+        coordinator.hooks.register(event, keep)
+"""
+
+
+@BOTH_HOSTS
+async def test_modules_hear_how_their_session_begins_and_what_came_of_it(mode: str, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    unready = "def mount(c, d): return MockTool('t')\nasync def on_session_ready(c): raise ValueError('why')"
+    plan = {
+        "providers": [{"module": "keeps", "config": {"path": str(heard), "client_secret": "written-out"}}],
+        "tools": ["good", "bad", "unready"],
+    }
+    modules = {"keeps": KEEPS, "good": GOOD, "bad": "1 / 0", "unready": unready}
+    async with Observed(tmp_path, modules, plan=plan).client(mode=mode) as client:
+        session = (await read(client, STATUS))["session"]["id"]
+        for _ in range(3):
+            await client.call_tool("good", {})
+    failed, late, start, end = lines(heard)
+    assert {line["session_id"] for line in lines(heard)} == {session}
+    assert (failed["data"]["module_id"], failed["data"]["module_type"]) == ("bad", "tools")
+    assert "ZeroDivisionError" in failed["data"]["error"]
+    assert (late["data"]["module_id"], late["event"]) == ("unready", "module:on_session_ready_failed")
+    assert start["event"] == "session:start"
+    assert start["data"]["config"]["providers"][0]["config"] == {"path": str(heard), "client_secret": "[secret]"}
+    assert end["event"] == "session:end"
+    stats = end["data"]["stats"]
+    assert (stats["calls"], stats["errors"]) == (3, 0)
+    assert stats["duration_ms"] >= 0
+
+
+async def test_each_client_hears_of_its_own_calls_alone(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    plan = {"providers": [{"module": "keeps", "config": {"path": str(heard)}}], "tools": ["good"]}
+    async with Observed(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).clients(LEGACY) as (one, other):
+        await one.call_tool("good", {})
+        for _ in range(2):
+            await other.call_tool("good", {})
+    ends = [line["data"]["stats"]["calls"] for line in lines(heard) if line["event"] == "session:end"]
+    assert sorted(ends) == [1, 2]
+
+
+async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    served = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(heard)}}])
+    source = served.source
+    source._notify_update = None  # as in a worker, where no bridge sets a listener
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            published = anyio.Event()
+            tasks.start_soon(source.run, lambda offer: published.set())
+            await published.wait()
+            tasks.cancel_scope.cancel()
+    assert json.loads(heard.read_text().splitlines()[0])["data"]["config"] == {}
+
+
+def test_a_copy_of_what_contains_itself_is_one_too() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    made = copy_value({"loop": loop})["loop"]
+    assert made is not loop
+    assert made[1] is made
+
+
+async def test_problems_are_told_once_however_many_clients_come(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Observed(tmp_path, {"good": GOOD, "bad": "1 / 0"}).clients(LEGACY, 4) as clients:
+        for client in clients:
+            await client.call_tool("good", {})
+        assert (await read(clients[0], STATUS))["sessions"]["in_use"] == 4
+    told = [record for record in caplog.records if record.name == "mcp_bridge.bridge"]
+    assert len(told) == 1

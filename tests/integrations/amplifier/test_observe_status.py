@@ -1,0 +1,273 @@
+"""Status and contributions: a client reads of its own session's modules, and of no other's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from mcp_bridge._integrations.amplifier.source import status
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
+from tests.kits.amplifier.observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
+from tests.kits.loops import BOTH_LOOPS
+
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
+EVERY_ERA = pytest.mark.parametrize("mode", ERAS)
+
+TOOL = """
+async def mount(coordinator, config):
+    coordinator.register_capability("telling", 1)
+    coordinator.register_contributor("observability.events", "tool", lambda: ["tool:begun"])
+    await coordinator.mount("tools", MockTool("greet"), name="key")
+"""
+HOOK = """
+async def mount(coordinator, config):
+    coordinator.hooks.register("tool:pre", lambda event, data: None, priority=7, name="late")
+    coordinator.hooks.register("tool:pre", lambda event, data: None, priority=-1, name="early")
+"""
+PROVIDER = """
+from mcp_bridge.amplifier.testing import MockProvider
+async def mount(coordinator, config): return MockProvider()
+"""
+CONTEXT = """
+class Keeps: ...
+async def mount(coordinator, config): await coordinator.mount("context", Keeps())
+"""
+MODULES = {
+    "tool": TOOL,
+    "hook": HOOK,
+    "provider": PROVIDER,
+    "context": CONTEXT,
+    "bad": "1 / 0",
+    "idle": "async def mount(c, d): pass",
+    "unready": "async def mount(c, d): return MockTool('t')\nasync def on_session_ready(c): raise ValueError('why')",
+}
+PLAN = {
+    "session": {"context": "context"},
+    "providers": ["provider"],
+    "tools": [{"module": "tool", "source": "tool.py"}, "bad", "idle", "unready"],
+    "hooks": ["hook"],
+}
+
+
+@BOTH_HOSTS
+async def test_the_status_tells_what_is_mounted_what_has_failed_and_who_hears_what(
+    mode: str, host: str, tmp_path: Path
+) -> None:
+    async with Observed(tmp_path, MODULES, plan=PLAN).client(mode=mode) as client:
+        found = await read(client, STATUS)
+    assert found["source"] == "mine"
+    assert found["sessions"] == {"in_use": 1, "most": 100, "shared": False}
+    session = found["session"]
+    states = {one["module"]: one for one in session["modules"]}
+    assert list(states) == ["context", "provider", "tool", "bad", "idle", "unready", "hook"]
+    assert states["tool"] == {
+        "module": "tool",
+        "kind": "tools",
+        "source": "tool.py",
+        "mounted": True,
+        "problem": None,
+    }
+    assert [name for name, one in states.items() if not one["mounted"]] == ["bad", "idle", "unready"]
+    assert "ZeroDivisionError" in states["bad"]["problem"]
+    assert "mounted nothing" in states["idle"]["problem"]
+    assert "on_session_ready failed: ValueError: why" in states["unready"]["problem"]
+    assert [problem.partition(":")[0] for problem in session["problems"]] == ["bad", "idle", "unready"]
+    assert (session["host"], session["context"], session["orchestrator"]) == (host, "Keeps", None)
+    assert (session["tools"]["key"], session["providers"]) == ("greet", {"mock": "mock"})
+    assert session["hooks"] == {"tool:pre": [{"name": "early", "priority": -1}, {"name": "late", "priority": 7}]}
+    assert "telling" in session["capabilities"]
+    assert session["channels"] == {"observability.events": ["tool"]}
+    assert session["stats"] == {"calls": 0, "errors": 0}
+
+
+async def test_both_are_listed_as_json_and_what_is_counted_grows(mode: str, tmp_path: Path) -> None:
+    failing = "def mount(c, d):\n    async def no(i): raise ValueError\n    t = MockTool('no')\n    t.execute = no\n"
+    modules = {"tool": TOOL, "no": failing + "    return t"}
+    async with Observed(tmp_path, modules).client(mode=mode) as client:
+        listed = {str(one.uri): one for one in (await client.list_resources()).resources}
+        assert sorted(listed) == [CONTRIBUTIONS, STATUS]
+        assert {one.mime_type for one in listed.values()} == {"application/json"}
+        for name in ("greet", "greet", "no"):
+            await client.call_tool(name, {})
+        assert (await read(client, STATUS))["session"]["stats"] == {"calls": 3, "errors": 1}
+
+
+async def test_nothing_is_told_where_the_settings_do_not_want_it(tmp_path: Path) -> None:
+    async with Observed(tmp_path, {"tool": TOOL}, status=False).client() as client:
+        assert (await client.list_resources()).resources == []
+        with pytest.raises(MCPError):
+            await client.read_resource(STATUS)
+
+
+GIVES = """
+async def mount(coordinator, config):
+    state = coordinator.session_state
+    def give(name, what): coordinator.register_contributor("notes", name, what)
+    give("words", lambda: state.setdefault("words", []))
+    give("nothing", lambda: None)
+    give("odd", lambda: {1, b"x"} and {"when": __import__("datetime").date(2026, 1, 2), "nan": float("nan")})
+    give("broken", lambda: 1 / 0)
+    give("ends", lambda: exit(3))
+    async def later(): return {"late": True}
+    give("later", later)
+    coordinator.register_contributor("other", "only", lambda: ["x"])
+
+    class Note:
+        name, description = "note", "Notes."
+        async def execute(self, input): state.setdefault("words", []).append(input["word"])
+    return Note()
+"""
+
+
+@BOTH_HOSTS
+async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_named(
+    mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Observed(tmp_path, {"gives": GIVES})
+    async with served.client(mode=mode) as client:
+        await client.call_tool("note", {"word": "a"})
+        found = await read(client, CONTRIBUTIONS)
+        assert found["session"] == (await read(client, STATUS))["session"]["id"]
+        assert found["channels"]["other"] == [{"name": "only", "value": ["x"]}]
+        assert found["channels"]["notes"] == [
+            {"name": "words", "value": ["a"]},
+            {"name": "odd", "value": {"when": "2026-01-02", "nan": None}},
+            {"name": "broken", "error": "ZeroDivisionError"},
+            {"name": "ends", "error": "SystemExit"},
+            {"name": "later", "value": {"late": True}},
+        ]
+        await client.call_tool("note", {"word": "b"})
+        assert (await read(client, CONTRIBUTIONS))["channels"]["notes"][0]["value"] == ["a", "b"]
+    assert "the contribution of 'broken' to 'notes' is left out" in caplog.text
+
+
+@BOTH_LOOPS
+async def test_a_contributor_that_hangs_keeps_no_other_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "CONTRIBUTOR_TIMEOUT", 0.05)
+    text = """
+import anyio
+async def mount(c, d):
+    c.register_contributor("x", "hangs", anyio.sleep_forever)
+    c.register_contributor("x", "after", lambda: 1)
+    return MockTool("t")
+"""
+    with anyio.fail_after(PATIENCE):
+        async with Observed(tmp_path, {"hangs": text}).client() as client:
+            found = await read(client, CONTRIBUTIONS)
+    assert found["channels"]["x"] == [{"name": "hangs", "error": "TimeoutError"}, {"name": "after", "value": 1}]
+
+
+@EVERY_ERA
+async def test_two_clients_never_see_each_others_contributions_or_status(mode: str, tmp_path: Path) -> None:
+    async with Observed(tmp_path, {"gives": GIVES}).clients(mode) as clients:
+        seen = []
+        for name, client in zip(("one", "two"), clients, strict=True):
+            await client.call_tool("note", {"word": f"of {name}"}, **named(mode, name))
+            seen.append([await read(client, uri, **named(mode, name)) for uri in (STATUS, CONTRIBUTIONS)])
+        (first, given), (second, others) = seen
+        assert first["session"]["id"] != second["session"]["id"]
+        assert (first["sessions"]["in_use"], second["sessions"]["in_use"]) == (1, 2)
+        assert given["channels"]["notes"][0]["value"] == ["of one"]
+        assert others["channels"]["notes"][0]["value"] == ["of two"]
+        for mine, yours in ((seen[0], second), (seen[1], first)):
+            assert yours["session"]["id"] not in json.dumps(mine)
+
+
+@EVERY_ERA
+async def test_clients_that_share_a_session_read_the_same(mode: str, tmp_path: Path) -> None:
+    async with Observed(tmp_path, {"gives": GIVES}, limits=SessionLimits(shared=True)).clients(mode) as (one, other):
+        await one.call_tool("note", {"word": "a"})
+        first, second = await read(one, CONTRIBUTIONS), await read(other, CONTRIBUTIONS)
+        assert first == second
+        assert first["channels"]["notes"][0]["value"] == ["a"]
+        assert (await read(other, STATUS))["sessions"] == {"in_use": 1, "most": 100, "shared": True}
+
+
+async def test_who_gets_no_session_reads_how_many_there_are(tmp_path: Path) -> None:
+    text = """
+import anyio
+class Waits:
+    name, description = "wait", "Waits."
+    async def execute(self, input): await anyio.sleep_forever()
+def mount(c, d): return Waits()
+"""
+    served = Observed(tmp_path, {"waits": text}, limits=SessionLimits(limit=1))
+    async with served.clients(LEGACY) as (one, other), anyio.create_task_group() as tasks:
+        tasks.start_soon(one.call_tool, "wait", {})
+        while not (found := await read(other, STATUS))["sessions"]["in_use"] or found["session"] is not None:
+            await anyio.lowlevel.checkpoint()
+        assert found == {"source": "mine", "sessions": {"in_use": 1, "most": 1, "shared": False}, "session": None}
+        tasks.cancel_scope.cancel()
+
+
+async def test_secrets_and_credentials_are_in_no_status(tmp_path: Path) -> None:
+    secret = "tr0ub4dor-and-3"
+    modules = {"tool": TOOL, "tells": f"def mount(c, d): raise ValueError({secret!r})"}
+    away = "git+https://me:hidden-word@host.example/x"
+    plan = {"tools": ["tool", "tells", {"module": "away", "source": away}]}
+    async with Observed(tmp_path, modules, plan=plan, secrets=[secret]).client() as client:
+        text = json.dumps(await read(client, STATUS))
+    assert secret not in text
+    assert "ValueError: [secret]" in text
+    assert "hidden-word" not in text
+
+
+ODD = """
+class Odd:
+    description = "Odd."
+    seen = 0
+    @property
+    def name(self):
+        self.seen += 1
+        if self.seen > 3: raise SystemExit("odd")
+        return "odd"
+    async def execute(self, input): ...
+def mount(c, d): c.mount("tools", Odd(), name="key")
+"""
+
+
+async def test_a_tool_that_cannot_be_read_spoils_no_status(tmp_path: Path) -> None:
+    async with Observed(tmp_path, {"odd": ODD, "tool": TOOL.replace('"key"', '"k"')}).client() as client:
+        for _ in range(5):
+            tools = (await read(client, STATUS))["session"]["tools"]
+        assert tools == {"key": "SystemExit: odd", "k": "greet"}
+
+
+COMES = """
+def mount(c, d):
+    class Grows:
+        name, description = "grow", "Mounts a tool."
+        async def execute(self, input): c.mount("tools", MockTool("grown"))
+    return Grows()
+"""
+
+
+@EVERY_ERA
+async def test_who_subscribes_hears_that_the_status_has_changed(mode: str, tmp_path: Path) -> None:
+    send, heard = anyio.create_memory_object_stream[str](100)
+
+    async def hear(message: Any) -> None:
+        if "resources/updated" in str(getattr(message, "method", "")):
+            await send.send(str(message.params.uri))
+
+    with anyio.fail_after(PATIENCE):
+        served = Observed(tmp_path, {"comes": COMES})
+        async with served.client(mode=mode, message_handler=hear) as client, send, heard:
+            if mode == STATELESS:
+                async with client.listen(resource_subscriptions=[STATUS]) as changes:
+                    await client.call_tool("grow", {})
+                    assert str((await anext(aiter(changes))).uri) == STATUS
+            else:
+                with pytest.warns(MCPDeprecationWarning):
+                    await client.subscribe_resource(STATUS)
+                await client.call_tool("grow", {})
+                assert await heard.receive() == STATUS
+            assert "grown" in (await read(client, STATUS))["session"]["tools"]

@@ -1,0 +1,107 @@
+"""`mcp-bridge export`: JSON alone on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge._cli.export_options import MODEL_FORMATS
+from tests.kits.export.export_kit import ALL, functions
+
+TOOLS = '''
+from mcp_bridge import ToolEntry, tool
+
+print("printed while it is imported")
+
+
+@tool
+def reads(path: str, lines: int = 10) -> str:
+    """Read a file."""
+    return path
+
+
+dotted = ToolEntry("a.b", "", lambda data: data, {"type": "object"})
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    return tmp_path
+
+
+def run(folder: Path, *args: str) -> Any:
+    command = [sys.executable, "-m", "mcp_bridge", *args]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, encoding="utf-8")
+
+
+def test_stdout_has_the_tools_and_stderr_what_is_to_know(folder: Path) -> None:
+    done = run(folder, "export", "anthropic")
+    assert done.returncode == 0, done.stderr
+    made = functions("anthropic", json.loads(done.stdout))
+    assert made["reads"][0] == "Read a file."
+    assert made["reads"][1]["properties"]["lines"] == {"type": "integer", "default": 10}
+    assert done.stderr.splitlines() == [
+        "printed while it is imported",
+        "tool 'a.b': $: the tool is called 'a_b_2e7336dc'",
+    ]
+
+
+def test_strict_says_which_tool_it_cannot_be_for(folder: Path) -> None:
+    done = run(folder, "export", "openai", "tools.py", "--strict")
+    assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [False, True]
+    assert "tool 'a.b': $: it accepts any properties, and strict mode requires named properties" in done.stderr
+
+
+def test_some_tools_go_to_a_file(folder: Path) -> None:
+    done = run(folder, "export", "gemini", "--only", "reads", "--output", "made.json")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Wrote made.json" in done.stderr
+    assert set(functions("gemini", json.loads((folder / "made.json").read_text()))) == {"reads"}
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["cohere"], 2, "FORMAT: unknown format 'cohere'. Use one of: openai, openai-responses, anthropic,"),
+        (["gemini", "--strict"], 2, "format 'gemini' has no strict mode. These have: openai, openai-responses"),
+        (["openai", "--only", "raeds"], 3, "Unknown tool: raeds. Did you mean 'reads'?"),
+        (["openai", "none.py"], 2, "none.py: no such file or folder"),
+        (["openai", "--output", "none/made.json"], 2, "none/made.json: cannot write: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_is_told(folder: Path, args: list[str], code: int, said: str) -> None:
+    done = run(folder, "export", *args)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert said in done.stderr
+
+
+def test_a_source_that_cannot_be_loaded_is_told(folder: Path) -> None:
+    (folder / "many").mkdir()
+    (folder / "many" / "good.py").write_text(TOOLS)
+    (folder / "many" / "broken.py").write_text("import nothing_of_that_name\n")
+    done = run(folder, "export", "openai", "many")
+    assert len(json.loads(done.stdout)) == 2
+    assert "nothing_of_that_name" in done.stderr
+
+
+def test_help_names_all_that_can_be_exported(folder: Path) -> None:
+    done = run(folder, "export", "--help")
+    assert tuple(MODEL_FORMATS) == ALL
+    assert [name for name in MODEL_FORMATS if name not in done.stdout] == []
+
+
+def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:
+    code = (
+        "import sys; from mcp_bridge._cli import main; sys.argv = ['mcp-bridge', 'export', 'openai']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(sorted(set(sys.modules) & {'mcp', 'mcp_types', 'starlette', 'openai', 'anthropic', 'google.genai'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr

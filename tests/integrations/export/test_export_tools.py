@@ -1,0 +1,218 @@
+"""Tools in each format: names, descriptions and schemas."""
+
+from __future__ import annotations
+
+import json
+import string
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mcp_bridge.export
+from mcp_bridge import ConfigError, ToolEntry, ToolRegistry
+from mcp_bridge._contracts.errors import ToolNotFound
+from mcp_bridge.export import FORMATS, Export
+from tests.kits.export.export_kit import ALL, TREE, functions, registry
+from tests.kits.fuzzing import examples
+
+SAFE = set(string.ascii_letters + string.digits + "_-")
+COMPOSED = {"anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"}
+
+
+def entry(name: str = "t", schema: Any = None, description: Any = "") -> ToolEntry:
+    return ToolEntry(name, description, lambda data: data, {} if schema is None else schema)
+
+
+def exported(schema: Any) -> Any:
+    """What becomes of a schema, which is the same in all formats."""
+    return functions("openai", Export([entry(schema=schema)], "openai").tools)["t"][1]
+
+
+def test_the_room_has_four_names() -> None:
+    assert dir(mcp_bridge.export) == ["Export", "FORMATS", "ModelCall", "Problem"]
+    assert all(hasattr(mcp_bridge.export, name) for name in dir(mcp_bridge.export))
+
+
+def test_these_are_the_formats() -> None:
+    assert tuple(FORMATS) == ALL
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_nothing_of_a_schema_is_lost(form: str) -> None:
+    assert functions(form, Export(registry(), form).tools)["tree"][1] == TREE
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_a_description_is_told_as_it_is_or_not_at_all(form: str) -> None:
+    given = {"a": "", "b": None, "c": "Reads.\n\nMore."}
+    export = Export([entry(name, description=text) for name, text in given.items()], form)
+    told = {name: description for name, (description, _) in functions(form, export.tools).items()}
+    assert told == {"a": None, "b": None, "c": "Reads.\n\nMore."}
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_an_export_is_json_and_comes_out_the_same_each_time(form: str) -> None:
+    first, second = Export(registry(), form), Export(reversed(registry().list()), form)
+    assert json.dumps(first.tools) == json.dumps(second.tools)
+
+
+@pytest.mark.parametrize("schema", [{}, True, {"$schema": "http://json-schema.org/draft-07/schema#"}])
+def test_any_object_is_an_object_without_properties_of_its_own(schema: Any) -> None:
+    assert exported(schema) == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize("schema", [{"type": "integer"}, {"type": ["string", "null"]}, {"enum": ["a", "b"]}])
+def test_what_is_no_object_is_the_one_argument_input(schema: Any) -> None:
+    assert exported(schema) == {"type": "object", "properties": {"input": schema}, "required": ["input"]}
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf", "allOf"])
+def test_alternatives_do_not_stand_at_the_root(word: str) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}, word: [{"required": ["a"]}, {"required": ["b"]}]}
+    export = Export([entry(schema=schema)], "openai")
+    made = functions("openai", export.tools)["t"][1]
+    assert made["properties"]["input"] == schema
+    assert not COMPOSED & made.keys()
+    (problem,) = export.problems
+    assert str(problem).startswith(f"tool 't': $.{word}: ")
+
+
+def test_a_reference_at_the_root_gives_way_to_what_it_leads_to() -> None:
+    export = Export([entry(schema={"$ref": "#/$defs/node", "$defs": TREE["$defs"]})], "openai")
+    made = functions("openai", export.tools)["t"][1]
+    assert made == {**TREE["$defs"]["node"], "$defs": TREE["$defs"]}
+    assert export.problems == ()
+
+
+def test_a_reference_that_leads_nowhere_or_to_itself_is_told() -> None:
+    for reference in ("#", "#/$defs/none"):
+        export = Export([entry(schema={"$ref": reference, "properties": {"a": {}}})], "anthropic")
+        assert [problem.path for problem in export.problems] == ["$.$ref"]
+
+
+def test_a_tool_can_be_left_out() -> None:
+    export = Export(registry(), "openai", only=["sums.double", "weather"])
+    assert set(export.names.values()) == {"sums.double", "weather"}
+
+
+def test_a_name_that_is_not_there_is_told_with_the_nearest() -> None:
+    with pytest.raises(ToolNotFound, match="Did you mean 'weather'"):
+        Export(registry(), "openai", only=["wether"])
+
+
+def test_an_unknown_format_is_told_with_all_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"unknown format 'cohere'.*openai, openai-responses, anthropic"):
+        Export([], "cohere")
+
+
+def test_strict_is_refused_where_there_is_no_such_mode() -> None:
+    for form in ("anthropic", "gemini", "bedrock", "ollama"):
+        with pytest.raises(ConfigError, match=r"no strict mode.*openai, openai-responses"):
+            Export([], form, strict=True)
+
+
+def test_no_tools_are_no_tools() -> None:
+    assert {form: Export([], form).tools for form in ALL} == {form: [] for form in ALL}
+
+
+def test_the_responses_api_is_told_that_a_tool_is_not_strict() -> None:
+    assert [one["strict"] for one in Export([entry()], "openai-responses").tools] == [False]
+    assert "strict" not in Export([entry()], "openai").tools[0]["function"]
+
+
+def test_a_changed_name_is_told() -> None:
+    assert [str(one) for one in Export([entry("a.b", {"type": "object"})], "openai").problems] == [
+        "tool 'a.b': $: the tool is called 'a_b_2e7336dc'"
+    ]
+
+
+def test_gemini_wants_a_letter_first() -> None:
+    export = Export([entry("2fa"), entry("_2fa"), entry("2.fa")], "gemini")
+    assert {name[0] for name in export.names} == {"_"}
+    assert export.names["_2fa"] == "_2fa"
+    assert set(export.names.values()) == {"2fa", "_2fa", "2.fa"}
+    assert "2fa" in Export([entry("2fa")], "openai").names
+
+
+def test_a_name_that_looks_like_a_shortened_one_keeps_its_own() -> None:
+    export = Export([entry("a_b_2e7336dc"), entry("a.b")], "openai")
+    assert export.names["a_b_2e7336dc"] == "a_b_2e7336dc"
+    assert set(export.names.values()) == {"a_b_2e7336dc", "a.b"}
+
+
+@examples(50)
+@given(st.lists(st.text(), unique=True, max_size=8), st.sampled_from(ALL), st.randoms())
+def test_all_names_are_valid_and_lead_back_in_whatever_order(names: list[str], form: str, chance: Any) -> None:
+    export = Export([entry(name) for name in names], form)
+    assert sorted(export.names.values()) == sorted(names)
+    assert set(functions(form, export.tools)) == set(export.names)
+    for name in export.names:
+        assert 1 <= len(name) <= 64
+        assert set(name) <= SAFE
+        assert form != "gemini" or name[0] not in "0123456789-"
+    shuffled = chance.sample(names, len(names))
+    assert Export([entry(name) for name in shuffled], form).names == export.names
+
+
+SCALARS = st.sampled_from([{"type": "string"}, {"type": "integer", "minimum": 0}, {"enum": [1, "a", None]}, {}, True])
+
+
+def schemas() -> st.SearchStrategy[Any]:
+    """Schemas of any kind, at the root of which anything may stand."""
+    return st.recursive(
+        SCALARS,
+        lambda parts: st.one_of(
+            st.fixed_dictionaries(
+                {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from("abc"), parts, max_size=3)},
+                optional={"required": st.just(["a"]), "additionalProperties": parts},
+            ),
+            st.fixed_dictionaries({"type": st.just("array"), "items": parts}),
+            st.fixed_dictionaries({"anyOf": st.lists(parts, min_size=1, max_size=3)}),
+            st.just({"$ref": "#/$defs/d"}),
+        ),
+        max_leaves=6,
+    ).map(lambda made: made if made is True else {**made, "$defs": {"d": {"type": "object", "required": ["a"]}}})
+
+
+VALUES = st.recursive(
+    st.sampled_from([None, "a", "b", 1, -1, 1.5, True]),
+    lambda parts: st.lists(parts, max_size=2) | st.dictionaries(st.sampled_from("abcd"), parts, max_size=3),
+    max_leaves=6,
+)
+
+
+@examples(50)
+@given(schemas(), VALUES, st.sampled_from(ALL))
+def test_what_fits_an_exported_schema_fits_the_tool_and_the_other_way_round(schema: Any, value: Any, form: str) -> None:
+    export = Export([entry(schema=schema)], form)
+    made = functions(form, export.tools)["t"][1]
+    jsonschema.Draft202012Validator.check_schema(made)
+    assert made["type"] == "object"
+    assert not COMPOSED & made.keys()
+    own = jsonschema.Draft202012Validator(schema)
+    if "input" in made["properties"]:
+        is_fit = own.is_valid(value) and (not _objects_alone(export) or isinstance(value, dict))
+        assert jsonschema.Draft202012Validator(made).is_valid({"input": value}) is is_fit
+    elif isinstance(value, dict):
+        assert jsonschema.Draft202012Validator(made).is_valid(value) is own.is_valid(value)
+
+
+def _objects_alone(export: Export) -> bool:
+    """Whether the input was one that takes objects, of which clients can send nothing else."""
+    return any("the whole input" in problem.text for problem in export.problems)
+
+
+def test_a_registry_of_entries_that_are_twice_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="already registered"):
+        Export([entry(), entry()], "openai")
+
+
+def test_an_export_is_of_the_tools_as_they_were() -> None:
+    tools = ToolRegistry()
+    tools.register(entry("first"))
+    export = Export(tools, "openai")
+    tools.register(entry("second"))
+    assert list(export.names) == ["first"]

@@ -1,0 +1,92 @@
+"""CrewAI tools. These are objects of the documented shape: see `shapes_crewai.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from mcp_bridge._integrations.frameworks.crewai import build_entry
+from mcp_bridge._integrations.frameworks.discovery import convert_tool
+from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool, ToolFailure
+from tests.kits.frameworks.shapes_kit import said, schema, served
+
+BAKED = 'Tool Name: shop\nTool Arguments: {"item": {}}\nTool Description: Orders an item.'
+
+
+class Order(BaseModel):
+    item: str
+    count: int = 1
+
+    @field_validator("count")
+    @classmethod
+    def _some(cls, count: int) -> int:
+        if count < 1:
+            raise ValueError("at least one")
+        return count
+
+
+class Shop(BaseTool):
+    def _run(self, item: str, count: int) -> Any:
+        if item == "gold":
+            return ToolFailure(message="gold is sold out", code="sold_out")
+        if item == "lead":
+            raise RuntimeError("secret detail")
+        return {"item": item, "count": count}
+
+
+def shop(**options: Any) -> Shop:
+    return Shop(**{"name": "Shop", "description": "Orders an item.", "args_schema": Order, **options})
+
+
+async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
+    assert convert_tool(shop()) is not None
+    async with served(build_entry(shop())) as client:
+        found = await schema(client, "Shop")
+        assert found["required"] == ["item"]
+        assert (await client.call_tool("Shop", {"item": "tea"})).structured_content == {"item": "tea", "count": 1}
+
+
+@pytest.mark.parametrize("text", [BAKED, "Orders an item."])
+def test_what_was_put_before_a_description_for_a_prompt_is_taken_off(text: str) -> None:
+    assert build_entry(shop(description=text)).description == "Orders an item."
+
+
+def test_a_description_that_merely_speaks_of_tool_descriptions_is_left_alone() -> None:
+    text = "Writes a Tool Description: the last line of a prompt."
+    assert build_entry(shop(description=text)).description == text
+
+
+async def test_a_failure_that_a_tool_reports_is_one_in_its_words_and_an_exception_has_none() -> None:
+    async with served(build_entry(shop())) as client:
+        assert await said(client, "Shop", item="gold") == "sold_out: gold is sold out"
+        text = await said(client, "Shop", item="lead")
+        assert text.startswith("internal_error")
+        assert "secret" not in text
+
+
+async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend() -> None:
+    async with served(build_entry(shop())) as client:
+        text = await said(client, "Shop", item="tea", count=0)
+    assert text.startswith("invalid_arguments")
+    assert "at least one" in text
+
+
+@pytest.mark.parametrize("says", ["failure", "text"])
+async def test_a_spent_limit_is_an_error_however_crewai_says_so(says: str) -> None:
+    async with served(build_entry(shop(max_usage_count=1, says_limits=says))) as client:
+        assert not (await client.call_tool("Shop", {"item": "tea"})).is_error
+        assert (await said(client, "Shop", item="tea")).startswith(
+            "tool_error: Tool 'Shop' has reached its usage limit of 1 times"
+        )
+
+
+async def test_a_structured_tool_is_served_too_with_its_limit() -> None:
+    made = CrewStructuredTool(
+        name="greet", description="Greets.", func=lambda who="you": f"Hi {who}", max_usage_count=1
+    )
+    async with served(build_entry(made)) as client:
+        assert await schema(client, "greet") == {"type": "object"}
+        assert await said(client, "greet", who="Ann") == "Hi Ann"
+        assert await said(client, "greet") == "tool_error: Tool 'greet' has reached its maximum usage limit."

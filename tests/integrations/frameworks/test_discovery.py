@@ -1,0 +1,85 @@
+"""Which framework an object is of: told by its class, running nothing of the object's own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from mcp_bridge._integrations.frameworks.common import is_a
+from mcp_bridge._integrations.frameworks.discovery import KNOWN, convert_tool, convert_toolbox, is_foreign
+from tests.kits.frameworks.shapes_classes import with_module
+from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool
+from tests.kits.frameworks.shapes_llamaindex import BaseToolSpec, FunctionTool
+
+
+class Everything:
+    """Answers to every name."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: None
+
+
+class Rude:
+    """Raises whatever it is asked."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("do not ask")
+
+
+UNSUPPORTED_OBJECTS: dict[str, Any] = {
+    "everything": Everything(),
+    "rude": Rude(),
+    "mock": MagicMock(),
+    "mock of a tool": MagicMock(spec=BaseTool),
+    "none": None,
+    "number": 3,
+    "text": "text",
+    "list": [],
+    "dict": {},
+    "module": json,
+    "function": print,
+    "class": Rude,
+}
+
+
+def turn() -> str:
+    """Turns."""
+    return "turned"
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED_OBJECTS)
+def test_any_other_object_is_neither_a_tool_nor_a_toolbox_and_none_of_its_code_runs(name: str) -> None:
+    assert convert_tool(UNSUPPORTED_OBJECTS[name]) is None
+    assert convert_toolbox(UNSUPPORTED_OBJECTS[name]) is None
+
+
+def test_a_tool_is_of_its_framework() -> None:
+    for thing in (
+        CrewStructuredTool(name="turn", description="Turns.", func=turn),
+        FunctionTool(turn, {"type": "object"}),
+    ):
+        entry = convert_tool(thing)
+        assert entry is not None
+        assert entry.name == "turn"
+        assert convert_toolbox(thing) is None
+
+
+def test_a_set_of_tools_is_no_tool() -> None:
+    assert convert_tool(BaseToolSpec()) is None
+    assert convert_toolbox(BaseToolSpec()) is not None
+
+
+def test_a_class_counts_by_its_package_and_name_also_where_it_is_inherited() -> None:
+    base: Any = with_module("far.away.tools", name="Tool")
+    mine: Any = with_module("mine", name="Mine", bases=(base,))
+    assert is_a(mine(), "far", "Tool")
+    assert not is_a(mine(), "farther", "Tool")
+    assert not is_a(mine, "far", "Tool")
+
+
+def test_what_is_pythons_own_or_ours_is_never_looked_at_closer() -> None:
+    assert not any(map(is_foreign, (print, turn, 3, [], json, KNOWN)))
+    assert is_foreign(BaseToolSpec())

@@ -1,0 +1,253 @@
+"""FastMCP servers in this process, as clients of MCP see and call their tools."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from mcp_bridge._integrations.frameworks.discovery import convert_toolbox
+from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+
+needs("fastmcp")
+
+import fastmcp
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.tools import Tool, ToolResult
+from fastmcp.utilities.types import Audio, Image
+from mcp_types import Icon, ToolAnnotations, ToolListChangedNotification
+from pydantic import BaseModel
+
+PIXEL = b"\x89PNG\r\n\x1a\n0000"
+
+
+class Place(BaseModel):
+    name: str
+    height: int
+
+
+@pytest.fixture
+def server() -> FastMCP:
+    return FastMCP("mountains")
+
+
+async def test_a_tool_is_listed_with_all_that_it_says(server: FastMCP) -> None:
+    @server.tool(
+        title="Highest",
+        tags={"alps"},
+        icons=[Icon(src="https://example.org/a.png")],
+        annotations=ToolAnnotations(read_only_hint=True),
+        meta={"unit": "m"},
+    )
+    def highest(country: str, count: int = 1) -> Place:
+        """Tells the highest peak."""
+        return Place(name=f"{country} {count}", height=4634)
+
+    async with opened(server) as client:
+        (tool,) = (await client.list_tools()).tools
+        found = await client.call_tool("highest", {"country": "CH"})
+    assert (tool.name, tool.title, tool.description) == ("highest", "Highest", "Tells the highest peak.")
+    assert tool.input_schema["required"] == ["country"]
+    assert tool.input_schema["properties"]["count"]["default"] == 1
+    assert tool.output_schema["properties"]["height"]["type"] == "integer"
+    assert tool.annotations.read_only_hint is True
+    assert tool.icons[0].src == "https://example.org/a.png"
+    assert tool.meta["unit"] == "m"
+    assert found.structured_content == {"name": "CH 1", "height": 4634}
+
+
+async def test_a_value_that_fastmcp_wraps_arrives_wrapped(server: FastMCP) -> None:
+    @server.tool
+    def twice(number: int) -> int:
+        return 2 * number
+
+    async with opened(server) as client:
+        found = await client.call_tool("twice", {"number": 4})
+    assert found.structured_content == {"result": 8}
+    assert found.content[0].text == "8"
+
+
+async def test_pictures_sounds_and_several_blocks_arrive(server: FastMCP) -> None:
+    @server.tool
+    def several() -> ToolResult:
+        blocks = ["one", Image(data=PIXEL, format="png"), Audio(data=b"RIFF", format="wav")]
+        return ToolResult(content=blocks, structured_content={"n": 3}, meta={"took": 1})
+
+    async with opened(server) as client:
+        found = await client.call_tool("several", {})
+    assert [block.type for block in found.content] == ["text", "image", "audio"]
+    assert found.meta["took"] == 1
+
+
+async def test_an_error_of_the_server_is_one_here_verbatim(server: FastMCP) -> None:
+    @server.tool
+    def breaks() -> None:
+        raise ToolError("no such mountain, try the French name")
+
+    async with opened(server) as client:
+        assert await answered(client, "breaks") == ("no such mountain, try the French name", True)
+
+
+async def test_an_error_keeps_its_pictures(server: FastMCP) -> None:
+    @server.tool
+    def breaks() -> ToolResult:
+        return ToolResult(content=["look", Image(data=PIXEL, format="png")], is_error=True)
+
+    async with opened(server) as client:
+        found = await client.call_tool("breaks", {})
+    assert found.is_error
+    assert [block.type for block in found.content] == ["text", "image"]
+    assert found.content[0].text == "look"
+
+
+async def test_a_masking_server_stays_masked() -> None:
+    server = FastMCP("quiet", mask_error_details=True)
+
+    @server.tool
+    def breaks() -> None:
+        raise ValueError("the password is 1234")
+
+    async with opened(server) as client:
+        text, failed = await answered(client, "breaks")
+    assert failed
+    assert "1234" not in text
+
+
+async def test_arguments_that_do_not_fit_never_reach_the_server(server: FastMCP) -> None:
+    @server.tool
+    def twice(number: int) -> int:
+        raise AssertionError("reached")
+
+    async with opened(server) as client:
+        text, failed = await answered(client, "twice", number="four")
+    assert failed
+    assert "number" in text
+    assert "reached" not in text
+
+
+async def test_progress_is_passed_on(server: FastMCP) -> None:
+    @server.tool
+    async def climbs(ctx: Context) -> str:
+        await ctx.report_progress(1, 2, "half way")
+        await ctx.report_progress(2, 2)
+        return "up"
+
+    heard: list[tuple[float, float | None, str | None]] = []
+    done = anyio.Event()
+
+    async def progress(at: float, total: float | None, message: str | None) -> None:
+        heard.append((at, total, message))
+        if at == total:
+            done.set()
+
+    async with opened(server) as client:
+        await client.call_tool("climbs", {}, progress_callback=progress)
+        with anyio.fail_after(10):
+            await done.wait()
+    assert heard == [(1, 2, "half way"), (2, 2, None)]
+
+
+async def test_a_tool_that_comes_later_is_told_and_can_be_called(server: FastMCP) -> None:
+    def later() -> str:
+        return "here"
+
+    @server.tool
+    async def grows(ctx: Context) -> str:
+        server.add_tool(Tool.from_function(later))
+        await ctx.send_notification(ToolListChangedNotification())
+        return "done"
+
+    told = anyio.Event()
+
+    async def heard(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    async with opened(server, mode="legacy", message_handler=heard) as client:
+        assert await answered(client, "grows") == ("done", False)
+        with anyio.fail_after(10):
+            await told.wait()
+        assert await answered(client, "later") == ("here", False)
+
+
+async def test_a_call_that_is_cancelled_ends_in_the_server_too(server: FastMCP) -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+
+    @server.tool
+    async def waits() -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with opened(server) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "waits", {})
+        await begun.wait()
+        tasks.cancel_scope.cancel()
+    with anyio.fail_after(10):
+        await ended.wait()
+
+
+async def test_the_lifespan_of_the_server_is_that_of_the_bridge() -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_):
+        steps.append("open")
+        yield {}
+        steps.append("closed")
+
+    server = FastMCP("living", lifespan=lifespan)
+
+    @server.tool
+    def nothing() -> None: ...
+
+    async with opened(server) as client:
+        await client.call_tool("nothing", {})
+        assert steps == ["open"]
+    assert steps == ["open", "closed"]
+
+
+def test_it_is_told_by_its_class_alone(server: FastMCP) -> None:
+    class Answering:
+        def __getattr__(self, name: str) -> str:
+            return name
+
+    assert convert_toolbox(server) is not None
+    assert not any(convert_toolbox(thing) for thing in (Answering(), len, FastMCP, None))
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_on_trio_the_problem_says_what_to_do(server: FastMCP) -> None:
+    bridge = bridge_of(server)
+    async with connect(bridge):
+        assert "only on asyncio" in bridge.problems["objects"][0]
+
+
+async def test_a_server_that_cannot_be_opened_completely_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: FastMCP):
+        steps.append("open")
+        yield
+        steps.append("closed")
+
+    class SecondFails(fastmcp.Client):
+        async def __aenter__(self):
+            if steps:
+                raise OSError("no second client")
+            return await super().__aenter__()
+
+    monkeypatch.setattr(fastmcp, "Client", SecondFails)
+    toolbox = convert_toolbox(FastMCP("closing", lifespan=lifespan))
+    assert toolbox is not None
+    with pytest.raises(OSError, match="no second client"):
+        async with toolbox:
+            raise AssertionError("the block ran")
+    assert steps == ["open", "closed"]

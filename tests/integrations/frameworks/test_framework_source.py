@@ -1,0 +1,339 @@
+"""`type: framework`: objects named in the settings, sets of tools kept open, and what cannot be had."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._integrations.frameworks import discovery
+from mcp_bridge._integrations.frameworks.source import FrameworkSource
+from mcp_bridge._settings import load
+from mcp_bridge.testing import connect
+from tests.kits.frameworks.shapes_boxes import Box, convert_box, entry
+from tests.kits.frameworks.shapes_kit import PATIENCE, said
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+CREW = """
+    from pydantic import BaseModel
+    from tests.kits.frameworks.shapes_crewai import BaseTool
+
+    class Word(BaseModel):
+        word: str
+
+    class Turn(BaseTool):
+        name: str = "turn"
+        description: str = "Turns."
+        args_schema: object = Word
+        def _run(self, word):
+            return word[::-1]
+
+    one = Turn()
+"""
+
+
+@pytest.fixture
+def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets of tools of the tests are convert_box."""
+    monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
+
+
+def written(folder: Path, text: str, name: str = "theirs") -> Path:
+    (folder / f"{name}.py").write_text(dedent(CREW) + dedent(text), "utf-8")
+    return folder
+
+
+def module(folder: Path, **names: Any) -> Path:
+    """A module that offers these very objects."""
+    (folder / "held.py").write_text("", "utf-8")
+    made = type(sys)("held")
+    made.__file__ = str(folder / "held.py")
+    vars(made).update(names)
+    sys.modules["held"] = made
+    return folder
+
+
+async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
+    """What a source without sets of tools publishes."""
+    found: list[Offer] = []
+    with anyio.fail_after(PATIENCE):
+        await FrameworkSource("s", objects=objects, directory=folder, **options).run(found.append)
+    (offer,) = found
+    return offer
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, *objects: str, **options: Any) -> AsyncIterator[Callable[[], Any]]:
+    """A source while it runs; what it has published last can be waited for."""
+    send, receive = anyio.create_memory_object_stream[Offer](100)
+    source = FrameworkSource("s", objects=objects, directory=folder, **options)
+    with anyio.fail_after(PATIENCE):
+        async with send, receive, anyio.create_task_group() as tasks:
+            tasks.start_soon(source.run, send.send_nowait)
+            yield receive.receive
+            tasks.cancel_scope.cancel()
+
+
+def names(offer: Offer) -> list[str]:
+    return [entry.name for entry in offer.tools]
+
+
+# What a reference stands for
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("", "theirs:one"),
+        ("", "theirs:Turn"),
+        ("many = [one]", "theirs:many"),
+        ("many = {'a': one}", "theirs:many"),
+        ("many = ([one], one)", "theirs:many"),
+        ("def make(): return one", "theirs:make"),
+        ("def make(size=3, *rest, **more): return [one]", "theirs:make"),
+        ("async def make(): return [one]", "theirs:make"),
+        ("class Maker:\n    async def make(self): return one\nmaker = Maker()", "theirs:maker.make"),
+    ],
+)
+async def test_a_reference_is_a_tool_or_holds_or_makes_some(tmp_path: Path, text: str, reference: str) -> None:
+    offer = await offer_of(written(tmp_path, text), reference)
+    assert names(offer) == ["turn"]
+    assert offer.problems == []
+
+
+async def test_an_object_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    offer = await offer_of(written(tmp_path, "many = [one, one]"), "theirs:one", "theirs:many", "theirs:one")
+    assert (names(offer), offer.problems) == (["turn"], [])
+
+
+async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -> None:
+    text = "two = Turn(description='Second.')\nsame = [Turn(), Turn()]"
+    offer = await offer_of(written(tmp_path, text), "theirs:one", "theirs:two")
+    assert [tool.description for tool in offer.tools] == ["Turns."]
+    assert offer.problems == [
+        "'theirs:one' and 'theirs:two' both have a tool named 'turn'. The first is published. Rename or remove one"
+    ]
+    offer = await offer_of(tmp_path, "theirs:same")
+    assert "'theirs:same[0]' and 'theirs:same[1]'" in offer.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("theirs", "write it as module:attribute"),
+        ("missing:one", "No module named 'missing'"),
+        ("theirs:oen", "module 'theirs' has no 'oen'. Did you mean 'one'?"),
+        ("theirs:number", "is not a tool of a framework but int. Supported are tools of LangChain, LlamaIndex"),
+        ("theirs:empty", "is not a tool of a framework but empty (list)"),
+        ("theirs:needy", "is not a tool of a framework but function"),
+        ("theirs:Needy", "the class theirs.Needy, which cannot be called without arguments"),
+        ("theirs:wrong", "'theirs:wrong()' is not a tool of a framework but int"),
+        ("theirs:broken", "'theirs:broken' failed when it was called: RuntimeError: no luck"),
+        ("theirs:mock", "is not a tool of a framework but unittest.mock.MagicMock"),
+        ("theirs:rude.it", "'it' of 'rude' cannot be read: RuntimeError: do not ask"),
+        ("theirs:mixed", "'theirs:mixed[1]' is not a tool of a framework but str"),
+        ("bad:one", "bad.py:1: 'bad' cannot be imported: SyntaxError"),
+        ("raises:one", "raises.py:2: 'raises' cannot be imported: ZeroDivisionError"),
+    ],
+)
+async def test_an_object_that_cannot_be_had_takes_only_itself_away(tmp_path: Path, reference: str, words: str) -> None:
+    text = """
+        from unittest.mock import MagicMock
+        number, empty, mock, mixed = 3, [], MagicMock(), [one, "text"]
+        def needy(what): ...
+        def wrong(): return 3
+        def broken(): raise RuntimeError("no luck")
+        class Needy:
+            def __init__(self, what): ...
+        class Rude:
+            @property
+            def it(self): raise RuntimeError("do not ask")
+        rude = Rude()
+    """
+    (tmp_path / "bad.py").write_text("def", "utf-8")
+    (tmp_path / "raises.py").write_text("a = 1\nb = a / 0\n", "utf-8")
+    offer = await offer_of(written(tmp_path, text), reference, "theirs:one")
+    assert names(offer) == ["turn"]
+    (problem,) = offer.problems
+    assert words in problem
+    assert reference.partition(":")[0] in problem
+
+
+async def test_nothing_at_all_is_an_error_with_every_reason(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as raised:
+        await offer_of(written(tmp_path, ""), "theirs:no", "gone:one")
+    first, second = str(raised.value).splitlines()
+    assert "'theirs:no'" in first
+    assert "'gone:one'" in second or "gone" in second
+
+
+async def test_a_function_that_makes_nothing_in_its_time_is_given_up(tmp_path: Path) -> None:
+    text = "import anyio\nasync def slow(): await anyio.sleep_forever()"
+    offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", open_timeout=0.5)
+    assert names(offer) == ["turn"]
+    assert "'theirs:slow' has made nothing within 0.5 seconds" in offer.problems[0]
+
+
+async def test_what_a_module_prints_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    await offer_of(written(tmp_path, "print('hello')"), "theirs:one")
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+# Sets of tools
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_a_set_of_tools_is_open_while_the_source_runs(tmp_path: Path) -> None:
+    box = Box("a", "b")
+    async with running(module(tmp_path, box=box), "held:box") as published:
+        assert names(await published()) == ["a", "b"]
+        assert box.log == ["open", "list"]
+    assert box.log == ["open", "list", "close"]
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_a_change_is_published_with_everything_else(tmp_path: Path) -> None:
+    box, other = Box("a"), Box("x")
+    async with running(
+        module(tmp_path, box=box, other=other, tool=entry("t")), "held:box", "held:other", "held:tool"
+    ) as published:
+        assert names(await published()) == ["t", "a", "x"]
+        box.change("a", "b")
+        assert names(await published()) == ["t", "a", "b", "x"]
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_a_set_that_cannot_be_listed_again_keeps_its_tools(tmp_path: Path) -> None:
+    box = Box("a")
+    async with running(module(tmp_path, box=box), "held:box") as published:
+        await published()
+        box.change("b", fails="list")
+        offer = await published()
+        assert names(offer) == ["a"]
+        assert offer.problems == ["'held:box': RuntimeError: cannot list: its tools stay as they were"]
+        box.change("c")
+        offer = await published()
+        assert (names(offer), offer.problems) == (["c"], [])
+
+
+@pytest.mark.usefixtures("boxes")
+@pytest.mark.parametrize("what", ["open", "list"])
+async def test_a_set_that_fails_takes_only_itself_away(tmp_path: Path, what: str) -> None:
+    box, other = Box("a", fails=what), Box("x")
+    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as published:
+        offer = await published()
+        assert names(offer) == ["x"]
+        assert offer.problems == [f"'held:box': RuntimeError: cannot {what}"]
+
+
+@pytest.mark.usefixtures("boxes")
+@pytest.mark.parametrize("what", ["open", "list"])
+async def test_a_set_that_hangs_is_given_up(tmp_path: Path, what: str) -> None:
+    box, other = Box("a", hangs=what), Box("x")
+    held = module(tmp_path, box=box, other=other)
+    async with running(held, "held:box", "held:other", open_timeout=3) as published:
+        offer = await published()
+        assert names(offer) == ["x"]
+        assert "'held:box' was not opened and listed within 3 seconds" in offer.problems[0]
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_a_set_that_ends_takes_its_tools_away(tmp_path: Path) -> None:
+    box, other = Box("a"), Box("x")
+    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as published:
+        assert names(await published()) == ["a", "x"]
+        box.change("a", fails="end")
+        offer = await published()
+        assert names(offer) == ["x"]
+        assert offer.problems == ["'held:box': RuntimeError: the server has gone"]
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_a_set_that_cannot_close_does_no_harm(tmp_path: Path) -> None:
+    box = Box("a", fails="close")
+    async with running(module(tmp_path, box=box), "held:box") as published:
+        await published()
+    assert box.log[-1] == "close"
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_where_the_only_set_cannot_be_opened_that_is_the_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="'held:box': RuntimeError: cannot open"):
+        await offer_of(module(tmp_path, box=Box("a", fails="open")), "held:box")
+
+
+# UTCP manuals
+
+
+MANUAL = {
+    "utcp_version": "1.0.1",
+    "tools": [
+        {
+            "name": "echo",
+            "inputs": {"type": "object", "properties": {"words": {"type": "string"}}, "required": ["words"]},
+            "tool_call_template": {
+                "call_template_type": "cli",
+                "commands": [{"command": "echo UTCP_ARG_words_UTCP_END"}],
+            },
+        }
+    ],
+}
+
+
+async def test_manuals_are_named_by_their_files_and_one_that_is_wrong_takes_only_itself_away(tmp_path: Path) -> None:
+    (tmp_path / "manual.json").write_text(json.dumps(MANUAL), "utf-8")
+    (tmp_path / "wrong.json").write_text("{", "utf-8")
+    bridge = settings(
+        written(tmp_path, ""), "    utcp: [manual.json, wrong.json, gone.json]\n    objects: ['theirs:one']\n"
+    )
+    async with connect(bridge) as client:
+        assert await said(client, "echo", words="a  b") == "a  b"
+        assert await said(client, "turn", word="ab") == "ba"
+    wrong, gone = bridge.problems["framework"]
+    assert str(tmp_path / "wrong.json") in wrong
+    assert str(tmp_path / "gone.json") in gone
+
+
+# From settings to a client
+
+
+@pytest.mark.usefixtures("boxes")
+async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
+    box = Box("a")
+    source = FrameworkSource("s", objects=["held:box", "theirs:one"], directory=module(written(tmp_path, ""), box=box))
+    with anyio.fail_after(PATIENCE):
+        async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
+            assert await said(client, "turn", word="ab") == "ba"
+            assert await said(client, "a") == "a"
+            box.change("b")
+            while [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools] != ["b", "turn"]:
+                await anyio.lowlevel.checkpoint()
+
+
+def settings(folder: Path, options: str) -> Bridge:
+    file = folder / "settings.yaml"
+    file.write_text(f"sources:\n  - type: framework\n{options}", "utf-8")
+    return build_from_settings(load(file, {}))
+
+
+async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_path: Path) -> None:
+    bridge = settings(written(tmp_path, ""), "    objects: ['theirs:one']\n")
+    async with connect(bridge) as client:
+        assert await said(client, "turn", word="ab") == "ba"
+
+
+def test_settings_that_name_nothing_are_refused_with_their_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give objects, utcp, or both") as raised:
+        settings(tmp_path, "    open_timeout: 5s\n")
+    assert raised.value.line == 2

@@ -1,0 +1,54 @@
+"""Code that knows asyncio alone is called on asyncio, whatever loop the bridge runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+from tests.kits.loops import BOTH_LOOPS
+
+pytestmark = BOTH_LOOPS
+PATIENCE = 60.0
+WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD")
+
+
+async def test_it_runs_where_asyncio_is_with_the_context_of_the_call() -> None:
+    async def call() -> str:
+        await asyncio.sleep(0)
+        return WORD.get()
+
+    WORD.set("here")
+    assert await run_on_asyncio(call) == "here"
+
+
+async def test_what_it_raises_arrives() -> None:
+    async def call() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        await run_on_asyncio(call)
+
+
+async def test_cancelling_the_call_cancels_it_there() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def call() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_on_asyncio, call)
+            assert await to_thread.run_sync(begun.wait, PATIENCE)
+            tasks.cancel_scope.cancel()
+        assert await to_thread.run_sync(ended.wait, PATIENCE)

@@ -1,0 +1,270 @@
+"""LangChain tools, as langchain-core makes them, served as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._integrations.frameworks import langchain
+from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge._integrations.frameworks.langchain import build_entry
+from mcp_bridge._integrations.frameworks.source import FrameworkSource
+from mcp_bridge._sources.python import PythonSource
+from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+
+needs("langchain")
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import (
+    BaseTool,
+    BaseToolkit,
+    InjectedToolArg,
+    InjectedToolCallId,
+    StructuredTool,
+    Tool,
+    ToolException,
+    tool,
+)
+
+
+class Order(BaseModel):
+    """An order."""
+
+    item: str = Field(description="What to order.")
+    size: Literal["s", "l"] = "s"
+
+
+def order(item: str, size: str = "s") -> dict[str, Any]:
+    """Orders an item."""
+    if item == "gold":
+        raise ToolException("gold is sold out, try silver")
+    if item == "lead":
+        raise RuntimeError("secret detail")
+    return {"ordered": item, "size": size}
+
+
+async def test_a_decorated_function_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
+    made = tool(order, args_schema=Order)
+    assert convert_tool(made) is not None
+    async with served(build_entry(made)) as client:
+        found = await schema(client, "order")
+        assert found["required"] == ["item"]
+        assert found["properties"]["size"]["enum"] == ["s", "l"]
+        assert found["properties"]["item"]["description"] == "What to order."
+        assert "title" not in found
+        assert "description" not in found
+        assert await said(client, "order", item="tea") == '{"ordered": "tea", "size": "s"}'
+        assert (await said(client, "order", item="tea", size="xl")).startswith("invalid_arguments")
+
+
+async def test_what_a_tool_says_about_an_error_reaches_the_model_and_nothing_else_does() -> None:
+    async with served(build_entry(tool(order))) as client:
+        assert await said(client, "order", item="gold") == "tool_error: gold is sold out, try silver"
+        text = await said(client, "order", item="lead")
+        assert text.startswith("internal_error")
+        assert "secret" not in text
+
+
+async def test_an_error_that_the_tool_handles_is_an_error_in_its_words() -> None:
+    handled = StructuredTool.from_function(order, handle_tool_error="nothing left")
+    async with served(build_entry(handled)) as client:
+        assert await said(client, "order", item="gold") == "tool_error: nothing left"
+
+
+async def test_an_async_tool_runs_on_asyncio_whatever_the_bridge_runs_on() -> None:
+    @tool
+    async def where(seconds: float = 0) -> str:
+        """Tells which loop it is in."""
+        await asyncio.sleep(seconds)
+        return type(asyncio.current_task()).__name__
+
+    async with served(build_entry(where)) as client:
+        assert await said(client, "where") == "Task"
+
+
+async def test_a_sync_tool_runs_in_a_thread() -> None:
+    @tool
+    def where() -> bool:
+        """Tells whether it is in the main thread."""
+        return threading.current_thread() is threading.main_thread()
+
+    async with served(build_entry(where)) as client:
+        assert await said(client, "where") == "false"
+
+
+async def test_a_subclass_with_its_own_coroutine_is_async_and_one_without_is_not() -> None:
+    class Plain(BaseTool):
+        name: str = "plain"
+        description: str = "Plain."
+
+        def _run(self, word: str) -> str:
+            return word[::-1]
+
+    class Own(Plain):
+        name: str = "own"
+
+        async def _arun(self, word: str) -> str:
+            return word.upper()
+
+    async with served(build_entry(Plain()), build_entry(Own())) as client:
+        assert await said(client, "plain", word="abc") == "cba"
+        assert await said(client, "own", word="abc") == "ABC"
+
+
+async def test_a_tool_of_one_text_takes_it_as_tool_input() -> None:
+    async with served(build_entry(Tool(name="echo", description="Echo.", func=lambda text: text * 2))) as client:
+        assert await schema(client, "echo") == {
+            "type": "object",
+            "properties": {"tool_input": {"type": "string"}},
+            "required": ["tool_input"],
+        }
+        assert await said(client, "echo", tool_input="ab") == "abab"
+
+
+async def test_a_schema_that_is_a_dict_is_used_with_inlined_definitions() -> None:
+    numbers = {"type": "array", "items": {"$ref": "#/$defs/N"}}
+    given = {"type": "object", "properties": {"n": numbers}, "required": ["n"], "$defs": {"N": {"minimum": 1}}}
+    made = StructuredTool(name="total", description="Adds.", args_schema=given, func=lambda n: str(sum(n)))
+    async with served(build_entry(made)) as client:
+        assert await schema(client, "total") == {
+            "type": "object",
+            "properties": {"n": {"type": "array", "items": {"minimum": 1}}},
+            "required": ["n"],
+        }
+        assert await said(client, "total", n=[1, 2]) == "3"
+        assert (await said(client, "total", n=[0])).startswith("invalid_arguments")
+
+
+async def test_pictures_are_pictures_and_the_artifact_is_beside_them() -> None:
+    def draw() -> Any:
+        data = base64.b64encode(PNG).decode()
+        return [
+            {"type": "text", "text": "here"},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+            {"type": "image", "base64": data, "mime_type": "image/png"},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+            {"type": "image", "url": "https://example.org/cat.png"},
+            {"type": "json", "value": 1},
+        ], {"rows": 3}
+
+    made = StructuredTool.from_function(draw, description="Draws.", response_format="content_and_artifact")
+    async with served(build_entry(made)) as client:
+        answer = await client.call_tool("draw", {})
+    kinds = [block.type for block in answer.content]
+    assert kinds == ["text", "image", "image", "image", "resource_link", "text"]
+    assert {base64.b64decode(block.data) for block in answer.content if block.type == "image"} == {PNG}
+    assert answer.meta is not None
+    assert answer.meta[langchain.ARTIFACT] == {"rows": 3}
+
+
+async def test_an_artifact_that_is_no_json_is_left_out() -> None:
+    made = StructuredTool.from_function(
+        lambda: ("text", object()), name="it", description="It.", response_format="content_and_artifact"
+    )
+    async with served(build_entry(made)) as client:
+        answer = await client.call_tool("it", {})
+    assert answer.content[0].text == "text"
+    assert langchain.ARTIFACT not in (answer.meta or {})
+
+
+async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend() -> None:
+    from pydantic import field_validator
+
+    class Even(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def _even(cls, n: int) -> int:
+            if n % 2:
+                raise ValueError("must be even")
+            return n
+
+    made = StructuredTool.from_function(lambda n: n, name="half", description="Half.", args_schema=Even)
+    async with served(build_entry(made)) as client:
+        text = await said(client, "half", n=3)
+    assert text.startswith("invalid_arguments")
+    assert "n: Value error, must be even" in text
+
+
+async def test_the_id_of_the_call_is_injected_and_the_client_cannot_give_it() -> None:
+    @tool
+    def mark(word: str, call: Annotated[str, InjectedToolCallId]) -> str:
+        """Marks."""
+        return f"{word} {len(call)}"
+
+    async with served(build_entry(mark)) as client:
+        assert list((await schema(client, "mark"))["properties"]) == ["word"]
+        assert await said(client, "mark", word="a") == "a 32"
+
+
+async def test_what_only_an_agent_injects_keeps_a_tool_from_being_published() -> None:
+    @tool
+    def remember(word: str, state: Annotated[dict[str, Any], InjectedToolArg]) -> str:
+        """Remembers."""
+        return word
+
+    @tool
+    def guess(word: str, state: Annotated[dict[str, Any] | None, InjectedToolArg] = None) -> str:
+        """Guesses."""
+        return f"{word} {state}"
+
+    with pytest.raises(SourceError, match="'remember' needs 'state', which only an agent injects"):
+        build_entry(remember)
+    async with served(build_entry(guess)) as client:
+        assert await said(client, "guess", word="a") == "a None"
+
+
+async def test_a_message_that_a_tool_makes_itself_is_read_as_it_is() -> None:
+    @tool
+    def own(call: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+        """Answers with a message."""
+        return ToolMessage("cannot", tool_call_id=call, status="error")
+
+    async with served(build_entry(own)) as client:
+        assert await said(client, "own") == "tool_error: cannot"
+
+
+async def test_tags_of_a_tool_are_its_tags_here() -> None:
+    made = StructuredTool.from_function(order, tags=["shop"])
+    assert build_entry(made).tags == ["shop"]
+
+
+async def test_a_toolkit_is_a_set_of_tools_and_those_that_cannot_be_had_are_told() -> None:
+    @tool
+    def remember(word: str, state: Annotated[dict[str, Any], InjectedToolArg]) -> str:
+        """Remembers."""
+        return word
+
+    class Kit(BaseToolkit):
+        def get_tools(self) -> list[BaseTool]:
+            return [tool(order), remember]
+
+    assert convert_tool(Kit()) is None
+    async with convert_toolbox(Kit()) as box:
+        entries = await box.list_entries()
+        assert [entry.name for entry in entries] == ["order"]
+        assert "'remember' needs 'state'" in box.problems[0]  # type: ignore[attr-defined]
+
+
+async def test_tools_of_a_module_are_named_in_the_settings_or_found_in_a_file(tmp_path: Path) -> None:
+    text = (
+        "from langchain_core.tools import tool\n@tool\ndef up(word: str) -> str:\n    'Up.'\n    return word.upper()\n"
+    )
+    (tmp_path / "chained.py").write_text(text, "utf-8")
+    for source in (
+        FrameworkSource("s", objects=["chained:up"], directory=tmp_path),
+        PythonSource("s", path=tmp_path / "chained.py"),
+    ):
+        async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
+            assert await said(client, "up", word="a") == "A"

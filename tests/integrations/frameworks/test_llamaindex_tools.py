@@ -1,0 +1,102 @@
+"""LlamaIndex tools. These are objects of the documented shape: see `shapes_llamaindex.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge._integrations.frameworks.llamaindex import build_entry
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+from tests.kits.frameworks.shapes_llamaindex import BaseTool, BaseToolSpec, FunctionTool, image, output, text
+
+WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+
+def turn(word: str) -> Any:
+    """Turns a word."""
+    return {"turned": word[::-1]}
+
+
+async def test_a_function_is_listed_with_its_schema_and_runs_in_a_thread() -> None:
+    made = FunctionTool(turn, WORD)
+    assert convert_tool(made) is not None
+    async with served(build_entry(made)) as client:
+        assert await schema(client, "turn") == WORD
+        answer = await client.call_tool("turn", {"word": "ab"})
+    assert answer.content[0].text == "{'turned': 'ba'}"
+    assert answer.structured_content == {"turned": "ba"}
+    assert made.calls == ["call"]
+
+
+async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -> None:
+    async def where() -> str:
+        """Tells which loop it is in."""
+        await asyncio.sleep(0)
+        return type(asyncio.current_task()).__name__
+
+    made = FunctionTool(where, {"type": "object"})
+    async with served(build_entry(made)) as client:
+        assert await said(client, "where") == "Task"
+    assert made.calls == ["acall"]
+
+
+async def test_an_error_that_a_tool_reports_is_one_in_its_words() -> None:
+    def lost(word: str) -> Any:
+        """Loses it."""
+        return output(text(f"no {word} here"), is_error=True)
+
+    async with served(build_entry(FunctionTool(lost, WORD))) as client:
+        assert await said(client, "lost", word="key") == "tool_error: no key here"
+
+
+async def test_pictures_are_pictures_and_links_are_not_followed() -> None:
+    def draw() -> Any:
+        """Draws."""
+        url = "https://example.org/cat.png"
+        return output(text("here"), image(base64.b64encode(PNG)), image(url=url))
+
+    async with served(build_entry(FunctionTool(draw, {"type": "object"}))) as client:
+        first, second, third = (await client.call_tool("draw", {})).content
+    assert first.text == "here"
+    assert base64.b64decode(second.data) == PNG
+    assert (third.type, third.uri) == ("resource_link", "https://example.org/cat.png")
+
+
+async def test_a_tool_that_can_only_be_called_is_called() -> None:
+    class Plain(BaseTool):  # type: ignore[misc]
+        metadata = FunctionTool(turn, WORD).metadata
+
+        def __call__(self, word: str) -> Any:
+            return output(text(word.upper()))
+
+    async with served(build_entry(Plain())) as client:
+        assert await said(client, "turn", word="ab") == "AB"
+
+
+def test_a_tool_that_needs_a_workflow_says_why_it_is_not_published() -> None:
+    made = FunctionTool(turn, WORD)
+    made.requires_context, made.ctx_param_name = True, "ctx"
+    with pytest.raises(SourceError, match="'turn' needs the context of a workflow as 'ctx'"):
+        build_entry(made)
+
+
+async def test_a_tool_spec_is_a_set_of_tools() -> None:
+    class Words(BaseToolSpec):
+        spec_functions = ("up", "down")
+
+        def up(self) -> str:
+            """Up."""
+            return "UP"
+
+        def down(self) -> str:
+            """Down."""
+            return "down"
+
+    assert convert_tool(Words()) is None
+    async with convert_toolbox(Words()) as box, served(*await box.list_entries()) as client:
+        assert await said(client, "up") == "UP"

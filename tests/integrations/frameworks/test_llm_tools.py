@@ -1,0 +1,135 @@
+"""Tools of simonw/llm, served as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge._integrations.frameworks.llm import build_entry
+from mcp_bridge._integrations.frameworks.source import FrameworkSource
+from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+
+needs("llm")
+
+import llm
+
+
+def upper(text: str, times: int = 1) -> str:
+    """Say it louder."""
+    return text.upper() * times
+
+
+async def test_a_function_is_listed_and_called_with_what_was_given() -> None:
+    made = llm.Tool.function(upper)
+    assert convert_tool(made) is not None
+    async with served(build_entry(made)) as client:
+        found = await schema(client, "upper")
+        assert found["required"] == ["text"]
+        assert found["properties"]["times"]["default"] == 1
+        assert await said(client, "upper", text="a") == "A"
+        assert await said(client, "upper", text="a", times=2) == "AA"
+
+
+async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -> None:
+    async def where() -> str:
+        """Tells which loop it is in."""
+        await asyncio.sleep(0)
+        return type(asyncio.current_task()).__name__
+
+    async with served(build_entry(llm.Tool.function(where))) as client:
+        assert await said(client, "where") == "Task"
+
+
+async def test_a_function_that_asks_for_the_call_gets_it_and_the_client_does_not_see_that() -> None:
+    def about(word: str, llm_tool_call: Any) -> str:
+        """Tells of the call."""
+        return f"{llm_tool_call.name} {llm_tool_call.arguments} {bool(llm_tool_call.tool_call_id)}"
+
+    async with served(build_entry(llm.Tool.function(about))) as client:
+        assert list((await schema(client, "about"))["properties"]) == ["word"]
+        assert await said(client, "about", word="a") == "about {'word': 'a'} True"
+
+
+async def test_attachments_are_content_and_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "sound.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
+
+    def draw() -> Any:
+        """Draws."""
+        return llm.ToolOutput(
+            output={"drawn": 3},
+            attachments=[
+                llm.Attachment(type="image/png", content=PNG),
+                llm.Attachment(path=str(tmp_path / "sound.wav")),
+                llm.Attachment(url="https://example.org/cat.png"),
+            ],
+        )
+
+    async with served(build_entry(llm.Tool.function(draw))) as client:
+        answer = await client.call_tool("draw", {})
+    assert [block.type for block in answer.content] == ["text", "image", "audio", "resource_link"]
+    assert answer.structured_content == {"drawn": 3}
+
+
+async def test_an_output_without_attachments_is_the_answer() -> None:
+    def plain() -> Any:
+        """Plain."""
+        return llm.ToolOutput(output="verbatim\n")
+
+    async with served(build_entry(llm.Tool.function(plain))) as client:
+        assert await said(client, "plain") == "verbatim\n"
+
+
+def test_a_tool_without_an_implementation_says_why_it_is_not_published() -> None:
+    with pytest.raises(SourceError, match="'far' has no implementation"):
+        build_entry(llm.Tool(name="far", description="Far away."))
+
+
+class Notes(llm.Toolbox):
+    """A toolbox with state, which gets one tool more where it is prepared."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def prepare(self) -> None:
+        self.notes.append("prepared")
+
+    async def prepare_async(self) -> None:
+        await asyncio.sleep(0)
+        self.add_tool(upper)
+
+    def add(self, note: str) -> str:
+        """Note it."""
+        self.notes.append(note)
+        return ", ".join(self.notes)
+
+    def far(self) -> None:
+        """Far."""
+
+
+async def test_a_toolbox_is_prepared_once_and_keeps_its_state() -> None:
+    box = Notes()
+    box.add_tool(llm.Tool(name="nowhere"))
+    assert convert_tool(box) is None
+    async with convert_toolbox(box) as opened:
+        entries = await opened.list_entries()
+        assert [entry.name for entry in entries] == ["Notes_add", "Notes_far", "upper"]
+        assert opened.problems == ["the llm tool 'nowhere' has no implementation. Give it one"]  # type: ignore[attr-defined]
+        async with served(*entries) as client:
+            assert await said(client, "Notes_add", note="a") == "prepared, a"
+            assert await said(client, "Notes_add", note="b") == "prepared, a, b"
+            assert await said(client, "upper", text="a") == "A"
+
+
+async def test_the_class_of_a_toolbox_can_be_named_in_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "boxed.py").write_text("from tests.integrations.frameworks.test_llm_tools import Notes\n", "utf-8")
+    source = FrameworkSource("s", objects=["boxed:Notes"], directory=tmp_path)
+    async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
+        assert await said(client, "Notes_add", note="a") == "prepared, a"

@@ -1,0 +1,294 @@
+"""Tools of the OpenAI Agents SDK, as clients of MCP see and call them."""
+
+from __future__ import annotations
+
+import base64
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import pytest
+
+from mcp_bridge import CallContext
+from mcp_bridge._contracts.errors import Denied, SourceError
+from mcp_bridge._integrations.frameworks import openai_agents
+from mcp_bridge._integrations.frameworks.common import require_approval
+from mcp_bridge._integrations.frameworks.discovery import convert_tool
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, opened
+
+needs("openai_agents")
+
+from agents import (
+    Agent,
+    FunctionTool,
+    RunContextWrapper,
+    ToolGuardrailFunctionOutput,
+    ToolOutputImage,
+    ToolOutputText,
+    function_tool,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from agents.tool_context import ToolContext
+from pydantic import BaseModel, Field
+
+PIXEL = b"\x89PNG\r\n\x1a\n0000"
+
+
+class Even(BaseModel):
+    number: int
+
+    def model_post_init(self, _: Any) -> None:
+        if self.number % 2:
+            raise ValueError("must be even")
+
+
+class Place(BaseModel):
+    name: str
+    height: int
+
+
+async def test_a_function_tool_is_listed_and_called() -> None:
+    @function_tool
+    def weather(city: Annotated[str, Field(description="where")], days: int = 1) -> str:
+        """Tells the weather."""
+        return f"{city}: rain for {days} days"
+
+    async with opened(weather) as at:
+        (tool,) = (await at.list_tools()).tools
+        assert (tool.name, tool.description) == ("weather", "Tells the weather.")
+        assert tool.input_schema["properties"]["city"]["description"] == "where"
+        assert await answered(at, "weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
+
+
+async def test_an_asynchronous_function_that_wants_the_context_has_one() -> None:
+    @function_tool
+    async def who(ctx: ToolContext[Any]) -> str:
+        return f"{ctx.tool_name} {ctx.tool_arguments} {ctx.context}"
+
+    async with opened(who) as at:
+        assert await answered(at, "who") == ("who {} None", False)
+
+
+async def test_what_an_error_function_says_is_an_error_verbatim() -> None:
+    def says(_: RunContextWrapper[Any], error: Exception) -> str:
+        return f"sorry: {error}"
+
+    @function_tool(failure_error_function=says)
+    def breaks(ok: bool) -> str:
+        if ok:
+            return "sorry: no, all is well"
+        raise ValueError("no such place")
+
+    async with opened(breaks) as at:
+        assert await answered(at, "breaks", ok=False) == ("sorry: no such place", True)
+        assert await answered(at, "breaks", ok=True) == ("sorry: no, all is well", False)
+
+
+@pytest.mark.parametrize("options", [{}, {"failure_error_function": None}])
+async def test_an_error_that_nobody_puts_into_words_stays_inside(options: dict[str, Any]) -> None:
+    @function_tool(**options)
+    def breaks() -> str:
+        raise ValueError("the password is 1234")
+
+    async with opened(breaks) as at:
+        text, failed = await answered(at, "breaks")
+    assert failed
+    assert "reference" in text
+    assert "1234" not in text
+
+
+async def test_a_tool_that_raises_through_its_own_invoker_is_an_error_too() -> None:
+    async def invoke(_: Any, text: str) -> str:
+        raise RuntimeError(text)
+
+    tool = FunctionTool(name="raw", description="", params_json_schema={"type": "object"}, on_invoke_tool=invoke)
+    async with opened(tool) as at:
+        assert (await answered(at, "raw"))[1]
+
+
+async def test_arguments_that_only_the_function_refuses_are_named() -> None:
+    @function_tool
+    def half(given: Even) -> int:
+        return given.number // 2
+
+    async with opened(half) as at:
+        text, failed = await answered(at, "half", given={"number": 3})
+        assert failed
+        assert "half" in text
+        assert await answered(at, "half", given={"number": 4}) == ("2", False)
+
+
+async def test_a_call_that_takes_too_long_is_ended_in_the_tools_own_time() -> None:
+    import asyncio
+
+    @function_tool(timeout=0.01)
+    async def waits() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @function_tool(timeout=0.01, timeout_error_function=lambda _, error: f"slow: {error.timeout_seconds}")
+    async def waits_too() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    async with opened(waits, waits_too) as at:
+        text, failed = await answered(at, "waits")
+        assert failed
+        assert "0.01 seconds" in text
+        assert await answered(at, "waits_too") == ("slow: 0.01", True)
+
+
+async def test_a_tool_that_needs_approval_runs_only_when_a_person_agrees() -> None:
+    ran: list[str] = []
+
+    @function_tool(needs_approval=True)
+    def delete(path: str) -> str:
+        ran.append(path)
+        return "gone"
+
+    async with opened(delete, says="decline") as at:
+        text, failed = await answered(at, "delete", path="/a")
+        assert failed
+        assert "did not agree" in text
+    async with opened(delete) as at:
+        text, failed = await answered(at, "delete", path="/b")
+        assert failed
+        assert "cannot ask" in text
+    assert ran == []
+    async with opened(delete, says="accept") as at:
+        assert await answered(at, "delete", path="/c") == ("gone", False)
+    assert ran == ["/c"]
+
+
+async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
+    asked: list[str] = []
+
+    class Shown(CallContext):
+        async def ask(self, message: str, *more: Any, **options: Any) -> Any:
+            asked.append(message)
+            return SimpleNamespace(accepted=True)
+
+    await require_approval(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /\u200b"})
+    assert asked[0].split("\n")[1] == '- command (length 9): "rm -rf /\\u200b"'
+    with pytest.raises(Denied, match=r"at most 10,000 characters"):
+        await require_approval(Shown(), "run", {"comment": "x" * 50_000, "command": "rm -rf /"})
+    assert len(asked) == 1
+
+
+async def test_a_policy_says_which_calls_need_approval_and_never_overlooks_defaults() -> None:
+    async def risky(_: Any, arguments: dict[str, Any], __: str) -> bool:
+        return arguments["path"].startswith("/etc")
+
+    @function_tool(needs_approval=risky, strict_mode=False)
+    def read(path: str = "/etc/passwd") -> str:
+        return path
+
+    async with opened(read) as at:
+        assert await answered(at, "read", path="/tmp/a") == ("/tmp/a", False)
+        assert (await answered(at, "read", path="/etc/shadow"))[1]
+        assert (await answered(at, "read"))[1]
+
+
+async def test_a_tool_that_is_switched_off_cannot_be_published() -> None:
+    @function_tool(is_enabled=False)
+    def off() -> None: ...
+
+    with pytest.raises(SourceError, match="'off' is disabled"):
+        openai_agents.build_entry(off)
+
+
+async def test_a_tool_that_is_not_enabled_now_says_so() -> None:
+    state = {"on": False}
+
+    @function_tool(is_enabled=lambda _, agent: state["on"] and isinstance(agent, Agent))
+    def sometimes() -> str:
+        return "yes"
+
+    async with opened(sometimes) as at:
+        text, failed = await answered(at, "sometimes")
+        assert failed
+        assert "not enabled now" in text
+        state["on"] = True
+        assert await answered(at, "sometimes") == ("yes", False)
+
+
+async def test_guardrails_stand_before_and_after_the_tool() -> None:
+    @tool_input_guardrail
+    def no_secrets(data: Any) -> ToolGuardrailFunctionOutput:
+        if "halt" in data.context.tool_arguments:
+            return ToolGuardrailFunctionOutput.raise_exception()
+        if "secret" in data.context.tool_arguments:
+            return ToolGuardrailFunctionOutput.reject_content("no secrets, please")
+        return ToolGuardrailFunctionOutput.allow()
+
+    @tool_output_guardrail
+    def no_numbers(data: Any) -> ToolGuardrailFunctionOutput:
+        if any(letter.isdigit() for letter in data.output):
+            return ToolGuardrailFunctionOutput.reject_content("no numbers, please")
+        return ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(tool_input_guardrails=[no_secrets], tool_output_guardrails=[no_numbers])
+    def echo(text: str) -> str:
+        return text
+
+    async with opened(echo) as at:
+        assert await answered(at, "echo", text="hello") == ("hello", False)
+        assert await answered(at, "echo", text="my secret") == ("no secrets, please", True)
+        assert await answered(at, "echo", text="42") == ("no numbers, please", True)
+        text, failed = await answered(at, "echo", text="halt")
+        assert failed
+        assert "guardrail" in text
+
+
+async def test_outputs_of_the_sdk_become_content() -> None:
+    picture = "data:image/png;base64," + base64.b64encode(PIXEL).decode()
+
+    @function_tool
+    def several() -> list[Any]:
+        return [
+            ToolOutputText(text="one"),
+            ToolOutputImage(image_url=picture),
+            ToolOutputImage(file_id="f-1"),
+            {"type": "file", "file_data": base64.b64encode(b"%PDF-1").decode()},
+            {"type": "file", "file_url": "https://example.org/a.txt"},
+            {"type": "image", "image_url": "https://example.org/a.png"},
+            "plain",
+        ]
+
+    async with opened(several) as at:
+        blocks = (await at.call_tool("several", {})).content
+    assert [block.type for block in blocks] == [
+        "text",
+        "image",
+        "text",
+        "resource",
+        "resource_link",
+        "resource_link",
+        "text",
+    ]
+    assert base64.b64decode(blocks[1].data) == PIXEL
+
+
+async def test_a_tool_with_an_output_schema_answers_by_it() -> None:
+    @function_tool(output_type=Place)
+    def peak() -> Place:
+        return Place(name="Eiger", height=3967)
+
+    async with opened(peak) as at:
+        (tool,) = (await at.list_tools()).tools
+        assert tool.output_schema["properties"]["height"]["type"] == "integer"
+        found = await at.call_tool("peak", {})
+    assert found.structured_content == {"name": "Eiger", "height": 3967}
+
+
+def test_it_is_told_by_its_class_alone() -> None:
+    @function_tool
+    def tool() -> None: ...
+
+    class Answering:
+        def __getattr__(self, name: str) -> str:
+            return name
+
+    assert convert_tool(tool).name == "tool"
+    assert not any(convert_tool(thing) for thing in (Answering(), len, FunctionTool, None))

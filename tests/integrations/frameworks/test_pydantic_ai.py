@@ -1,0 +1,315 @@
+"""Tools and toolsets of pydantic-ai, as clients of MCP see and call them."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from dataclasses import replace
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+
+needs("pydantic_ai")
+
+from pydantic import BaseModel, Field, field_validator
+from pydantic_ai import (
+    ApprovalRequired,
+    BinaryContent,
+    CallDeferred,
+    ImageUrl,
+    ModelRetry,
+    RunContext,
+    Tool,
+    ToolReturn,
+)
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import CombinedToolset, ExternalToolset, FunctionToolset
+
+PIXEL = b"\x89PNG\r\n\x1a\n0000"
+
+
+class Place(BaseModel):
+    name: str
+    height: int
+
+
+class Even(BaseModel):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def is_even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("must be even")
+        return value
+
+
+def weather(city: Annotated[str, Field(description="where")], days: int = 1) -> str:
+    """Tells the weather."""
+    return f"{city}: rain for {days} days"
+
+
+async def highest(ctx: RunContext[Any], country: str) -> Place:
+    """Tells the highest peak.
+
+    Args:
+        country: Its code.
+    """
+    return Place(name=f"{country} {ctx.tool_name} {ctx.deps}", height=4634)
+
+
+async def test_a_tool_is_listed_and_called() -> None:
+    async with opened(Tool(weather)) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert (tool.name, tool.description) == ("weather", "Tells the weather.")
+        assert tool.input_schema["required"] == ["city"]
+        assert tool.input_schema["properties"]["city"]["description"] == "where"
+        assert await answered(client, "weather", city="Bern") == ("Bern: rain for 1 days", False)
+
+
+async def test_models_are_described_without_references() -> None:
+    def compare(first: Place, second: Place) -> str:
+        return max(first.name, second.name)
+
+    async with opened(Tool(compare)) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert tool.input_schema["properties"]["second"]["properties"]["height"] == {"type": "integer"}
+        assert "$defs" not in tool.input_schema
+        place = {"name": "Rigi", "height": 1797}
+        assert await answered(client, "compare", first=place, second=place) == ("Rigi", False)
+
+
+async def test_a_model_as_result_is_structured_and_the_context_is_there() -> None:
+    async with opened(Tool(highest)) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert tool.output_schema["properties"]["height"]["type"] == "integer"
+        assert tool.input_schema["properties"]["country"]["description"] == "Its code."
+        found = await client.call_tool("highest", {"country": "CH"})
+    assert found.structured_content == {"name": "CH highest None", "height": 4634}
+
+
+@pytest.mark.parametrize("kind", [ModelRetry, ToolFailed])
+async def test_what_a_tool_tells_the_model_is_an_error_verbatim(kind: type[Exception]) -> None:
+    def breaks() -> str:
+        raise kind("no such city, try the French name")
+
+    async with opened(Tool(breaks)) as client:
+        assert await answered(client, "breaks") == ("no such city, try the French name", True)
+
+
+async def test_any_other_exception_stays_inside() -> None:
+    def breaks() -> str:
+        raise ValueError("the password is 1234")
+
+    async with opened(Tool(breaks)) as client:
+        text, failed = await answered(client, "breaks")
+    assert failed
+    assert "reference" in text
+    assert "1234" not in text
+
+
+async def test_arguments_that_only_the_function_refuses_are_named() -> None:
+    def half(given: Even) -> int:
+        return given.number // 2
+
+    async with opened(Tool(half)) as client:
+        text, failed = await answered(client, "half", number=3)
+        assert failed
+        assert "number: Value error, must be even" in text
+        assert await answered(client, "half", number=4) == ("2", False)
+
+
+async def test_a_validator_of_the_arguments_runs_before_the_tool() -> None:
+    ran: list[int] = []
+
+    async def small(_: RunContext[Any], number: int) -> None:
+        if number > 9:
+            raise ModelRetry("one digit, please")
+
+    def keeps(number: int) -> int:
+        ran.append(number)
+        return number
+
+    async with opened(Tool(keeps, args_validator=small)) as client:
+        assert await answered(client, "keeps", number=10) == ("one digit, please", True)
+        assert await answered(client, "keeps", number=9) == ("9", False)
+    assert ran == [9]
+
+
+async def test_files_and_what_is_added_for_the_model_are_content() -> None:
+    def several() -> ToolReturn:
+        return ToolReturn(
+            return_value={"n": 2},
+            content=["look:", BinaryContent(PIXEL, media_type="image/png"), ImageUrl(url="https://example.org/a.png")],
+            metadata={"took": 1},
+        )
+
+    def picture() -> BinaryContent:
+        return BinaryContent(PIXEL, media_type="image/png")
+
+    async with opened(Tool(several), Tool(picture)) as client:
+        found = await client.call_tool("several", {})
+        (block,) = (await client.call_tool("picture", {})).content
+    assert [one.type for one in found.content] == ["text", "text", "image", "resource_link"]
+    assert found.content[0].text == '{"n":2}'
+    assert found.meta["pydantic_ai/metadata"] == {"took": 1}
+    assert base64.b64decode(block.data) == PIXEL
+
+
+async def test_a_tool_that_requires_approval_runs_only_when_a_person_agrees() -> None:
+    ran: list[str] = []
+
+    def delete(path: str) -> str:
+        ran.append(path)
+        return "gone"
+
+    tool = Tool(delete, requires_approval=True)
+    async with opened(tool, says="decline") as client:
+        text, failed = await answered(client, "delete", path="/a")
+        assert failed
+        assert "did not agree" in text
+    async with opened(tool) as client:
+        text, failed = await answered(client, "delete", path="/b")
+        assert failed
+        assert "cannot ask" in text
+    assert ran == []
+    async with opened(tool, says="accept") as client:
+        assert await answered(client, "delete", path="/c") == ("gone", False)
+
+
+async def test_a_tool_may_ask_for_approval_while_it_runs() -> None:
+    def delete(ctx: RunContext[Any], path: str) -> str:
+        if path.startswith("/etc") and not ctx.tool_call_approved:
+            raise ApprovalRequired
+        return "gone"
+
+    async with opened(Tool(delete)) as client:
+        assert await answered(client, "delete", path="/tmp/a") == ("gone", False)
+        assert (await answered(client, "delete", path="/etc/a"))[1]
+    async with opened(Tool(delete), says="accept") as client:
+        assert await answered(client, "delete", path="/etc/a") == ("gone", False)
+
+
+async def test_a_whole_toolset_may_require_approval() -> None:
+    toolset = FunctionToolset(tools=[weather]).approval_required(lambda ctx, tool, given: given["city"] == "Bern")
+    async with opened(toolset) as client:
+        assert not (await answered(client, "weather", city="Basel"))[1]
+        assert (await answered(client, "weather", city="Bern"))[1]
+
+
+async def test_a_call_that_would_be_answered_later_is_refused() -> None:
+    def later() -> str:
+        raise CallDeferred
+
+    async with opened(Tool(later)) as client:
+        text, failed = await answered(client, "later")
+    assert failed
+    assert "only an agent can wait" in text
+
+
+async def test_a_tool_that_takes_too_long_says_so_in_its_own_time() -> None:
+    async def waits() -> str:
+        await anyio.sleep_forever()
+        return "never"
+
+    async with opened(Tool(waits, timeout=0.01)) as client:
+        assert await answered(client, "waits") == ("Timed out after 0.01 seconds.", True)
+
+
+async def test_toolsets_prefixed_filtered_and_combined_keep_their_names() -> None:
+    other = FunctionToolset(tools=[highest]).filtered(lambda ctx, tool: tool.name == "highest")
+    toolset = CombinedToolset([FunctionToolset(tools=[weather]).prefixed("my"), other])
+    async with opened(toolset) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"my_weather", "highest"}
+        assert await answered(client, "my_weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
+
+
+async def test_what_a_toolset_holds_is_open_while_it_is_served() -> None:
+    steps: list[str] = []
+
+    class Held(FunctionToolset[Any]):
+        async def __aenter__(self) -> Any:
+            steps.append("open")
+            return await super().__aenter__()
+
+        async def __aexit__(self, *error: Any) -> Any:
+            steps.append("closed")
+            return await super().__aexit__(*error)
+
+    async with opened(Held(tools=[weather]).prefixed("a")) as client:
+        await answered(client, "a_weather", city="Bern")
+        assert steps == ["open"]
+    assert steps == ["open", "closed"]
+
+
+async def test_a_tool_that_is_not_offered_now_says_so() -> None:
+    state = {"on": False}
+
+    async def prepare(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
+        return definition if state["on"] else None
+
+    async with opened(Tool(weather, prepare=prepare)) as client:
+        text, failed = await answered(client, "weather", city="Bern")
+        assert failed
+        assert "not offered now" in text
+        state["on"] = True
+        assert not (await answered(client, "weather", city="Bern"))[1]
+
+
+async def test_a_value_that_was_taken_out_of_its_wrapping_is_wrapped_again() -> None:
+    wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+
+    async def prepare(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
+        return replace(definition, return_schema=wrapped)
+
+    def twice(number: int) -> int:
+        return 2 * number
+
+    async with opened(FunctionToolset(tools=[Tool(twice, prepare=prepare)])) as client:
+        found = await client.call_tool("twice", {"number": 4})
+    assert found.structured_content == {"result": 8}
+    assert found.content[0].text == "8"
+
+
+async def test_a_call_that_is_cancelled_does_not_wait_for_its_thread() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def waits() -> None:
+        begun.set()
+        go_on.wait(60)
+
+    async with opened(Tool(waits)) as client:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "waits", {})
+                await anyio.to_thread.run_sync(begun.wait)
+                tasks.cancel_scope.cancel()
+        go_on.set()
+
+
+async def test_tools_whose_results_are_made_elsewhere_are_left_out_and_named() -> None:
+    external = ExternalToolset([ToolDefinition(name="elsewhere")])
+    bridge = bridge_of(CombinedToolset([FunctionToolset(tools=[weather]), external]))
+    async with connect(bridge) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["weather"]
+        (problem,) = bridge.problems["objects"]
+    assert "'elsewhere' cannot be called here: its result is made elsewhere" in problem
+
+
+def test_they_are_told_by_their_classes_alone() -> None:
+    class Answering:
+        def __getattr__(self, name: str) -> str:
+            return name
+
+    assert convert_tool(Tool(weather)) is not None
+    assert convert_toolbox(FunctionToolset().prefixed("a")) is not None
+    strangers = (Answering(), len, Tool, FunctionToolset, None)
+    assert not any(convert(thing) for convert in (convert_tool, convert_toolbox) for thing in strangers)

@@ -1,0 +1,209 @@
+"""UTCP manuals whose tools are called by UTCP's own packages: over HTTP, and commands that need a shell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from mcp_bridge._integrations.frameworks.discovery import convert_toolbox
+from mcp_bridge._integrations.frameworks.utcp.manual import read_manual
+from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+
+needs("utcp")
+
+from utcp.data.utcp_manual import UtcpManual, UtcpManualSerializer
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with what it was asked, apart from a few paths."""
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        if parts.path == "/forbidden":
+            self._answer(403, {"error": "this city is closed"})
+        elif parts.path == "/text":
+            self._answer(200, "just text", "text/plain")
+        else:
+            size = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(size).decode()
+            key = self.headers.get("X-Key")
+            told = {"path": parts.path, "query": parse_qs(parts.query), "body": body, "key": key}
+            self._answer(200, {"method": self.command, **told})
+
+    do_POST = do_GET
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def _answer(self, status: int, answer: Any, kind: str = "application/json") -> None:
+        data = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def over_http(url: str, name: str = "ask", inputs: Any = None, **more: Any) -> dict[str, Any]:
+    """A tool that is an address."""
+    template = {"call_template_type": "http", "url": url, "http_method": "GET", **more}
+    return {"name": name, "inputs": inputs or {"type": "object"}, "tool_call_template": template}
+
+
+def manual(*tools: Any) -> dict[str, Any]:
+    return {"utcp_version": "1.0.1", "manual_version": "1.0.0", "tools": list(tools)}
+
+
+async def test_arguments_go_into_address_query_headers_and_body(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "1234")
+    tool = over_http(
+        f"{site}/users/{{user}}",
+        http_method="POST",
+        headers={"X-Key": "${A_KEY}"},
+        body_field="given",
+    )
+    async with opened(manual(tool)) as client:
+        found = await client.call_tool("ask", {"user": "a/b", "deep": True, "page": 2, "given": {"n": 1}})
+    told = json.loads(found.content[0].text)
+    assert told["path"] == "/users/a%2Fb"
+    assert told["query"] == {"deep": ["true"], "page": ["2"]}
+    assert json.loads(told["body"]) == {"n": 1}
+    assert (told["method"], told["key"]) == ("POST", "1234")
+
+
+async def test_text_stays_text_and_outputs_are_structured(site: str) -> None:
+    shown = {"type": "object", "properties": {"path": {"type": "string"}}}
+    other = over_http(f"{site}/here", "other") | {"outputs": shown}
+    async with opened(manual(over_http(f"{site}/text"), other)) as client:
+        assert await answered(client, "ask") == ("just text", False)
+        assert (await client.call_tool("other", {})).structured_content["path"] == "/here"
+
+
+async def test_an_answer_that_is_an_error_is_one_with_its_reason(site: str) -> None:
+    async with opened(manual(over_http(f"{site}/forbidden"))) as client:
+        text, failed = await answered(client, "ask")
+    assert failed
+    assert text == "HTTP 403: Forbidden: this city is closed"
+
+
+async def test_a_part_of_the_address_that_is_missing_is_named(site: str) -> None:
+    async with opened(manual(over_http(f"{site}/users/{{user}}"))) as client:
+        text, failed = await answered(client, "ask")
+    assert failed
+    assert "user: required, because it is a part of the URL" in text
+
+
+async def test_a_server_that_is_not_there_is_unavailable_and_no_key_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "sesame")
+    auth = {"auth_type": "api_key", "api_key": "${A_KEY}", "var_name": "key", "location": "query"}
+    async with opened(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
+        text, failed = await answered(client, "ask")
+    assert failed
+    assert "'127.0.0.1' does not respond" in text
+    assert "sesame" not in text
+
+
+async def test_a_template_that_is_wrong_is_named_without_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "sesame")
+    wrong = over_http("https://example.org/${A_KEY}", http_method="${A_KEY}")
+    bridge = bridge_of(manual(wrong))
+    async with connect(bridge):
+        (problem,) = bridge.problems["objects"]
+    assert "the UTCP tool 'ask': its call template is not valid: http_method" in problem
+    assert "sesame" not in problem
+
+
+async def test_a_manual_of_the_package_itself_is_one(site: str) -> None:
+    made = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
+    assert isinstance(made, UtcpManual)
+    assert convert_toolbox(made) is not None
+    async with opened(made) as client:
+        assert await answered(client, "ask") == ("just text", False)
+
+
+async def test_a_command_for_a_shell_runs_in_one_and_arguments_stay_words(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    steps = [{"command": f"cd {tmp_path}"}, {"command": f"cat {tmp_path}/a.txt | grep UTCP_ARG_word_UTCP_END"}]
+    inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
+    tool = {"name": "find", "inputs": inputs, "tool_call_template": {"call_template_type": "cli", "commands": steps}}
+    async with opened(manual(tool)) as client:
+        assert await answered(client, "find", word="tw") == ("two", False)
+        text, failed = await answered(client, "find", word="x; echo two")
+    assert "two" not in text
+    assert not failed
+
+
+async def test_a_command_for_a_shell_runs_in_the_folder_of_its_manual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    template = {"call_template_type": "cli", "commands": [{"command": "pwd | cat"}]}
+    (tmp_path / "manual.json").write_text(json.dumps(manual({"name": "where", "tool_call_template": template})))
+    async with opened(read_manual(tmp_path / "manual.json")) as client:
+        assert await answered(client, "where") == (str(tmp_path), False)
+
+
+ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "told"),
+    [
+        (ECHO, {"word": "x", "other": "y"}, "$.other: is not declared by the tool. It takes word"),
+        ("true; cat UTCP_ARG_word_UTCP_END", {"word": "-n"}, "$.word: the value begins with '-'"),
+        ("true; cat 'UTCP_ARG_word_UTCP_END'", {"word": "-n"}, "$.word: the value begins with '-'"),
+        ("cat -- a; cat UTCP_ARG_word_UTCP_END", {"word": "-n"}, "$.word: the value begins with '-'"),
+        ('echo "$(echo UTCP_ARG_word_UTCP_END)"', {"word": "a -n"}, "$.word: the shell would interpret this value"),
+        ('echo "$(echo "UTCP_ARG_word_UTCP_END")"', {"word": "*"}, "$.word: the shell would interpret this value"),
+        ("echo $((1 < UTCP_ARG_word_UTCP_END))", {"word": "a[$(id)]"}, "$.word: the shell would interpret this value"),
+    ],
+)
+async def test_a_command_for_a_shell_rejects_what_could_become_an_option(
+    text: str, given: dict[str, str], told: str
+) -> None:
+    async with opened(manual(for_shell(text))) as client:
+        found, failed = await answered(client, "find", **given)
+    assert failed
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "printed"),
+    [
+        (f"true; {ECHO}", "a b *", "a b *|"),
+        ("true; printf '%s|' -- UTCP_ARG_word_UTCP_END", "-n", "--|-n|"),
+        ("true; printf '%s|' \"below: UTCP_ARG_word_UTCP_END\"", "-5", "below: -5|"),
+        ('echo "$(echo UTCP_ARG_word_UTCP_END)"', "a/b.txt", "a/b.txt"),
+        ("echo $((1 + UTCP_ARG_word_UTCP_END))", "2", "3"),
+    ],
+)
+async def test_a_command_for_a_shell_takes_other_values(text: str, word: str, printed: str) -> None:
+    async with opened(manual(for_shell(text))) as client:
+        assert await answered(client, "find", word=word) == (printed, False)
+
+
+def for_shell(text: str) -> dict[str, Any]:
+    """A tool that is a command for a shell, and takes a word."""
+    inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
+    template = {"call_template_type": "cli", "commands": [{"command": text}]}
+    return {"name": "find", "inputs": inputs, "tool_call_template": template}

@@ -1,0 +1,110 @@
+"""The tools of an agent in a worker process are governed by the bridge, which holds the policies."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._engine.pipeline import Pipeline, ToolLimits
+from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge._policies.approvals.gate import ApprovalGate
+from mcp_bridge._settings import load
+from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.testing import connect
+from tests.integrations.xaibo.test_agent_governance import ADD, AGENT, DENIED, DOUBLED, MYTOOLS, PARTS
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone
+from tests.kits.xaibo.xaibo_kit import told, written
+
+OWN = """
+from mcp_bridge import tool
+
+@tool(name="mytools-add")
+def add(a: int, b: int) -> int:
+    return 0
+"""
+
+
+@asynccontextmanager
+async def isolated(
+    folder: Path, hooks: HookRegistry, *, exchange: str = "", other: bool = False, options: Any = None, **more: Any
+) -> Any:
+    """A client of a bridge with an isolated agent, under hooks."""
+    written(folder, parts=PARTS, mytools=MYTOOLS, own=OWN, it_yaml=AGENT % ("Runs", "instance", exchange))
+    source = {"type": "xaibo", "agent": "it.yaml", "offer": "agent", "isolation": "process", **(options or {})}
+    sources = [source, *([{"type": "python", "path": "own.py"}] if other else [])]
+    (folder / "bridge.json").write_text(json.dumps({"sources": sources}))
+    bridge = build_from_settings(load(folder / "bridge.json", {}))
+    middleware = HookMiddleware(lambda ctx: nullcontext(hooks), ApprovalGate())
+    tools = {"mytools-wait": ToolLimits(timeout=0.05)}
+    governed = Bridge(type(bridge.registry)(pipeline=Pipeline([middleware], tools=tools)), bridge._sources)
+    async with connect(governed, **more) as client:
+        yield client
+
+
+def hooks_on(tool: str, result: HookResult | None, event: str = "tool:pre") -> tuple[HookRegistry, list[Any]]:
+    """Hooks with this decision for one tool, and the list of what they receive for all tools."""
+    received: list[Any] = []
+    hooks = HookRegistry(fail_closed=("tool:pre",))
+
+    async def handler(_: str, data: dict[str, Any]) -> HookResult | None:
+        received.append(data)
+        return result if data["tool_name"] == tool else None
+
+    hooks.register(event, handler)
+    return hooks, received
+
+
+async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path) -> None:
+    hooks, received = hooks_on("mytools-add", DENIED)
+    async with isolated(tmp_path, hooks) as client:
+        assert await told(client, "helper", message=ADD) == "failed: Tool 'mytools-add' was denied: no sums"
+        wrong = '{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}'
+        assert (await told(client, "helper", message=wrong)).startswith("failed: Input validation failed")
+    outer, inner = (data["tool_call_id"] for data in received[:2])
+    assert inner == f"{outer}.1"
+
+
+async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(tmp_path: Path) -> None:
+    hooks, received = hooks_on("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
+    async with isolated(tmp_path, hooks, exchange=DOUBLED) as client:
+        assert await told(client, "helper", message=ADD) == "10"
+        assert await told(client, "helper", message='{"name": "add_one"}') == "10"
+    names = [data["tool_name"] for data in received]
+    assert names == ["helper", "mytools-add", "helper", "add_one", "mytools-add"]
+
+
+async def test_the_time_limit_of_a_tool_applies_inside_an_isolated_agent(tmp_path: Path) -> None:
+    hooks, _ = hooks_on("", None)
+    async with isolated(tmp_path, hooks) as client:
+        said = await told(client, "helper", message='{"name": "mytools-wait"}')
+    assert said.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
+
+
+@EVERY_ERA
+async def test_the_user_is_asked_about_a_tool_of_an_isolated_agent(tmp_path: Path, mode: str) -> None:
+    hooks, _ = hooks_on("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
+    user = Someone("Deny", "Allow")
+    async with isolated(tmp_path, hooks, mode=mode, elicitation_callback=user) as client:
+        assert "failed: Tool 'mytools-add' was not approved" in await told(client, "helper", message=ADD)
+        assert await told(client, "helper", message=ADD) == "5"
+
+
+async def test_an_isolated_agent_cannot_use_the_name_of_another_sources_tool(tmp_path: Path) -> None:
+    hooks, _ = hooks_on("", None)
+    async with isolated(tmp_path, hooks, other=True) as client:
+        assert "another source has a tool of this name" in await told(client, "helper", message=ADD)
+
+
+@pytest.mark.parametrize("prefix", ["", "x"])
+async def test_policies_see_a_tool_of_an_isolated_agent_under_its_published_name(tmp_path: Path, prefix: str) -> None:
+    hooks, _ = hooks_on("plus", DENIED)
+    options = {"offer": "both", "prefix": prefix, "alias": {"mytools-add": "plus"}}
+    async with isolated(tmp_path, hooks, options=options) as client:
+        name = f"{prefix}__helper" if prefix else "helper"
+        assert await told(client, name, message=ADD) == "failed: Tool 'plus' was denied: no sums"

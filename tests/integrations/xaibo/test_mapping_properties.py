@@ -1,0 +1,92 @@
+"""Any parameters have a valid JSON Schema, and arguments that it allows reach the provider as it wrote them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge._integrations.xaibo.schemas import build_schema, convert_arguments
+from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge.xaibo import Tool, ToolParameter
+from tests.kits.fuzzing import examples
+
+ALIASES = ["str", "int", "float", "bool", "list", "dict", "None"]
+KINDS = ["string", "integer", "number", "boolean", "object", "array", "null"]
+TEXTS = st.text(max_size=5)
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+MEMBERS = TEXTS | st.sampled_from(["1", "1.0", "2.5", "true", "False", "null", "[]", "-0", "1e400"])
+SPARSE = st.fixed_dictionaries(
+    {"type": st.sampled_from([*KINDS, *ALIASES, "any", "Thing"]) | TEXTS},
+    optional={
+        "description": st.none() | TEXTS,
+        "required": st.none() | st.booleans(),
+        "default": DATA,
+        "enum": st.none() | st.lists(MEMBERS, max_size=4),
+    },
+)
+PARAMETERS = st.dictionaries(TEXTS, SPARSE.map(ToolParameter.model_validate), max_size=4)
+
+
+@examples(40)
+@given(PARAMETERS)
+def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> None:
+    schema = build_schema(parameters)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft7Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema, allow_nan=False)) == schema
+    assert list(schema["properties"]) == list(parameters)
+
+
+@examples(40)
+@given(PARAMETERS)
+def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, ToolParameter]) -> None:
+    for part in build_schema(parameters)["properties"].values():
+        for member in part.get("enum", ()):
+            jsonschema.validate(member, part)
+
+
+@examples(40)
+@given(PARAMETERS)
+def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter]) -> None:
+    tool = Tool(name="t", description="d", parameters=parameters)
+    again = Tool.model_validate(tool.model_dump(exclude_unset=True))
+    assert repr(again) == repr(tool)
+    assert build_schema(again.parameters) == build_schema(tool.parameters)
+
+
+@examples(40)
+@given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=4))
+def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParameter], given: dict[str, Any]) -> None:
+    made = convert_arguments(parameters, given)
+    assert list(made) == list(given)
+    for name, value in given.items():
+        if made[name] is not value:
+            assert isinstance(value, int | float)
+            assert made[name] in (parameters[name].enum or [])
+
+
+@examples(40)
+@given(PARAMETERS)
+def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: dict[str, ToolParameter]) -> None:
+    for name, part in build_schema(parameters)["properties"].items():
+        for member in part.get("enum", ()):
+            assert convert_arguments(parameters, {name: member})[name] in (parameters[name].enum or [])
+
+
+@examples(40)
+@given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=3))
+def test_the_bridge_validates_as_the_reference_does(
+    parameters: dict[str, ToolParameter], given: dict[str, Any]
+) -> None:
+    schema = build_schema(parameters)
+    if json.loads(json.dumps(given)) == given:  # no NaN
+        expected = jsonschema.Draft202012Validator(schema).is_valid(given)
+        assert Validator(schema).is_valid(given) == expected

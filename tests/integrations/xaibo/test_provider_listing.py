@@ -1,0 +1,150 @@
+"""When providers are asked again, what becomes of that, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._integrations.xaibo.source import provider_tools
+from mcp_bridge.xaibo import Tool, ToolNotFoundError, ToolResult
+from tests.kits.xaibo.xaibo_kit import Served, listed, told
+
+SOON = 0.001
+
+
+class Changing:
+    """A provider whose tools are `names`; each listing counts, and may fail."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = list(names)
+        self.count = 0
+        self.fails: BaseException | None = None
+        self.third = anyio.Event()
+
+    async def list_tools(self) -> list[Tool]:
+        self.count += 1
+        if self.count >= 3:
+            self.third.set()
+        if self.fails is not None:
+            raise self.fails
+        return [Tool(name=name, description=name) for name in self.names]
+
+    async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
+        if tool_name not in self.names:
+            return ToolResult(success=False, error=f"Tool {tool_name} not found")
+        return ToolResult(success=True, result=tool_name)
+
+
+async def test_tools_are_listed_once_however_often_clients_list_and_call(tmp_path: Path) -> None:
+    provider = Changing("a")
+    async with Served(tmp_path, provider=provider).client() as client:
+        for _ in range(3):
+            await listed(client)
+            assert await told(client, "a") == "a"
+    assert provider.count == 1
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_a_listed_tool_that_is_not_found_has_the_provider_asked_again_and_clients_told(
+    raises: bool, tmp_path: Path
+) -> None:
+    class Raising(Changing):
+        async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
+            answer = await super().execute_tool(tool_name, parameters)
+            if raises and not answer.success:
+                raise ToolNotFoundError(answer.error)
+            return answer
+
+    provider = Raising("old", "kept")
+    async with Served(tmp_path, provider=provider).client() as client:
+        provider.names = ["kept", "new"]
+        async with client.listen(tools_list_changed=True) as changes:
+            assert await told(client, "old") == "error: Tool old not found"
+            with anyio.fail_after(30):
+                await anext(aiter(changes))
+        assert list(await listed(client)) == ["kept", "new"]
+        assert await told(client, "new") == "new"
+
+
+async def test_a_synchronous_provider_is_asked_again_too(tmp_path: Path) -> None:
+    class Sync:
+        names = ("old",)
+
+        def list_tools(self) -> list[Tool]:
+            return [Tool(name=name, description="") for name in self.names]
+
+        def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
+            return ToolResult(success=False, error=f"Unknown tool: {tool_name}")
+
+    provider = Sync()
+    async with Served(tmp_path, provider=provider).client() as client:
+        provider.names = ("new",)
+        async with client.listen(tools_list_changed=True) as changes:
+            await told(client, "old")
+            with anyio.fail_after(30):
+                await anext(aiter(changes))
+        assert list(await listed(client)) == ["new"]
+
+
+async def test_other_failures_are_no_reason_to_ask_again(tmp_path: Path) -> None:
+    class City(Changing):
+        async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
+            return ToolResult(success=False, error="City 'X' not found")
+
+    provider = City("weather")
+    async with Served(tmp_path, provider=provider).client() as client:
+        await told(client, "weather")
+        await listed(client)
+    assert provider.count == 1
+
+
+async def test_what_is_listed_anew_is_published_and_what_is_the_same_is_not(tmp_path: Path) -> None:
+    provider = Changing("a")
+    async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
+        first = await publishes.receive()
+        await provider.third.wait()
+        provider.names.append("b")
+        second = await publishes.receive()
+    assert [entry.name for entry in first.tools] == ["a"]
+    assert [entry.name for entry in second.tools] == ["a", "b"]
+
+
+async def test_a_provider_that_fails_later_keeps_its_tools_and_says_so(tmp_path: Path) -> None:
+    provider = Changing("a")
+    async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
+        first = await publishes.receive()
+        provider.fails = RuntimeError("offline")
+        second = await publishes.receive()
+        provider.fails = None
+        third = await publishes.receive()
+    assert list(first.tools) == list(second.tools) == list(third.tools)
+    assert second.problems == [
+        "provider 'Changing' cannot list its tools: RuntimeError: offline; its tools stay as they were"
+    ]
+    assert third.problems == []
+
+
+async def test_a_provider_that_fails_at_first_is_published_once_it_does_not(tmp_path: Path) -> None:
+    provider = Changing("a")
+    provider.fails = RuntimeError("starting")
+    async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
+        first = await publishes.receive()
+        provider.fails = None
+        second = await publishes.receive()
+    assert (first.tools, [entry.name for entry in second.tools]) == ([], ["a"])
+
+
+async def test_a_provider_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hangs(Changing):
+        async def list_tools(self) -> list[Tool]:
+            await anyio.sleep_forever()
+            return []
+
+    monkeypatch.setattr(provider_tools, "LIST_TIMEOUT", SOON)
+    served = Served(tmp_path, provider=Hangs())
+    with pytest.raises(SourceError, match=r"provider 'Hangs' did not list its tools within 0\.001 seconds"):
+        await served.source.run(lambda _: None)

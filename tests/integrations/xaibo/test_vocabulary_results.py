@@ -1,0 +1,150 @@
+"""What providers answer and raise reaches the model word for word, and comes back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from mcp_bridge import xaibo
+from mcp_bridge._contracts.content import Image, Text
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._integrations.xaibo.results import convert_known_error, to_result
+from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge._protocol.wire.results import to_mcp
+from mcp_bridge._protocol.wire.tools import to_wire
+
+PICTURE = Image(b"\x89PNG", "image/png")
+
+
+async def shown(answer: Any) -> dict[str, Any]:
+    """What a client gets for a provider's answer."""
+    registry = ToolRegistry()
+    entry = ToolEntry("t", "d", lambda _: to_result(answer))
+    registry.register(entry)
+    result = await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+    assert isinstance(result, ToolResult)
+    return to_mcp(result, to_wire(entry.to_tool_definition()), "2025-11-25")
+
+
+def texts(made: dict[str, Any]) -> list[str]:
+    """The text blocks of a result."""
+    return [block["text"] for block in made["content"]]
+
+
+async def test_text_stays_text_and_data_becomes_json() -> None:
+    assert texts(await shown(xaibo.ToolResult(success=True, result="so it is"))) == ["so it is"]
+    assert texts(await shown(xaibo.ToolResult(success=True, result=[1, None]))) == ["[1,null]"]
+
+
+async def test_a_success_without_a_result_is_empty() -> None:
+    made = await shown(xaibo.ToolResult(success=True))
+    assert made["content"] == []
+    assert "isError" not in made
+
+
+async def test_a_provider_that_returns_none_has_failed() -> None:
+    made = await shown(None)
+    assert (made["isError"], texts(made)) == (True, ["The provider returned None instead of a ToolResult."])
+
+
+async def test_a_failure_says_its_error_word_for_word_and_then_its_result() -> None:
+    made = await shown(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
+    assert made["isError"] is True
+    assert texts(made) == ["No 'X' – really", '{"tried":2}']
+    assert "structuredContent" not in made
+
+
+@pytest.mark.parametrize("error", [None, ""])
+async def test_a_failure_that_says_nothing_is_still_told(error: str | None) -> None:
+    assert texts(await shown(xaibo.ToolResult(success=False, error=error))) == ["Tool failed"]
+    assert texts(await shown(xaibo.ToolResult(success=False, error=error, result="half"))) == ["Tool failed", "half"]
+
+
+async def test_an_error_beside_a_success_is_a_remark() -> None:
+    made = await shown(xaibo.ToolResult(success=True, result="done", error="slowly"))
+    assert (texts(made), made["_meta"]) == (["done"], {"mcp-bridge/error": "slowly"})
+    assert "isError" not in made
+
+
+async def test_content_of_ours_stays_content() -> None:
+    made = await shown(xaibo.ToolResult(success=True, result=[Text("a"), PICTURE]))
+    assert [block["type"] for block in made["content"]] == ["text", "image"]
+    assert [block["type"] for block in (await shown({"success": True, "result": PICTURE}))["content"]] == ["image"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"success": False, "error": "no"},
+        SimpleNamespace(success=False, result=None, error={"message": "no"}),
+        SimpleNamespace(success=False, result=None, error=ValueError("no")),
+    ],
+)
+def test_a_result_is_known_by_its_shape(answer: Any) -> None:
+    result = to_result(answer, call_id="7")
+    assert (result.success, result.error_text, result.tool_call_id) == (False, "no", "7")
+
+
+@pytest.mark.parametrize("answer", [0, {"success": True, "temperature": 1}, {"success": 1}])
+def test_what_is_no_result_is_the_output(answer: Any) -> None:
+    assert to_result(answer) == ToolResult(success=True, output=answer)
+
+
+def test_a_mock_that_answers_to_every_name_is_no_result() -> None:
+    mock = MagicMock()
+    assert to_result(mock).output is mock
+
+
+def test_an_error_that_cannot_be_read_is_named() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert to_result(SimpleNamespace(success=False, result=None, error=Odd())).error == "Odd"
+
+
+def test_a_result_of_ours_passes_and_gets_the_id_of_its_call() -> None:
+    ours = ToolResult(success=True, output=1)
+    assert to_result(ours, call_id="7") == ToolResult(success=True, output=1, tool_call_id="7")
+    named = ToolResult(success=True, tool_call_id="8")
+    assert to_result(named, call_id="7") is named
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (xaibo.ToolNotFoundError("the text"), "tool_error"),
+        (xaibo.ToolParameterError("the text"), "invalid_arguments"),
+        (type("ToolParameterError", (Exception,), {})("the text"), "invalid_arguments"),
+        (type("CityError", (xaibo.ToolParameterError,), {})("the text"), "invalid_arguments"),
+    ],
+)
+def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code: str) -> None:
+    result = convert_known_error(error)
+    assert result == ToolResult(success=False, error="the text", code=code)
+    assert code in {row.code for row in TABLE}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (xaibo.ToolNotFoundError, "The provider did not find this tool."),
+        (xaibo.ToolParameterError, "The tool does not accept these parameters."),
+        (xaibo.ToolExecutionError, "Tool failed"),
+    ],
+)
+def test_an_error_without_text_is_told_by_its_kind(kind: type[Exception], text: str) -> None:
+    result = convert_known_error(kind())
+    assert result is not None
+    assert result.error == text
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolError("ours")])
+def test_any_other_error_is_the_pipelines(error: BaseException) -> None:
+    assert convert_known_error(error) is None

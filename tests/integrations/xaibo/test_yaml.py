@@ -1,0 +1,257 @@
+"""The YAML of an agent: its providers are served, nothing else of it is made, and what is wrong says where."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._settings import load
+from mcp_bridge.testing import connect
+from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+
+PARTS = """
+from xaibo.core.protocols.tools import ToolProviderProtocol
+
+from mcp_bridge.xaibo import Tool, ToolResult
+
+made = []
+
+
+class Made:
+    def __init__(self, config: dict = None):
+        made.append(type(self).__name__)
+        self.config = config or {}
+
+
+class Counter(Made):
+    count = 0
+
+
+class One(Made, ToolProviderProtocol):
+    name = "one"
+
+    async def list_tools(self):
+        return [Tool(name=self.config.get("name", self.name), description="T.")]
+
+    async def execute_tool(self, tool_name, parameters):
+        return ToolResult(success=True, result=self.config.get("answer", self.name))
+
+
+class Seedlike(Made):
+    def list_tools(self):
+        return [Tool(name="seedlike", description="S.")]
+
+    def execute_tool(self, tool_name, parameters):
+        return ToolResult(success=True, result=made)
+
+
+class Database(Made):
+    rows = 0
+
+    async def add(self):
+        self.rows += 1
+        return self.rows
+
+
+class Stored(One):
+    def __init__(self, database: Database, config: dict = None):
+        super().__init__(config)
+        self.database = database
+
+    async def execute_tool(self, tool_name, parameters):
+        return ToolResult(success=True, result=await self.database.add())
+
+
+class Fails(One):
+    def __init__(self, config: dict = None):
+        raise ValueError(f"no entrance with {config['password']}")
+
+
+class Lists(One):
+    async def list_tools(self):
+        raise RuntimeError(f"no list for {self.config['password']}")
+"""
+FULL = """
+id: full
+modules:
+  - {id: llm, module: xaibo.primitives.modules.llm.OpenAILLM, config: {model: m}}
+  - {id: talk, module: xaibo.primitives.modules.orchestrator.SimpleToolOrchestrator}
+  - {id: history, module: xaibo.primitives.modules.conversation.SimpleConversation}
+  - {id: gone, module: no_such_package.Anything}
+  - {id: one, module: parts.One}
+  - {id: seedlike, module: parts.Seedlike}
+  - {id: all, module: xaibo.primitives.modules.tools.ToolCollector}
+exchange:
+  - {module: all, protocol: ToolProviderProtocol, provider: [one, seedlike]}
+  - {module: talk, protocol: ToolProviderProtocol, provider: all}
+"""
+
+
+@pytest.mark.usefixtures("without_openai")
+async def test_the_providers_of_a_full_agent_are_served_without_its_model(tmp_path: Path) -> None:
+    written(tmp_path, parts=PARTS, full_yaml=FULL)
+    served = Served(tmp_path, agent=tmp_path / "full.yaml")
+    async with served.client() as client:
+        assert sorted(await listed(client)) == ["one", "seedlike"]
+        assert await told(client, "one") == "one"
+        made = (await client.call_tool("seedlike", {})).content[0].text
+        assert sorted(made.strip("[]").replace('"', "").split(",")) == ["One", "Seedlike"]
+    assert served.problems == []
+
+
+async def test_providers_share_what_they_depend_on(tmp_path: Path) -> None:
+    text = """
+    id: stores
+    modules:
+      - {id: a, module: parts.Stored, config: {name: a}}
+      - {id: b, module: parts.Stored, config: {name: b}}
+      - {id: database, module: parts.Database, provides: [Database]}
+      - {id: other, module: parts.Counter}
+    """
+    written(tmp_path, parts=PARTS, stores_yaml=text)
+    async with Served(tmp_path, agent=tmp_path / "stores.yaml").client() as client:
+        assert [await told(client, name) for name in ("a", "b", "a")] == ["1", "2", "3"]
+    assert sorted(sys.modules["parts"].made) == ["Database", "Stored", "Stored"]
+
+
+async def test_a_provider_that_fails_takes_away_only_itself_and_no_secret_is_told(tmp_path: Path) -> None:
+    text = """
+    id: some
+    modules:
+      - {id: fails, module: parts.Fails, config: {password: sesame-open}}
+      - {id: lists, module: parts.Lists, config: {password: sesame-open}}
+      - {id: gone, module: no_such_package.Tools, provides: [ToolProviderProtocol]}
+      - {id: one, module: parts.One}
+      - {id: again, module: parts.One, config: {answer: second}}
+    """
+    written(tmp_path, parts=PARTS, some_yaml=text)
+    served = Served(tmp_path, agent=tmp_path / "some.yaml")
+    async with served.client() as client:
+        assert list(await listed(client)) == ["one"]
+        assert await told(client, "one") == "one"
+    fails, gone, same, lists = served.problems
+    assert fails.startswith(f"{tmp_path / 'parts.py'}:")
+    assert fails.endswith(": provider 'fails' cannot be made: ValueError: no entrance with [secret]")
+    assert lists == "provider 'lists' cannot list its tools: RuntimeError: no list for [secret]"
+    assert same == ("'one' and 'again' both have a tool named 'one'. That of 'one' is published. Rename or remove one")
+    assert gone.startswith("provider 'gone' cannot be made: ModuleNotFoundError: No module named 'no_such_package'")
+    assert "Cannot import gone (no_such_package.Tools). Install the missing packages" in gone
+
+
+@pytest.mark.usefixtures("without_openai")
+async def test_a_providers_model_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    text = """
+    id: shots
+    modules:
+      - {id: llm, module: xaibo.primitives.modules.llm.OpenAILLM, provides: [LLMProtocol]}
+      - {id: shots, module: xaibo.primitives.modules.tools.oneshot.OneShotTools, config: {tools: []}}
+    """
+    written(tmp_path, shots_yaml=text)
+    with pytest.raises(SourceError, match=r"provider 'shots' cannot be made: .*Cannot import llm \(.*OpenAILLM\)"):
+        await Served(tmp_path, agent=tmp_path / "shots.yaml").source.run(lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("class Tools(Two):\n    def __init__(self, config: dict) -> None: ...", "Remove that annotation"),
+        ("class Tools(Two): ...", "it has no __init__ of its own. Define one that takes config"),
+        ("class Tools(Two):\n    def __init__(self, store: 'Two', config=None): ...", "that are strings"),
+    ],
+)
+async def test_a_class_that_xaibo_cannot_make_is_explained(text: str, said: str, tmp_path: Path) -> None:
+    two = "class Two:\n    def list_tools(self): return []\n    def execute_tool(self, name, parameters): ...\n\n"
+    modules = "[{id: two, module: odd.Tools, provides: [ToolProviderProtocol]}]"
+    written(tmp_path, odd=two + text, a_yaml=f"{{id: a, modules: {modules}}}")
+    with pytest.raises(SourceError, match=rf"provider 'two' cannot be made: .*\. odd\.Tools: .*{said}"):
+        await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
+
+
+async def test_a_collector_in_yaml_loses_only_what_fails_and_the_last_of_a_name_counts(tmp_path: Path) -> None:
+    text = """
+    id: collects
+    modules:
+      - {id: first, module: parts.One, config: {answer: first}}
+      - {id: second, module: parts.One, config: {answer: second}}
+      - {id: fails, module: parts.Fails, config: {password: sesame-open}}
+      - {id: all, module: xaibo.primitives.modules.tools.ToolCollector}
+    exchange:
+      - {module: all, protocol: ToolProviderProtocol, provider: [first, fails, second]}
+    """
+    written(tmp_path, parts=PARTS, collects_yaml=text)
+    served = Served(tmp_path, agent=tmp_path / "collects.yaml")
+    async with served.client() as client:
+        assert await told(client, "one") == "second"
+    assert len(served.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id: a\nmodules: [", r"a\.yaml:2: "),
+        ("id: a\nmodules: sesame-open", r"a\.yaml: modules: Input should be a valid list$"),
+        ("id: a\nmodules: [{id: x, module: parts.One, scope: sesame}]", r"a\.yaml: modules\.0\.scope: Input should be"),
+        ("id: a\nmodules: []", r"none of its modules provides tools \(list_tools and execute_tool\)$"),
+        (
+            "id: a\nmodules: [{id: x, module: prats.One}]",
+            r"provides tools \(list_tools and execute_tool\)\. Cannot import x \(prats\.One\)\.",
+        ),
+        (
+            "id: a\nmodules: [{id: x, module: broken.One}]",
+            r"broken\.py:2: .*a\.yaml cannot be read as an agent: Syntax",
+        ),
+    ],
+)
+async def test_what_is_wrong_in_the_yaml_says_where(text: str, said: str, tmp_path: Path) -> None:
+    written(tmp_path, parts=PARTS, broken="\nx = (", a_yaml=text)
+    with pytest.raises(SourceError, match=said) as error:
+        await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
+    assert "sesame" not in str(error.value)
+
+
+async def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"gone\.yaml: no such file"):
+        await Served(tmp_path, agent=tmp_path / "gone.yaml").source.run(lambda _: None)
+    (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SourceError, match=r"bad\.yaml: cannot be read: UnicodeDecodeError"):
+        await Served(tmp_path, agent=tmp_path / "bad.yaml").source.run(lambda _: None)
+
+
+async def test_without_xaibo_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ["xaibo", *[each for each in sys.modules if each.startswith("xaibo.")]]:
+        monkeypatch.setitem(sys.modules, name, None)
+    written(tmp_path, full_yaml=FULL)
+    with pytest.raises(SourceError, match=r"full\.yaml: an agent needs xaibo, .*Run: pip install 'xaibo>=0\.3,<0\.4'"):
+        await Served(tmp_path, agent=tmp_path / "full.yaml").source.run(lambda _: None)
+
+
+async def test_settings_name_a_file_beside_them_whose_modules_are_beside_it(tmp_path: Path) -> None:
+    inner = tmp_path / "agents"
+    inner.mkdir()
+    written(inner, parts=PARTS, full_yaml=FULL)
+    written(tmp_path, s_yaml="sources: [{type: xaibo, agent: agents/full.yaml}]")
+    bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
+    async with connect(bridge) as client:
+        assert sorted(await listed(client)) == ["one", "seedlike"]
+    assert bridge.problems == {"full": []}
+
+
+async def test_modules_that_need_each_other_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    text = """
+    id: round
+    modules:
+      - {id: a, module: parts.Stored, config: {name: a}}
+      - {id: b, module: parts.Stored, config: {name: b}}
+    exchange:
+      - {module: a, protocol: Database, provider: b}
+      - {module: b, protocol: Database, provider: a}
+    """
+    written(tmp_path, parts=PARTS, round_yaml=text)
+    with pytest.raises(SourceError, match=r"round\.yaml: exchange: '(a' needs 'b' needs 'a|b' needs 'a' needs 'b)'\. "):
+        await Served(tmp_path, agent=tmp_path / "round.yaml").source.run(lambda _: None)

@@ -1,0 +1,95 @@
+"""Rewritten schemas accept whatever the original accepts; arguments that fit arrive as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge._contracts.tool import ToolDefinition
+from mcp_bridge._json_schema.inlining import inline_references
+from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
+from mcp_bridge._protocol.dialects.flattening import COMBINATORS, ShapeBuilder, flatten_root
+from mcp_bridge._protocol.dialects.rewriting import rewrite_tool
+from mcp_bridge._protocol.wire.schemas import as_object
+from mcp_bridge._protocol.wire.tools import to_wire
+from tests.kits.fuzzing import TIMES, examples
+from tests.kits.schema.fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
+
+pytestmark = pytest.mark.timeout(120 * TIMES)  # making a schema takes longer than all that is done with it
+ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
+BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%6D")]
+OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)
+
+
+@examples(40)
+@given(schema=SOUND, data=st.lists(DATA, min_size=1, max_size=4))
+def test_a_schema_without_references_takes_what_the_original_takes_and_no_more_unless_that_has_no_end(
+    schema: dict[str, Any], data: list[Any]
+) -> None:
+    original = Validator(schema)
+    if original.ignored_keywords:
+        return
+    made = inline_references(schema)
+    rewritten = Validator(made)
+    assert not rewritten.ignored_keywords
+    text = json.dumps(schema["$defs"]["m"])
+    endless = json.dumps(BACK[0]) in json.dumps(schema) or any(json.dumps(back) in text for back in BACK)
+    for value in data:
+        if original.is_valid(value):
+            assert rewritten.is_valid(value)
+        elif not endless:
+            assert not rewritten.is_valid(value)
+
+
+@examples(40)
+@given(schema=SOUND, data=st.lists(OBJECTS, min_size=1, max_size=4))
+def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_describe_it(
+    schema: dict[str, Any], data: list[Any]
+) -> None:
+    root = as_object(schema)
+    original, flat = Validator(root), flatten_root(root).schema
+    if original.ignored_keywords or flat is root:
+        return
+    assert not set(COMBINATORS) & flat.keys()
+    shape = ShapeBuilder(root).build_shape(root)
+    assert shape is not None
+    sure = {name: part if name in shape.certain else {} for name, part in flat["properties"].items()}
+    rewritten = Validator({**flat, "properties": sure})
+    for value in data:
+        assert rewritten.is_valid(value) or not original.is_valid(value)
+
+
+@examples(40)
+@given(schema=SOUND, value=DATA | DATA.map(json.dumps))
+def test_an_argument_that_fits_arrives_as_it_is_and_one_beside_it_that_does_not_is_parsed(
+    schema: dict[str, Any], value: Any
+) -> None:
+    own = {word: part for word, part in schema.items() if word != "$defs"}
+    whole = {"properties": {"it": own, "count": {"type": "integer"}}, "$defs": schema["$defs"]}
+    validator = Validator(whole)
+    made = ArgumentRepair(whole).repair({"it": value, "count": "1"})
+    if validator.is_valid({"it": value, "count": 1}):
+        assert made["it"] is value
+        assert made["count"] == 1
+    fits = {"it": value}
+    if validator.is_valid(fits):
+        assert ArgumentRepair(whole).repair(fits) is fits
+
+
+@examples(40)
+@given(schema=HOSTILE, data=DATA)
+def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
+    tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))
+    rewritten = rewrite_tool(tool, ALL)
+    for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
+        listing = rewritten.render_listing(version)
+        json.dumps(listing)
+        assert listing["inputSchema"]["type"] == "object"
+    assert rewritten.repair is not None
+    rewritten.repair(data)

@@ -1,0 +1,142 @@
+"""Whatever schema meets whatever data: validation never raises, and its verdict is that of a reference validator.
+
+FUZZ=50 runs fifty times as many examples. Schemas are read as 2020-12 unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import orjson
+import pytest
+from hypothesis import given
+from jsonschema import Draft202012Validator
+
+from mcp_bridge import ToolEntry
+from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._json_schema.validator import Validator, check_schema
+from mcp_bridge._server.tools.methods import ToolIndex
+from tests.kits.fuzzing import built, corpus, examples
+from tests.kits.schema.fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND
+
+SLOW = 60.0
+"""Seconds of CPU that no single question may cost; what grows without bound takes far longer."""
+
+
+def judged(data: Any, schema: Any) -> bool:
+    """What our validator says, and that its two ways of saying it agree."""
+    validator = Validator(schema)
+    began = time.process_time()
+    verdict = validator.check(data)
+    assert time.process_time() - began < SLOW
+    assert verdict.valid is validator.is_valid(data)
+    assert verdict.valid is (not verdict.errors)
+    assert all(isinstance(line, str) and line.encode("utf-8", "surrogatepass") for line in verdict.errors)
+    return verdict.valid
+
+
+@examples(150)
+@given(data=DATA, schema=SOUND)
+def test_any_valid_schema_and_any_json_get_the_verdict_of_the_reference(data: Any, schema: dict[str, Any]) -> None:
+    assert check_schema(schema) == []
+    assert judged(data, schema) is Draft202012Validator(schema).is_valid(data)
+
+
+@examples(50)
+@given(pair=FITTED)
+def test_data_that_is_made_to_fit_fits(pair: tuple[Any, Any]) -> None:
+    schema, data = pair
+    assert Draft202012Validator(schema).is_valid(data)
+    assert check_schema(schema) == []
+    assert judged(data, schema)
+
+
+@examples(75)
+@given(data=DATA | ODD, schema=HOSTILE)
+def test_a_hostile_schema_is_refused_with_a_reason_or_judges_without_raising(data: Any, schema: Any) -> None:
+    assert all(isinstance(line, str) for line in check_schema(schema))
+    judged(data, schema)
+
+
+def given_by(finding: dict[str, Any], key: str) -> Any:
+    """The schema or the data of a finding."""
+    text = finding.get(f"{key}_text")
+    return json.loads(built(text)) if text else finding[key]
+
+
+@pytest.mark.parametrize("finding", corpus("schema"))
+def test_a_schema_that_once_failed_is_validated_in_time_or_rejected_with_a_reason(finding: dict[str, Any]) -> None:
+    schema, data = given_by(finding, "schema"), given_by(finding, "data")
+    verdict = judged(data, schema)
+    assert (check_schema(schema) != []) is (finding["expect"] == "refused"), finding["name"]
+    assert finding["expect"] in ("refused", verdict)
+    assert len("".join(Validator(schema).list_problems(data))) < 1_000_000
+
+
+def test_a_long_chain_of_references_is_followed_to_its_end() -> None:
+    links = {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(3000)}
+    schema = {"$ref": "#/$defs/a0", "$defs": {**links, "a3000": {"type": "string"}}}
+    assert judged("x", schema)
+    assert not judged(5, schema)
+
+
+def test_the_first_thousand_problems_are_told_and_that_there_are_more() -> None:
+    found = Validator({"items": {"type": "integer"}}).list_problems(["x"] * 2000)
+    assert found[999] == "$[999]: expected type integer, got str"
+    assert found[1000:] == ["$: there are more problems; only the first are listed"]
+
+
+@dataclass
+class Offering:
+    """A source of one tool with odd schemas, and a good one."""
+
+    schema: Any
+    name: str = "offering"
+
+    async def run(self, publish: Publish) -> None:
+        """Publish both."""
+        odd = ToolEntry("odd", "Odd.", lambda data: data, self.schema, self.schema)
+        publish(Offer(tools=[odd, ToolEntry("good", "Good.", lambda data: data, {"type": "object"})]))
+
+
+def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
+    """What is listed to clients of each era, and the problems, when a tool has this schema."""
+    bridge = Bridge(sources=[AttachedSource(source=Offering(schema))])
+
+    async def start() -> None:
+        async with bridge.run_sources():
+            await bridge.wait_until_started()
+
+    anyio.run(start)
+    pages = ToolIndex(bridge.registry, page=10).get_pages()
+    listed = []
+    for version in ("2025-11-25", "2026-07-28"):
+        page = pages.get_encoded(version, None, 0, lambda page, _: orjson.Fragment(orjson.dumps(page)))
+        listed.append([tool["name"] for tool in orjson.loads(orjson.dumps(page))["tools"]])
+    return listed[0], listed[1], bridge.problems["offering"]
+
+
+@examples(30)
+@given(schema=HOSTILE)
+def test_a_tool_with_a_hostile_schema_is_listed_or_rejected_with_a_reason_and_others_are_served(
+    schema: Any,
+) -> None:
+    older, newer, problems = served(schema)
+    assert older == newer
+    assert older == (["good"] if problems else ["good", "odd"])
+    assert all("odd" in problem for problem in problems)
+
+
+def test_data_too_deep_to_explain_is_still_judged_where_the_library_cannot_read_it_as_it_is() -> None:
+    tree = {"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"$ref": "#"}}]}
+    data: Any = [1]
+    for _ in range(10):
+        data = {"a": data, "b": "\ud800"}
+    assert Validator(tree).list_problems(data) == ["$: value does not fit the schema"]
+    assert not judged(data, tree)

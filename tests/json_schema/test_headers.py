@@ -1,0 +1,316 @@
+"""x-mcp-header: from a parameter's annotation into its schema, and rejected where MCP or common sense forbids it."""
+
+import enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+from pydantic import BaseModel, Field, SecretStr
+from typing_extensions import TypeAliasType
+
+from mcp_bridge import tool
+from mcp_bridge._contracts.header import Header
+from mcp_bridge._json_schema.headers import check_headers
+from mcp_bridge.testing import connect
+from tests.kits.fuzzing import examples
+from tests.kits.wire.speaking import listed, registry_of
+
+
+class Region(enum.Enum):
+    EAST = "east"
+    WEST = "west"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+Named = TypeAliasType("Named", str)
+
+
+class Place(BaseModel):
+    region: Annotated[str, Header("Region")]
+
+
+def schema_of(annotation: Any, **default: Any) -> dict[str, Any]:
+    """The schema of a parameter `region` of this type."""
+
+    def query(region: annotation, other: int = 1) -> str:
+        """Ask."""
+        return str(region)
+
+    if default:
+        query.__defaults__ = (default["default"], 1)
+    entry: Any = tool(query)
+    return dict(entry.tool_entry.input_schema["properties"]["region"])
+
+
+# From an annotation
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (Annotated[bool, Header("Region")], {"type": "boolean"}),
+        (Annotated[Literal["a", "b"], Header("Region")], {"type": "string", "enum": ["a", "b"]}),
+        (Annotated[Level, Header("Region")], {"type": "integer", "enum": [1]}),
+        (Annotated[Named, Header("Region")], {"type": "string"}),
+        (
+            Annotated[str, Field(min_length=1, description="Where."), Header("Region")],
+            {"type": "string", "minLength": 1, "description": "Where."},
+        ),
+        (
+            Annotated[Region, Header("Region"), Field(description="Where.")],
+            {"type": "string", "enum": ["east", "west"], "description": "Where."},
+        ),
+    ],
+)
+def test_a_header_stands_in_the_schema_of_its_parameter(annotation: Any, expected: dict[str, Any]) -> None:
+    assert schema_of(annotation) == {**expected, "x-mcp-header": "Region"}
+
+
+def test_a_default_makes_a_header_optional() -> None:
+    assert schema_of(Annotated[str, Header("Region")], default="east")["default"] == "east"
+
+
+def test_an_enum_that_is_a_header_is_a_plain_parameter_elsewhere() -> None:
+    @tool
+    def move(start: Annotated[Region, Header("From")], end: Region) -> str:
+        return f"{start.value} {end.value}"
+
+    schema: dict[str, Any] = move.tool_entry.input_schema  # type: ignore[attr-defined]
+    assert schema["properties"]["end"] == {"type": "string", "enum": ["east", "west"]}
+    assert schema["properties"]["start"]["enum"] == ["east", "west"]
+    assert "title" not in schema["properties"]["start"]
+    assert move.tool_entry.handler({"start": "east", "end": "west"}) == "east west"  # type: ignore[attr-defined]
+
+
+def test_a_property_of_a_model_can_be_a_header() -> None:
+    assert schema_of(Place)["properties"]["region"] == {"type": "string", "x-mcp-header": "Region"}
+
+
+async def test_clients_are_told_of_headers_and_accept_them() -> None:
+    @tool
+    def query(region: Annotated[Region, Header("Region")], limit: Annotated[int, Header("Limit")] = 5) -> str:
+        return f"{region.value} {limit}"
+
+    async with connect(registry_of(query.tool_entry)) as client:  # type: ignore[attr-defined]
+        [shown] = await listed(client)
+    assert find_invalid_x_mcp_header(shown["inputSchema"]) is None
+    assert x_mcp_header_map(shown["inputSchema"]) == {("region",): "Region", ("limit",): "Limit"}
+
+
+TYPE = "a header is of one type, string, integer or boolean. A default, not null, makes it optional"
+SECRET = "this is a secret"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        (Annotated[float, Header("Region")], TYPE),
+        (Annotated[str | None, Header("Region")], TYPE),
+        (Annotated[str | int, Header("Region")], TYPE),
+        (Annotated[Any, Header("Region")], TYPE),
+        (Annotated[Place, Header("Other")], TYPE),
+        (Annotated[str, Header("")], "'' is not a header name"),
+        (Annotated[str, Header(5)], "a header's name is text, not int"),  # type: ignore[arg-type]
+        (Annotated[str, Header("Region")] | None, "a header is a parameter itself"),
+        (list[Annotated[str, Header("Region")]], "a header is a parameter itself"),
+        (list[Place], "items/properties/region/x-mcp-header: a header is a parameter itself"),
+        (Annotated[SecretStr, Header("Region")], SECRET),
+        (Annotated[str, Field(json_schema_extra={"writeOnly": True}), Header("Region")], SECRET),
+        (Annotated[str, Header("Api-Key")], "'Api-Key' is the name of a secret"),
+    ],
+)
+def test_a_header_that_mcp_forbids_is_refused_where_it_is_decorated(annotation: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message) as refused:
+        schema_of(annotation)
+    assert "query: #/" in str(refused.value)
+
+
+def test_two_headers_of_one_name_are_refused_whatever_their_case() -> None:
+    with pytest.raises(TypeError, match="#/properties/b/x-mcp-header: #/properties/a/x-mcp-header has the same name"):
+
+        @tool
+        def query(a: Annotated[str, Header("Region")], b: Annotated[str, Header("REGION")]) -> None: ...
+
+
+def test_a_secret_by_its_name_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"'api_key' is the name of a secret\. Headers are visible and logged"):
+
+        @tool
+        def query(api_key: Annotated[str, Header("Key")]) -> None: ...
+
+
+# Schemas that somebody wrote
+
+
+def prop(**more: Any) -> dict[str, Any]:
+    return {"type": "string", "x-mcp-header": "Region", **more}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "text",
+        {},
+        True,
+        of(region=prop(type="integer"), place=of(other=prop(type="boolean", **{"x-mcp-header": "Other"}))),
+        of(region={"type": "string", "default": {"x-mcp-header": "data"}, "enum": [{"x-mcp-header": "data"}]}),
+        {"properties": "text", "allOf": {"x-mcp-header": 1}, "not": 5},
+        of(**{"x-mcp-header": {"type": "string"}}),
+        of(region=prop(**{"x-mcp-header": "!#$%&'*+-.^_`|~09azAZ"})),
+        of(max_tokens=prop(type="integer"), secretary=prop(**{"x-mcp-header": "By"}), tokenize={"type": "boolean"}),
+    ],
+)
+def test_a_right_schema_has_no_complaints(schema: Any) -> None:
+    assert check_headers(schema) == []
+    assert find_invalid_x_mcp_header(schema) is None
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\r\nX: 1", "ä", "a:b", 5, ["a"]])
+def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
+    schema = of(region=prop(**{"x-mcp-header": name}))
+    [line] = check_headers(schema)
+    assert line.startswith("#/properties/region/x-mcp-header: ")
+    assert find_invalid_x_mcp_header(schema) is not None
+
+
+@pytest.mark.parametrize("kind", ["number", "object", ["string"], None])
+def test_a_header_is_of_one_primitive_type(kind: Any) -> None:
+    schema = of(region=prop(type=kind))
+    assert check_headers(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
+    assert find_invalid_x_mcp_header(schema) is not None
+
+
+ELSEWHERE = {
+    "x-mcp-header": {"x-mcp-header": "Region"},
+    "items/x-mcp-header": {"items": prop()},
+    "items/properties/region/x-mcp-header": {"items": of(region=prop())},
+    "prefixItems/1/x-mcp-header": {"prefixItems": [{}, prop()]},
+    "anyOf/0/x-mcp-header": {"anyOf": [prop(), {"type": "null"}]},
+    "oneOf/0/properties/region/x-mcp-header": {"oneOf": [of(region=prop())]},
+    "allOf/0/properties/region/x-mcp-header": {"allOf": [of(region=prop())]},
+    "not/properties/region/x-mcp-header": {"not": of(region=prop())},
+    "if/properties/region/x-mcp-header": {"if": of(region=prop())},
+    "then/properties/region/x-mcp-header": {"then": of(region=prop())},
+    "else/properties/region/x-mcp-header": {"else": of(region=prop())},
+    "patternProperties/^a/x-mcp-header": {"patternProperties": {"^a": prop()}},
+    "additionalProperties/x-mcp-header": {"additionalProperties": prop()},
+    "dependentSchemas/a/properties/region/x-mcp-header": {"dependentSchemas": {"a": of(region=prop())}},
+    "$defs/Place/properties/region/x-mcp-header": {"$defs": {"Place": of(region=prop())}},
+    "definitions/Place/x-mcp-header": {"definitions": {"Place": prop()}},
+    "propertyNames/x-mcp-header": {"propertyNames": prop()},
+    "contentSchema/x-mcp-header": {"contentSchema": prop()},
+}
+"""Schemas that have a header where no parameter is, by its place in them."""
+
+
+def test_a_header_is_reached_by_properties_alone() -> None:
+    for place, schema in ELSEWHERE.items():
+        [line] = check_headers(schema)
+        assert line.startswith(f"#/{place}: a header is a parameter itself or a property in it")
+        assert find_invalid_x_mcp_header(schema) is not None
+
+
+def test_schemas_in_a_tuple_are_searched_as_those_in_a_list() -> None:
+    [line] = check_headers(of(region={"anyOf": (prop(), {"type": "null"})}))
+    assert line.startswith("#/properties/region/anyOf/0/x-mcp-header: a header is a parameter itself")
+
+
+def test_every_header_that_is_wrong_has_a_line() -> None:
+    schema = of(a=prop(), b=prop(type="number"), c=of(d=prop(**{"x-mcp-header": "region"})), e=prop(format="password"))
+    assert [line.split(": ")[0] for line in check_headers(schema)] == [
+        "#/properties/b/x-mcp-header",
+        "#/properties/c/properties/d/x-mcp-header",
+        "#/properties/e/x-mcp-header",
+    ]
+
+
+def test_a_schema_that_contains_itself_is_judged_too() -> None:
+    schema: dict[str, Any] = of(region=prop(type="number"))
+    schema["properties"]["again"] = schema["not"] = schema
+    assert f"#/properties/region/x-mcp-header: {TYPE}" in check_headers(schema)
+
+
+# Secrets
+
+
+def named(*names: str) -> dict[str, Any]:
+    """A schema with a header for each of these properties."""
+    return of(**{name: prop(**{"x-mcp-header": f"H{number}"}) for number, name in enumerate(names)})
+
+
+def test_a_property_whose_name_says_secret_is_refused() -> None:
+    names = [
+        "password", "Password", "user_password", "userPassword", "password2", "passwd", "passphrase", "secret",
+        "client-secret", "clientSecret", "CLIENT_SECRET", "token", "access_token", "refreshToken", "token_id",
+        "api_key", "api-key", "apiKey", "APIKey", "apikey", "x_api_key_id", "authorization", "Authorization",
+        "credential", "credentials", "private_key", "privateKeyPem", "privatekey", "access_key", "AccessKeyId",
+        "secretKey", "signing_key",
+    ]  # fmt: skip
+    lines = check_headers(named(*names))
+    assert len(lines) == len(names)
+    for name, line in zip(names, lines, strict=True):
+        assert f"'{name}' is the name of a secret. Headers are visible and logged on their way" in line
+
+
+def test_a_word_that_only_looks_like_a_secret_is_none() -> None:
+    names = ["max_tokens", "tokenizer", "secretary", "key", "access", "monkey", "author", "api", "keyApi"]
+    assert check_headers(named(*names)) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of(key=prop(format="password")),
+        of(key=prop(writeOnly=True)),
+        of(credentials=of(value=prop())),
+        of(value=prop(**{"x-mcp-header": "Authorization"})),
+    ],
+)
+def test_a_secret_is_refused_however_it_shows(schema: dict[str, Any]) -> None:
+    [line] = check_headers(schema)
+    assert "secret" in line
+
+
+def test_a_secret_that_is_no_header_is_nobodys_business_here() -> None:
+    assert check_headers(of(password={"type": "string", "format": "password"})) == []
+
+
+# The same judgement as the SDK's
+
+
+NAMES = st.sampled_from(["Region", "region", "Other", "", "a b", 5])
+LEAF = st.fixed_dictionaries(
+    {}, optional={"type": st.sampled_from(["string", "integer", "number", ["string"]]), "x-mcp-header": NAMES}
+)
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    named = st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": named,
+            "$defs": named,
+            "items": inner,
+            "not": inner,
+            "anyOf": st.lists(inner, max_size=2),
+            "default": inner,
+            "type": st.sampled_from(["object", "string"]),
+            "x-mcp-header": NAMES,
+        },
+    )
+
+
+@examples(40)
+@given(st.recursive(LEAF, nested, max_leaves=8))
+def test_what_clients_would_drop_is_complained_of_and_nothing_else(schema: Any) -> None:
+    assert (check_headers(schema) == []) == (find_invalid_x_mcp_header(schema) is None)

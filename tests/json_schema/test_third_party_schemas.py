@@ -1,0 +1,67 @@
+"""A third party's schema is published without what clients do not understand, and never rejects more than before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge._json_schema.schema_repair import reduce_schema
+from mcp_bridge._json_schema.validator import Validator, repair_third_party_schema
+
+UNUSABLE = "^[\\w-.]+$"
+VALUES: list[Any] = ["b", "a-b", 1, None, [], ["b"], [1, 2], {}, {"b": 1}, {"a": "b"}, {"x-a": 1}]
+LOOSENED = {
+    "not": {"not": {"pattern": UNUSABLE}},
+    "not with look-around": {"not": {"pattern": "(?=a)"}},
+    "if": {"if": {"pattern": UNUSABLE}, "then": {"maxLength": 0}, "else": {"minLength": 1}},
+    "alternatives": {"oneOf": [{"type": "string", "pattern": UNUSABLE}, {}]},
+    "other properties": {"patternProperties": {UNUSABLE: {}}, "additionalProperties": False},
+    "no properties": {"properties": None, "additionalProperties": False},
+    "other items": {"prefixItems": None, "items": False},
+    "contained items": {"contains": {"type": "string", "pattern": UNUSABLE}, "maxContains": 0, "minContains": 0},
+    "reference to another document": {"$ref": "https://example.com/schema.json"},
+    "not a reference that leads nowhere": {"not": {"$ref": "#/$defs/none"}},
+}
+
+
+@pytest.mark.parametrize("case", LOOSENED)
+def test_a_value_is_not_rejected_because_of_what_is_left_out(case: str) -> None:
+    published, notes = repair_third_party_schema(LOOSENED[case])
+    assert notes
+    assert [value for value in VALUES if not Validator(published).is_valid(value)] == []
+
+
+def test_only_the_reference_that_leads_nowhere_is_left_out() -> None:
+    good = {"$ref": "#/$defs/city"}
+    schema = {"properties": {"from": good, "to": {"$ref": "#/$defs/town"}}, "$defs": {"city": {"type": "string"}}}
+    published, (note,) = repair_third_party_schema(schema)
+    assert published == {**schema, "properties": {"from": good, "to": {}}}
+    assert note.startswith("#/properties/to/$ref is left out: ")
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "reason"),
+    [("$ref", "#/$defs/town", "town"), ("$ref", "https://example.com/a", "example.com"), ("$schema", "draft", "draft")],
+)
+def test_each_note_has_the_reason_of_its_own_keyword(keyword: str, value: str, reason: str) -> None:
+    schema = {"properties": {"from": {"pattern": "(?=a)"}, "to": {"pattern": UNUSABLE}}, "required": None}
+    _, notes = repair_third_party_schema({**schema, keyword: value})
+    (note,) = [note for note in notes if note.startswith(f"#/{keyword} is left out: ")]
+    assert reason in note
+
+
+def test_types_stay_as_they_are_written() -> None:
+    published, _ = repair_third_party_schema({"type": "object", "required": None, "properties": {"a": {"type": "any"}}})
+    assert published == {"type": "object", "properties": {"a": {}}}
+
+
+@pytest.mark.parametrize("root", ["object", "array"])
+def test_a_schema_that_is_too_large_is_reduced_to_its_outline(root: str) -> None:
+    properties = {"a": {"type": "string", "description": "A", "pattern": "x" * 99}}
+    reduced = reduce_schema({"type": root, "properties": properties}, lambda schema: "pattern" not in str(schema))
+    assert reduced == {
+        "type": root,
+        "properties": {"a": {"type": "string", "description": "A"}},
+        "required": [],
+    }

@@ -1,0 +1,262 @@
+"""The audit says who decided what, and how; it holds no arguments, and nothing can forge a line of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from mcp_bridge import ToolEntry
+from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME, ApprovalDecision, hash_json
+from mcp_bridge._settings import load
+from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge.testing import connect
+from tests.kits.approvals.approvals_kit import ALWAYS, DENY, NAMED, ONCE, SESSION, house_with, lines
+
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, said, talking  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, ask, visited  # isort: skip - approvals_kit says where
+
+KEYS = ("a key of thirty-two bytes or more, for tests",)
+FORGED = 'x"}\n{"tool": "forged"}\r\x1b[2J\u2028'
+
+
+@EVERY_ERA
+async def test_a_line_says_what_was_decided_by_whom_and_for_whom(mode: str, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    house, person = house_with(MemoryStore(), audit=audit), Someone(SESSION, ALWAYS, ONCE)
+    async with visited(house, mode, person) as client:
+        for n in (1, 1, 2, 3):
+            await client.call_tool("add", {"n": n}, meta={NAMED: "mine"})
+    found = lines(audit)
+    assert [(line["decision"], line["how"]) for line in found] == [
+        ("session", "elicitation"),
+        ("session", "remembered"),
+        ("always", "elicitation"),
+        ("once", "elicitation"),
+    ]
+    assert {line["session"] for line in found} == {"named//mine"}
+    assert {line["principal"] for line in found} == {""}
+    assert [line["arguments"] for line in found] == [hash_json({"n": n}) for n in (1, 1, 2, 3)]
+    assert all(line["tool"] == "add" and line["seconds"] >= 0 and "hurried" not in line for line in found)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", line["time"]) for line in found)
+    assert stat.S_IMODE(audit.stat().st_mode) == 0o600
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("default", ["allow", "deny"])
+async def test_a_default_and_a_time_out_are_told_from_a_person(mode: str, default: Any, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    house = house_with(audit=audit, hooks=False)
+    house.on("tool:pre", ask(approval_default=default, approval_timeout=0.05))
+
+    async def person(context: Any, params: Any) -> Any:
+        with anyio.move_on_after(0.5):
+            await anyio.sleep_forever()
+        return types.ElicitResult(action="decline")
+
+    async with visited(house, mode) as client:
+        await client.call_tool("add", {"n": 1})
+    async with visited(house, mode, person) as client:
+        await client.call_tool("add", {"n": 1})
+    decision = "once" if default == "allow" else "deny"
+    # in the stateless era the late decline arrives before the call runs by default
+    last = ("deny", "elicitation") if default == "allow" and mode != "legacy" else (decision, "timeout")
+    assert [(line["decision"], line["how"]) for line in lines(audit)] == [(decision, "default"), last]
+    assert not any("hurried" in line for line in lines(audit))
+
+
+async def slow_decline() -> Any:
+    """Somebody who reads the question, and declines."""
+    await anyio.sleep(MIN_READING_TIME + 0.1)
+    return types.ElicitResult(action="decline")
+
+
+@EVERY_ERA
+async def test_a_decline_that_nobody_can_have_read_is_marked(mode: str, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    house, person = house_with(audit=audit), Someone(slow_decline)
+    async with visited(house, mode, person) as client:
+        await client.call_tool("add", {"n": 1})
+    assert [line.get("hurried") for line in lines(audit)] == [None]
+    assert lines(audit)[0]["seconds"] >= MIN_READING_TIME
+
+
+@pytest.mark.parametrize(
+    ("decision", "hurried"),
+    [
+        (ApprovalDecision(scope="deny", how="elicitation", seconds=0.4), True),
+        (ApprovalDecision(scope="deny", how="terminal", seconds=0.4), True),
+        (ApprovalDecision(scope="deny", how="elicitation", seconds=0.5), False),
+        (ApprovalDecision(scope="deny", how="elicitation"), False),
+        (ApprovalDecision(scope="once", how="elicitation", seconds=0.0), False),
+        (ApprovalDecision(scope="deny", how="default", seconds=0.0), False),
+        (ApprovalDecision(scope="deny", how="timeout", seconds=0.0), False),
+    ],
+)
+def test_hurried_is_a_persons_decline_within_half_a_second(decision: ApprovalDecision, hurried: bool) -> None:
+    assert decision.is_hurried is hurried
+
+
+async def test_a_decline_of_a_client_that_asks_nobody_is_marked(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    house = house_with(audit=audit)
+    house.asking._clock = iter([0.0, 0.0, 0.3]).__next__
+    async with visited(house, "legacy", Someone("decline")) as client:
+        await client.call_tool("add", {"n": 1})
+    assert [(line["decision"], line["hurried"]) for line in lines(audit)] == [("deny", True)]
+
+
+async def test_time_that_a_person_took_is_known_to_another_instance(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    houses = [house_with(audit=audit) for _ in range(2)]
+    one, other = (bridge_of(house.registry, keys=KEYS) for house in houses)
+    async with talking(one) as here, talking(other) as there:
+        call = here.calling("add", {"n": 2})
+        await call.asks()
+        await anyio.sleep(MIN_READING_TIME + 0.1)
+        await call.elsewhere(there).ends({"q1": accept(value=DENY)})
+        (line,) = lines(audit)
+        assert (line["decision"], line["how"], line.get("hurried")) == ("deny", "elicitation", None)
+        assert line["seconds"] >= MIN_READING_TIME
+        here.hang_up()
+
+
+async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Path) -> None:
+    audit, store = tmp_path / "audit.jsonl", MemoryStore()
+    houses = [house_with(store, audit=audit, hooks=False) for _ in range(3)]
+    for house in houses:
+        house.on("tool:pre", ask("First?"))
+        house.registry.register(entry_that_needs())
+    bridges = [bridge_of(house.registry, keys=KEYS) for house in houses]
+    async with talking(bridges[0]) as one, talking(bridges[1]) as two, talking(bridges[2]) as three:
+        call = one.calling("needy", {})
+        await call.asks()
+        call = call.elsewhere(two)
+        assert list(await call.asks({"q1": accept(value=ONCE)})) == ["name"]
+        assert "Ann" in said(await call.elsewhere(three).ends({"name": accept(value="Ann")}))
+        assert [line["decision"] for line in lines(audit)] == ["once"]
+        one.hang_up()
+        two.hang_up()
+
+
+async def test_who_declines_is_heard_whatever_was_allowed_in_between() -> None:
+    store = MemoryStore()
+    houses = [house_with(store) for _ in range(2)]
+    one, other = (bridge_of(house.registry, keys=KEYS) for house in houses)
+    async with talking(one) as here, talking(other) as there:
+        first, second = (here.calling("add", {"n": 2}) for _ in range(2))
+        await first.asks()
+        await second.asks()
+        await second.ends({"q1": accept(value=ALWAYS)})
+        assert code_of(await first.elsewhere(there).ends({"q1": accept(value=DENY)})) == "approval_declined"
+        assert code_of(await there.calling("add", {"n": 2}).ends()) is None
+        here.hang_up()
+    assert [len(house.ran) for house in houses] == [1, 1]
+
+
+def entry_that_needs() -> ToolEntry:
+    """A tool that asks for a name by ending."""
+    from mcp_bridge import CallContext, Form, NeedsInput
+
+    def needy(data: Any, ctx: CallContext) -> Any:
+        if "name" not in ctx.answers:
+            return NeedsInput({"name": Form("Whose?", str)})
+        return ctx.answers["name"].data
+
+    return ToolEntry("needy", "Asks.", needy, {"type": "object"})
+
+
+async def test_nothing_that_others_name_makes_a_line(
+    mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    audit = tmp_path / "audit.jsonl"
+    house = house_with(MemoryStore(), audit=audit, hooks=False)
+    house.registry.register(ToolEntry(FORGED, "Odd.", lambda data: "ran", {"type": "object"}))
+    house.on("tool:pre", ask(FORGED, approval_options=[FORGED, "Allow"], reason=FORGED))
+    async with visited(house, mode, Someone(FORGED, "Allow")) as client:
+        (name,) = {tool.name for tool in (await client.list_tools()).tools} - {"add", "say"}
+        for _ in range(2):
+            await client.call_tool(name, {"text": "my password"}, meta={NAMED: FORGED})
+    found = lines(audit)
+    assert [(line["tool"], line["decision"]) for line in found] == [(FORGED, "deny"), (FORGED, "once")]
+    assert len(audit.read_bytes().splitlines()) == 2
+    assert "password" not in audit.read_text()
+    own = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge._policies.approvals"]
+    assert not [text for text in own if not text.isprintable()]
+
+
+async def nowhere(folder: Path) -> Path:
+    """A file in a folder that is not there."""
+    return folder / "none" / "audit.jsonl"
+
+
+async def folder_itself(folder: Path) -> Path:
+    """A folder."""
+    return folder
+
+
+async def pipe(folder: Path) -> Path:
+    """A named pipe that nobody reads."""
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+@pytest.mark.parametrize("place", [nowhere, folder_itself, pipe])
+async def test_an_audit_that_cannot_be_written_stops_no_call(
+    place: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = house_with(audit=await place(tmp_path))
+    async with visited(house, "legacy", Someone(ONCE)) as client:
+        assert not (await client.call_tool("add", {"n": 1})).is_error
+    assert "cannot write to the audit log" in caplog.text
+
+
+async def test_lines_of_many_calls_at_once_stay_whole(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    house = house_with(audit=audit)
+    async with visited(house, "legacy", Someone(ONCE)) as client, anyio.create_task_group() as tasks:
+        for n in range(20):
+            tasks.start_soon(client.call_tool, "add", {"n": n})
+    assert sorted(line["arguments"] for line in lines(audit)) == sorted(hash_json({"n": n}) for n in range(20))
+
+
+ECHO = """
+from mcp_bridge.amplifier.testing import MockTool
+
+async def mount(coordinator, config):
+    return MockTool("echo", "said")
+"""
+ASKS = """
+from mcp_bridge.amplifier import HookResult
+
+async def mount(coordinator, config):
+    ask = HookResult(action="ask_user", approval_prompt="Sure?")
+    return coordinator.hooks.register("tool:pre", lambda event, data: ask)
+"""
+
+
+@pytest.mark.usefixtures("forgotten")
+async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_workers(tmp_path: Path) -> None:
+    (tmp_path / "echo.py").write_text(ECHO)
+    (tmp_path / "asks.py").write_text(ASKS)
+    (tmp_path / "settings.yaml").write_text(
+        "approvals: {audit: audit.jsonl, options: ['Yes', 'No']}\n"
+        "sources:\n"
+        "  - type: amplifier\n"
+        "    isolation: {mode: process, tools: [echo], workers: 1}\n"
+        "    plan:\n"
+        "      tools: [{module: echo, source: echo.py}]\n"
+        "      hooks: [{module: asks, source: asks.py}]\n"
+    )
+    person = Someone("Yes")
+    bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
+    async with connect(bridge, elicitation_callback=person) as client:
+        assert not (await client.call_tool("echo", {})).is_error
+    assert [line["how"] for line in lines(tmp_path / "audit.jsonl")] == ["elicitation"]

@@ -1,0 +1,318 @@
+"""What a person allows for longer than a call holds for that call alone, until it is revoked or over."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import prompt
+from mcp_bridge._policies.approvals.decisions import ApprovalSubject, hash_json
+from mcp_bridge._policies.approvals.grants import MAX_SESSION_TIME as DAY
+from mcp_bridge._policies.approvals.grants import GrantStore
+from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
+from mcp_bridge._storage.stores.memory import MemoryStore
+from tests.kits.approvals.approvals_kit import (
+    ALWAYS,
+    DENY,
+    NAMED,
+    ONCE,
+    OPTIONS,
+    SESSION,
+    Counting,
+    house_with,
+    offered,
+)
+from tests.kits.fuzzing import examples
+
+from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
+
+A, B = {NAMED: "a"}, {NAMED: "b"}
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@EVERY_ERA
+async def test_what_is_always_allowed_is_asked_once_for_the_same_arguments(mode: str) -> None:
+    house, person = house_with(MemoryStore()), Someone(ALWAYS)
+    async with visited(house, mode, person) as client:
+        for n in (1, 1, 2, 1, 2):
+            assert not (await client.call_tool("add", {"n": n})).is_error
+        await client.call_tool("say", {"text": "1"})
+    async with visited(house, mode, person) as another:
+        await another.call_tool("add", {"n": 1})
+    assert (len(person.asked), len(house.ran)) == (3, 7)
+
+
+async def test_what_is_revoked_is_asked_again(mode: str) -> None:
+    store = MemoryStore()
+    house, person = house_with(store), Someone(ALWAYS, DENY)
+    async with visited(house, mode, person) as client:
+        await client.call_tool("add", {"n": 1})
+        (grant,) = await GrantStore(store).list_grants()
+        assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", hash_json({"n": 1}))
+        await GrantStore(store).revoke_grant(grant.id)
+        assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
+    assert (len(person.asked), await GrantStore(store).list_grants()) == (2, [])
+
+
+@EVERY_ERA
+async def test_what_is_allowed_for_a_session_is_asked_in_another(mode: str) -> None:
+    house, person = house_with(MemoryStore()), Someone(SESSION, SESSION, DENY)
+    async with visited(house, mode, person) as client, visited(house, mode, person) as other:
+        for _ in range(2):
+            assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
+            assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
+            assert not (await other.call_tool("add", {"n": 1}, meta=A)).is_error
+        assert code_of(await client.call_tool("add", {"n": 2}, meta=A)) == "approval_declined"
+    assert len(person.asked) == 3
+
+
+async def test_a_session_of_the_handshake_era_is_its_connection() -> None:
+    house, person = house_with(MemoryStore()), Someone(SESSION)
+    async with visited(house, "legacy", person) as client, visited(house, "legacy", person) as other:
+        for each in (client, client, other, client):
+            assert not (await each.call_tool("add", {"n": 1})).is_error
+    assert len(person.asked) == 2
+
+
+@pytest.mark.parametrize("choice", [ONCE, DENY])
+async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
+    store = Counting()
+    house, person = house_with(store), Someone(choice)
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            assert (await client.call_tool("add", {"n": 1})).is_error is (choice == DENY)
+    assert (len(person.asked), store.sets) == (2, [])
+
+
+async def test_options_are_those_that_hold(mode: str) -> None:
+    with_store, without = house_with(MemoryStore()), house_with()
+    person = Someone(DENY)
+    for house in (with_store, without):
+        async with visited(house, mode, person) as client:
+            await client.call_tool("add", {"n": 1}, meta=A)
+    assert [offered(asked) for asked in person.asked] == [list(OPTIONS), [ONCE, DENY]]
+
+
+async def test_a_client_without_a_session_is_not_offered_one() -> None:
+    house, person = house_with(MemoryStore()), Someone(DENY)
+    async with visited(house, STATELESS, person) as client:
+        await client.call_tool("add", {"n": 1})
+    assert [offered(asked) for asked in person.asked] == [[ONCE, ALWAYS, DENY]]
+
+
+async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone("Allow")
+    house.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            await client.call_tool("add", {"n": 1}, meta=A)
+    assert [offered(asked) for asked in person.asked] == [["Allow", "Deny"]] * 2
+
+
+@pytest.mark.parametrize(("choice", "asked"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
+async def test_a_hooks_own_words_for_longer_are_understood(mode: str, choice: str, asked: int) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone(choice)
+    house.on("tool:pre", ask(approval_options=[choice, "No"]))
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
+    assert len(person.asked) == asked
+
+
+async def test_a_hooks_always_is_once_where_nothing_is_remembered(mode: str) -> None:
+    house, person = house_with(hooks=False), Someone("Allow always")
+    house.on("tool:pre", ask(approval_options=["Allow always", "No"]))
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            assert not (await client.call_tool("add", {"n": 1})).is_error
+    assert len(person.asked) == 2
+
+
+async def test_another_question_about_the_same_call_is_asked(mode: str) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
+    prompts = iter(["Add?", "Add?", "Add, though it is Sunday?"])
+    house.on("tool:pre", lambda data: ask(next(prompts)))
+    async with visited(house, mode, person) as client:
+        for _ in range(3):
+            await client.call_tool("add", {"n": 1})
+    assert person.prompts == ["Add?", "Add, though it is Sunday?"]
+
+
+@EVERY_ERA
+async def test_what_may_be_passed_on_always_is_that_answer(mode: str) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
+    answers = iter(["one", "one", "two"])
+    house.on("tool:post", ask("Pass it on?"))
+    house.on("tool:post", lambda data: {"action": "modify", "data": {"result": next(answers)}}, priority=-1)
+    async with visited(house, mode, person) as client:
+        for _ in range(3):
+            assert not (await client.call_tool("say", {"text": "x"})).is_error
+    assert len(person.asked) == 2
+
+
+async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> None:
+    class Broken(MemoryStore):
+        async def get(self, key: str) -> bytes | None:
+            raise OSError("no")
+
+        async def set(self, key: str, value: bytes, ttl: float) -> None:
+            raise OSError("no")
+
+    house, person = house_with(FaultTolerantStore(Broken())), Someone(ALWAYS)
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            assert not (await client.call_tool("add", {"n": 1})).is_error
+    assert len(person.asked) == 2
+
+
+@pytest.mark.parametrize("held", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff"])
+async def test_what_cannot_be_read_allows_nothing(held: bytes) -> None:
+    store = MemoryStore()
+    house, person = house_with(store), Someone(ALWAYS, DENY)
+    async with visited(house, "legacy", person) as client:
+        await client.call_tool("add", {"n": 1})
+        (key,) = await store.keys("")
+        await store.set(key, held, 100)
+        assert (await client.call_tool("add", {"n": 1})).is_error
+    assert await GrantStore(store).list_grants() == []
+
+
+async def test_a_grant_that_was_copied_to_another_call_allows_nothing() -> None:
+    store = MemoryStore()
+    kept, one, other = (
+        GrantStore(store),
+        ApprovalSubject.for_call("add", {"n": 1}, "?"),
+        ApprovalSubject.for_call("add", {"n": 2}, "?"),
+    )
+    await kept.add_grant(one, "always")
+    await kept.add_grant(other, "always")
+    first, second = await store.keys("")
+    await store.set(second, await store.get(first) or b"", 100)
+    assert [await kept.find_grant(subject) is not None for subject in (one, other)] == [True, False]
+
+
+async def test_grants_are_of_a_principal_a_kind_and_a_bridge() -> None:
+    store = MemoryStore()
+    kept, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
+    mine = ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me")
+    await kept.add_grant(mine, "always")
+    assert await kept.find_grant(mine) is not None
+    assert await kept.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="you")) is None
+    assert await kept.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
+    assert await other.find_grant(mine) is None
+    assert (len(await kept.list_grants()), await other.list_grants()) == (1, [])
+
+
+async def test_grants_are_over_in_their_time_whatever_the_store_does() -> None:
+    clock = Clock()
+    kept = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
+    subject = ApprovalSubject.for_call("add", {}, "?", session="s")
+    await kept.add_grant(subject, "always")
+    await kept.add_grant(subject, "session")
+    assert sorted(grant.scope for grant in await kept.list_grants()) == ["always", "session"]
+    clock.now += DAY
+    assert [grant.scope for grant in await kept.list_grants()] == ["always"]
+    clock.now += 2 * DAY
+    assert (await kept.find_grant(subject), await kept.list_grants()) == (None, [])
+
+
+async def test_no_argument_is_in_the_store() -> None:
+    store = Counting()
+    house, person = house_with(store), Someone(ALWAYS)
+    async with visited(house, "legacy", person) as client:
+        await client.call_tool("say", {"text": "my password"})
+    assert len(store.sets) == 1
+    assert b"password" not in store.sets[0] + "".join(await store.keys("")).encode()
+
+
+async def test_a_store_that_cannot_say_what_is_in_it_says_so() -> None:
+    class Mute:
+        get = set = add = delete = None
+
+    with pytest.raises(TypeError, match="Mute has no method `keys`"):
+        await GrantStore(Mute()).list_grants()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"a": (1, 2)}, {"a": [1, 2]}), ({"n": 1.5}, {"n": 1.5})],
+)
+def test_the_same_arguments_have_the_same_hash(one: Any, other: Any) -> None:
+    assert hash_json(one) == hash_json(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [({"a": 1}, {"a": "1"}), ({"a": 1}, {"a": True}), ({}, None), ({"a": "b"}, {"a": ["b"]})]
+)
+def test_other_arguments_have_another_hash(one: Any, other: Any) -> None:
+    assert hash_json(one) != hash_json(other)
+
+
+JSON_TEXTS = st.text(st.characters(max_codepoint=0xA0) | st.characters())
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | JSON_TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(JSON_TEXTS, inner),
+    max_leaves=10,
+)
+
+
+@examples(300)
+@given(JSON_VALUES)
+def test_a_hash_is_that_of_the_json_of_the_standard_library(value: Any) -> None:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    assert hash_json(value) == sha256(text.encode()).hexdigest()  # decisions that are stored depend on it
+
+
+async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mode: str) -> None:
+    house, options = house_with(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
+    house.on("tool:pre", lambda data: ask(approval_options=list(options)))
+    person = Someone(ALWAYS, DENY)
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            assert not (await client.call_tool("add", {"n": 1})).is_error
+        options.remove(ALWAYS)
+        assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
+    assert len(person.asked) == 2
+
+
+@EVERY_ERA
+async def test_a_prompt_that_has_come_to_something_else_is_asked_about_again(mode: str) -> None:
+    house, words = house_with(MemoryStore(), hooks=False), ["tidy up", "tidy up", "delete all"]
+    house.on("prompt:submit", ask())
+
+    @prompt(registry=house.registry)
+    def advice() -> str:
+        """Advises."""
+        return words.pop(0)
+
+    person = Someone(ALWAYS, DENY)
+    async with visited(house, mode, person) as client:
+        for _ in range(2):
+            await client.get_prompt("advice", {})
+        with pytest.raises(MCPError, match="not approved"):
+            await client.get_prompt("advice", {})
+    assert len(person.asked) == 2
+
+
+async def test_where_only_options_that_remember_are_set_and_nothing_is_remembered_a_person_can_still_allow(
+    mode: str,
+) -> None:
+    house, person = house_with(None, options=(ALWAYS, DENY)), Someone("Allow")
+    async with visited(house, mode, person) as client:
+        assert not (await client.call_tool("add", {"n": 1})).is_error
+    assert offered(person.asked[0]) == ["Allow", "Deny"]

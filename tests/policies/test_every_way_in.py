@@ -1,0 +1,184 @@
+"""Policies apply to calls wherever they come from and wherever the tool runs: workers, tasks, chains, agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.types import ElicitResult
+
+from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.tasks import TASKS
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry
+from mcp_bridge._engine.explanation import explain_call
+from mcp_bridge.testing import connect
+from tests.kits.policies.policies_kit import build_bridge, call, open_tools
+from tests.kits.questions.asking_kit import EVERYTHING, PATIENCE, said, talking
+
+TOOLS = '''
+from pathlib import Path
+
+
+@tool
+def change(text: str = "") -> str:
+    """Change something."""
+    return f"changed {text}"
+
+
+@tool(annotations={"readOnlyHint": True})
+async def look(ctx: CallContext) -> str:
+    """Call another tool."""
+    result = await ctx.invoke("change", {"text": "ada@example.org"})
+    return result.code or result.output
+
+
+runs = []
+
+
+@tool(annotations={"readOnlyHint": True})
+async def report(ctx: CallContext) -> int:
+    """Report progress."""
+    runs.append("")
+    await ctx.progress(1, message="mail to ada@example.org")
+    return len(runs)
+'''
+ABLE: Any = {**EVERYTHING, "extensions": {TASKS: {}}}
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+async def test_calls_of_isolated_tools_are_under_the_policies(tmp_path: Path, isolation: str) -> None:
+    policy = ["read_only", {"redact": {"patterns": "email"}}]
+    async with open_tools(tmp_path, TOOLS, *policy, source={"isolation": isolation}) as bridge:
+        assert (await call(bridge, "change")).code == "denied"
+        assert (await call(bridge, "look")).output == "denied"
+    async with open_tools(tmp_path, TOOLS, policy[1], source={"isolation": isolation}) as bridge:
+        assert (await call(bridge, "look")).output == "changed [redacted email]"
+
+
+async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    source = {"type": "python", "path": "tools.py"}
+    policy = [{"deny": {"tools": "look"}}, {"redact": {"patterns": "email"}}, {"approval": {}}]
+    bridge = build_bridge(
+        tmp_path, source, *policy, tasks={"after": 0, "poll": "10ms"}, approvals={"remember": False, "local": False}
+    )
+    async with talking(bridge, capabilities=ABLE) as talk:
+        assert said(await finish(talk, "look")).startswith("Tool 'look' was denied")
+        task = await start(talk, "change", text="ada@example.org")
+        questions = (await wait_for(talk, task, "input_required"))["inputRequests"]
+        answers = {key: {"action": "accept", "content": {"value": "Allow once"}} for key in questions}
+        await talk.get("tasks/update", {"taskId": task, "inputResponses": answers})
+        assert said((await wait_for(talk, task, "completed"))["result"]) == "changed [redacted email]"
+
+
+async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(
+        tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0, "poll": "10ms"}
+    )
+    async with talking(bridge, capabilities=ABLE) as talk:
+        ended = [await wait_for(talk, await start(talk, "report"), "completed") for _ in range(2)]
+    assert [said(each["result"]) for each in ended] == ["1", "2"]
+    assert [each["statusMessage"] for each in ended] == ["mail to [redacted email]"] * 2
+
+
+async def start(talk: Any, name: str, **arguments: Any) -> str:
+    return str((await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]["taskId"])
+
+
+async def finish(talk: Any, name: str) -> Any:
+    return (await wait_for(talk, await start(talk, name), "completed"))["result"]
+
+
+async def wait_for(talk: Any, task: str, status: str) -> Any:
+    with anyio.fail_after(PATIENCE):
+        while True:
+            result = (await talk.get("tasks/get", {"taskId": task}))["result"]
+            if result["status"] == status:
+                return result
+
+
+async def test_a_tool_of_an_agent_is_under_the_policies(tmp_path: Path) -> None:
+    async with open_tools(tmp_path, TOOLS, {"deny": {"tools": "private_*"}}) as bridge:
+        ctx = CallContext(caller=bridge.registry)
+        entry = ToolEntry("private_tool", "Not published.", lambda data: "ran")
+        assert (await ctx.invoke_entry(entry)).code == "denied"
+
+
+async def test_a_tool_of_an_agent_is_no_tool_of_the_server_itself(tmp_path: Path) -> None:
+    async with open_tools(tmp_path, TOOLS, {"allow": {"tools": "look"}}) as bridge:
+        ctx = CallContext(caller=bridge.registry)
+        entry = ToolEntry("read_resource", "Not published.", lambda data: "ran")
+        assert (await ctx.invoke_entry(entry)).code == "denied"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_user_is_asked_about_calls_that_a_tool_makes(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    asked: list[str] = []
+
+    async def choose(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"value": "Deny"})
+
+    policy = {"approval": {"annotations": {"readOnlyHint": False}, "question": "May {tool} run?"}}
+    bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy, approvals={"remember": False})
+    async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
+        assert (await client.call_tool("look", {})).content[0].text == "approval_declined"
+    assert asked == ['May change run?\n- text (length 15): "ada@example.org"']
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_unusable_answers_are_not_reported_as_a_decision_of_the_user(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    asked: list[str] = []
+
+    async def choose(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"value": "Perhaps"})
+
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(tmp_path, source, "approval", approvals={"remember": False, "local": False})
+    async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
+        result = await client.call_tool("change", {})
+    assert (result.is_error, len(asked)) == (True, 3)
+    text = result.content[0].text
+    assert "The client's answers to the question were not valid: " in text
+    assert "declined" not in text
+
+
+@pytest.mark.parametrize(("default", "ok"), [("allow", True), ("deny", False)])
+async def test_the_default_applies_if_nobody_can_be_asked(tmp_path: Path, default: str, ok: bool) -> None:
+    policy = {"approval": {"default": default}}
+    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "local": False}) as bridge:
+        result = await call(bridge, "change")
+    assert result.success == ok
+    assert ok or "No user could be asked: the client does not support elicitation" in result.error_text
+
+
+async def test_the_user_is_asked_about_calls_of_the_named_principals(tmp_path: Path) -> None:
+    policy = {"approval": {"principals": "guest"}}
+    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "local": False}) as bridge:
+        assert (await call(bridge, "change", "admin")).success
+        assert (await call(bridge, "change", "guest")).code == "approval_declined"
+
+
+async def test_a_remembered_decision_is_not_asked_for_again(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
+    answers = iter(["Allow always (same arguments)"])
+
+    async def choose(context: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"value": next(answers)})
+
+    source = {"type": "python", "path": "tools.py"}
+    bridge = build_bridge(tmp_path, source, "approval", approvals={"path": "decisions.sqlite3", "local": False})
+    async with connect(bridge, elicitation_callback=choose) as client:
+        assert [(await client.call_tool("change", {})).is_error for _ in range(2)] == [False, False]
+        prepared = bridge.registry.get_prepared("change")
+        assert prepared is not None
+        made = ToolCall(id="1", name="change", arguments={})
+        explained = await explain_call(bridge.registry.pipeline, prepared, made, CallContext())
+    assert ("approval", "passes", "the user has allowed this call earlier") in explained.layers

@@ -1,0 +1,127 @@
+"""The key `policy` in the settings: its form, its errors, its order, and policies of other packages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.policy import Policy
+from mcp_bridge._engine.plugins import POLICIES, load_policy_type
+from mcp_bridge._settings import build_json_schema
+from tests.kits.policies.policies_kit import build_bridge, call, open_tools
+
+TOOL = '@tool\ndef one() -> str:\n    """One."""\n    return "one"'
+REQUIRED = {"audit": {"path": "trail.sqlite3"}, "rate_limit": {"limit": "1/day"}}
+"""The options without which a policy cannot be built."""
+OWN = """
+from pydantic import BaseModel
+
+from mcp_bridge import Stage
+from mcp_bridge._contracts.errors import Denied
+
+
+class Options(BaseModel):
+    model_config = {"extra": "forbid"}
+    word: str = "no"
+
+    def build_policy(self, services):
+        return Objection(f"{self.word} from {services.name}")
+
+
+class Objection:
+    name, stage, is_passive, may_ask = "objection", Stage.DECIDE, True, False
+
+    def __init__(self, text):
+        self.text = text
+
+    def bind(self, entry):
+        return self.object_to
+
+    async def object_to(self, call, ctx, call_next):
+        raise Denied(self.text)
+
+
+class NoPolicy(BaseModel):
+    def build_policy(self, services):
+        return 3
+"""
+
+
+def build(folder: Path, *policy: Any) -> Any:
+    (folder / "tools.py").write_text(f"from mcp_bridge import tool\n{TOOL}")
+    return build_bridge(folder, {"type": "python", "path": "tools.py"}, *policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("readonly", "policy[0]: unknown policy 'readonly'. Did you mean 'read_only'?"),
+        ({"logging": {}}, "policy[0].logging: unknown policy 'logging'. Known policies: audit, redact"),
+        ({"allow": {}, "deny": {}}, "policy[0]: expected one policy, found a mapping with the keys allow, deny"),
+        (3, "policy[0]: expected one policy, found a whole number"),
+        ({"deny": ["a"]}, "policy[0].deny: expected options, found a list"),
+        ({"deny": {"tool": "a"}}, "policy[0].deny.tool: unknown key 'tool', did you mean 'tools'?"),
+        ({"deny": {"annotations": {"readOnly": True}}}, "policy[0].deny.annotations"),
+        ({"missing_module:Options": None}, "plugin 'missing_module:Options'"),
+        ({"json:JSONDecoder": None}, "'json:JSONDecoder' is not a model of options"),
+        ({"own_policies:NoPolicy": None}, "'own_policies:NoPolicy' builds int, which is not a policy"),
+    ],
+)
+def test_a_mistake_has_its_place_and_a_hint(
+    tmp_path: Path, policy: Any, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_own_policies(tmp_path, monkeypatch)
+    with pytest.raises(ConfigError) as caught:
+        build(tmp_path, policy)
+    assert problem in str(caught.value)
+
+
+def write_own_policies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "own_policies.py").write_text(OWN)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "own_policies", raising=False)
+
+
+async def test_a_policy_of_another_package_has_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_own_policies(tmp_path, monkeypatch)
+    async with open_tools(tmp_path, TOOL, {"own_policies:Options": {"word": "never"}}, name="demo") as bridge:
+        assert (await call(bridge, "one")).error_text == "never from demo"
+
+
+def test_policies_run_in_the_order_of_the_table_whatever_the_settings_say(tmp_path: Path) -> None:
+    bridge = build(tmp_path, *({name: REQUIRED.get(name)} for name in reversed(POLICIES)))
+    names = [each.name for each in bridge.registry.pipeline.middleware]
+    assert names == [*POLICIES]
+    stages = [each.stage for each in bridge.registry.pipeline.middleware]
+    assert stages == sorted(stages)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_each_policy_of_the_table_is_a_policy(tmp_path: Path, name: str) -> None:
+    (policy,) = build(tmp_path, {name: REQUIRED.get(name)}).registry.pipeline.middleware
+    assert isinstance(policy, Policy)
+    assert policy.name == name
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_valid"),
+    [
+        ("read_only", True),
+        ({"deny": {"tools": "a"}}, True),
+        ({"cache": None}, True),
+        ({"my.package:Options": {"a": 1}}, True),
+        ("my.package:Options", True),
+        ("readonly", False),
+        ({"deny": {"tool": "a"}}, False),
+        ({"deny": {}, "allow": {}}, False),
+        ({"rate_limit": {}}, False),
+    ],
+)
+def test_the_schema_for_editors_knows_the_policies(policy: Any, is_valid: bool) -> None:
+    schema = build_json_schema({}, {name: load_policy_type(name) for name in POLICIES})
+    assert jsonschema.Draft202012Validator(schema).is_valid({"policy": [policy]}) == is_valid

@@ -1,0 +1,286 @@
+"""Arguments that arrive as JSON in a string: parsed where the string cannot be meant, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._protocol.dialects import argument_repair
+from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
+from tests.kits.dialects.dialect_kit import TREE, VALUES
+from tests.kits.fuzzing import examples
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ({"numbers": "[1, 2.5]"}, {"numbers": [1, 2.5]}),
+        ({"numbers": '["1", "2"]'}, {"numbers": [1, 2]}),
+        ({"place": '{"x": 3}'}, {"place": {"x": 3}}),
+        ({"place": '{"x": "3"}'}, {"place": {"x": 3}}),
+        ({"place": {"x": "3"}}, {"place": {"x": 3}}),
+        ({"place": "null"}, {"place": None}),
+        ({"count": "7"}, {"count": 7}),
+        ({"count": "123456789012345678901234567890"}, {"count": 123456789012345678901234567890}),
+        ({"exact": "true", "count": "1"}, {"exact": True, "count": 1}),
+        ({"note": "[1]", "count": "1"}, {"note": "[1]", "count": 1}),
+    ],
+)
+def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
+    given_: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert ArgumentRepair(VALUES).repair(given_) == expected
+    assert Validator(VALUES).is_valid(expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"numbers": '{"x": 1}'},  # of another type
+        {"numbers": "[1, 2"},
+        {"count": "7.5"},
+        {"count": "NaN"},
+        {"exact": "True"},
+        {"place": '{"x": 1, "x": 2}'},  # readers would differ about it
+        {"place": '{"x": "\\ud800"}'},
+        {"numbers": "[" * 10_000 + "]" * 10_000},
+    ],
+)
+def test_anything_else_is_left_for_the_validator_to_refuse(value: dict[str, Any]) -> None:
+    assert ArgumentRepair(VALUES).repair(value) is value
+
+
+def test_the_tree_below_is_parsed_however_deep() -> None:
+    leaf = json.dumps({"name": "c"})
+    middle = json.dumps({"name": "b", "branches": [leaf]})
+    made = ArgumentRepair(TREE).repair({"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})})
+    assert made == {"tree": {"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]}}
+
+
+def test_a_string_is_parsed_where_the_schema_takes_text_but_not_this_one() -> None:
+    schema = {"properties": {"ids": {"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "integer"}}]}}}
+    repair = ArgumentRepair(schema).repair
+    assert repair({"ids": "[1, 2]"}) == {"ids": [1, 2]}
+    assert repair({"ids": "all"}) == {"ids": "all"}
+
+
+def test_the_alternative_that_takes_it_decides_what_is_parsed() -> None:
+    kinds = [
+        {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind", "value"]},
+        {"properties": {"kind": {"const": "number"}, "value": {"type": "number"}}, "required": ["kind", "value"]},
+    ]
+    repair = ArgumentRepair({"type": "object", "oneOf": kinds}).repair
+    assert repair({"kind": "number", "value": "5"}) == {"kind": "number", "value": 5}
+    fits = {"kind": "text", "value": "5"}
+    assert repair(fits) is fits
+
+
+def test_what_is_neither_described_nor_wrong_is_left_alone() -> None:
+    given_ = {"count": "1", "more": "[1]", "patterned": {"a": "1"}}
+    schema = {"properties": {**VALUES["properties"], "patterned": {"patternProperties": {"^a": {"type": "integer"}}}}}
+    assert ArgumentRepair(schema).repair(given_) == {"count": 1, "more": "[1]", "patterned": {"a": "1"}}
+
+
+def test_items_by_their_place_and_further_properties_are_parsed() -> None:
+    schema = {
+        "properties": {
+            "pair": {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "boolean"}}
+        },
+        "additionalProperties": {"type": "number"},
+    }
+    made = ArgumentRepair(schema).repair({"pair": ["1", "2", "true", "false"], "more": "1.5"})
+    assert made == {"pair": ["1", 2, True, False], "more": 1.5}
+
+
+def test_references_to_the_root_and_schemas_with_an_address_are_understood() -> None:
+    schema = {
+        "$id": "https://example.com/node",
+        "type": "object",
+        "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+    }
+    made = ArgumentRepair(schema).repair({"next": '{"value": "1", "next": {"value": "2"}}'})
+    assert made == {"next": {"value": 1, "next": {"value": 2}}}
+
+
+def test_alternatives_within_alternatives_come_to_an_end() -> None:
+    alternatives = [
+        {"properties": {"a": {"$ref": "#/$defs/n"}, "x": {"const": number}}, "required": ["x"]} for number in range(20)
+    ]
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": alternatives}}}
+    value: dict[str, Any] = {"x": "none"}
+    for _ in range(40):
+        value = {"a": value, "x": "none"}
+    assert ArgumentRepair(schema).repair(value) == value
+
+
+def test_an_anchor_is_not_taken_for_the_whole_schema() -> None:
+    properties = {"note": {"$ref": "#text"}, "count": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "$defs": {"t": {"$anchor": "text", "type": "string"}}}
+    assert ArgumentRepair(schema).repair({"note": '{"a": 1}', "count": "1"}) == {"note": '{"a": 1}', "count": 1}
+
+
+@pytest.mark.parametrize("length", [0, 400])
+def test_alternatives_that_lead_back_to_themselves_come_to_an_end(length: int) -> None:
+    chain = {f"n{n}": {"anyOf": [{"$ref": f"#/$defs/n{n + 1}"}, {"type": "null"}]} for n in range(length)}
+    last = {f"n{length}": {"anyOf": [{"$ref": "#/$defs/n0"}, {"type": "integer"}]}}
+    properties = {"count": {"type": "integer"}, "x": {"$ref": "#/$defs/n0"}}
+    schema = {"properties": properties, "required": ["missing"], "$defs": chain | last}
+    made = ArgumentRepair(schema).repair({"x": [1], "count": "1"})
+    assert made["x"] == [1]
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The schemas that are compiled: first the whole, then its parts."""
+    schemas: list[Any] = []
+
+    def record_and_compile(schema: Any) -> Validator:
+        schemas.append(schema)
+        return Validator(schema)
+
+    monkeypatch.setattr(argument_repair, "Validator", record_and_compile)
+    return schemas
+
+
+def test_texts_that_may_be_any_need_no_validator_each(compiled: list[Any]) -> None:
+    properties = {f"p{number}": {"type": "string", "description": "Any."} for number in range(1_000)}
+    schema = {"properties": {**properties, "count": {"type": "integer"}}, "required": ["count"]}
+    made = ArgumentRepair(schema).repair(dict.fromkeys(properties, "1") | {"count": "1"})
+    assert made == dict.fromkeys(properties, "1") | {"count": 1}
+    assert compiled == [schema]
+
+
+def test_places_that_say_the_same_share_a_validator(compiled: list[Any]) -> None:
+    properties = {f"p{number}": {"$ref": "#/$defs/word"} for number in range(50)}
+    schema = {"properties": properties, "required": ["no"], "$defs": {"word": {"type": "string", "pattern": "^a"}}}
+    ArgumentRepair(schema).repair(dict.fromkeys(properties, "a1"))
+    assert len(compiled) == 2
+
+
+def test_a_large_schema_is_not_compiled_for_each_of_its_places(compiled: list[Any]) -> None:
+    words = {f"w{number}": {"type": "string", "pattern": f"^{number}", "title": "x" * 500} for number in range(500)}
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in words}
+    arguments = dict.fromkeys(words, "1")
+    assert ArgumentRepair({"properties": properties, "required": ["no"], "$defs": words}).repair(arguments) == arguments
+    assert 0 < len([one for one in compiled if one is not True]) < 200
+
+
+def test_nothing_is_kept_of_names_that_clients_make_up() -> None:
+    parsing = ArgumentRepair({"additionalProperties": {"type": "integer"}})
+    for number in range(100):
+        assert parsing.repair({f"n{number}": "x", f"m{number}": "1"}) == {f"n{number}": "x", f"m{number}": 1}
+    assert len(parsing._root._children) == 1
+
+
+TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
+    st.one_of(
+        st.tuples(st.just({"type": "integer"}), st.integers()),
+        st.tuples(st.just({"type": "boolean"}), st.booleans()),
+        st.tuples(st.just({"type": "number"}), st.floats(allow_nan=False, allow_infinity=False)),
+        st.tuples(st.just({"type": ["object", "null"]}), st.none()),
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(
+            lambda pairs: ({"prefixItems": [one for one, _ in pairs], "type": "array"}, [value for _, value in pairs])
+        )
+        | st.dictionaries(st.sampled_from("abc"), inner, max_size=3).map(
+            lambda pairs: (
+                {
+                    "type": "object",
+                    "properties": {name: one for name, (one, _) in pairs.items()},
+                    "required": list(pairs),
+                    "additionalProperties": False,
+                },
+                {name: value for name, (_, value) in pairs.items()},
+            )
+        )
+        | inner.map(lambda pair: ({"anyOf": [{"type": "string", "maxLength": 0}, pair[0]]}, pair[1]))
+        | inner.map(lambda pair: ({"allOf": [{"not": {"const": "nothing"}}, pair[0]]}, pair[1]))
+    ),
+    max_leaves=6,
+)
+
+
+@examples(50)
+@given(pair=TYPED, data=st.data())
+def test_what_was_put_into_strings_comes_out_again(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+    schema, value = pair
+
+    def strung(value: Any) -> Any:
+        if isinstance(value, list):
+            value = [strung(item) for item in value]
+        if isinstance(value, dict):
+            value = {name: strung(item) for name, item in value.items()}
+        return json.dumps(value) if data.draw(st.booleans()) else value
+
+    whole = {"type": "object", "properties": {"it": schema}, "required": ["it"]}
+    assert ArgumentRepair(whole).repair({"it": strung(value)}) == {"it": value}
+
+
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(sorted(VALUES["properties"])),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-3, 3)
+        | st.sampled_from(["", "1", "[1]", '{"x": 1}', "true", "null", "a"]),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.just("x"), inner),
+        max_leaves=4,
+    ),
+)
+
+
+@examples(50)
+@given(arguments=ARGUMENTS)
+def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(arguments: dict[str, Any]) -> None:
+    made = ArgumentRepair(VALUES).repair(arguments)
+    for name, value in arguments.items():
+        if Validator(VALUES["properties"][name]).is_valid(value):
+            assert made[name] is value
+
+
+PAGE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 1},
+        "limit": {"type": "integer", "default": 10},
+        "note": {"type": "string"},
+        "cursor": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "sort": {"type": "object", "properties": {"by": {"enum": ["name", "age"]}}},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"query": "a", "limit": None}, {"query": "a"}),
+        ({"query": "a", "limit": ""}, {"query": "a"}),
+        ({"query": "a", "limit": None, "note": "", "cursor": None}, {"query": "a", "note": "", "cursor": None}),
+        ({"query": "a", "sort": {"by": None}}, {"query": "a", "sort": {}}),
+        ({"query": None, "limit": None}, {"query": None}),
+        ({"query": "", "limit": 1}, {"query": "", "limit": 1}),
+        ({"query": "a", "limit": "5"}, {"query": "a", "limit": "5"}),
+        ({"query": "a", "other": None}, {"query": "a", "other": None}),
+    ],
+)
+def test_an_optional_argument_that_is_empty_is_left_out_where_it_does_not_fit(
+    arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert ArgumentRepair(PAGE, parse_strings=False, omit_empty=True).repair(arguments) == expected
+
+
+def test_empty_arguments_stay_unless_the_setting_leaves_them_out() -> None:
+    arguments = {"query": "a", "limit": None}
+    assert ArgumentRepair(PAGE).repair(arguments) is arguments
+    assert ArgumentRepair(PAGE, omit_empty=True).repair({"query": "a", "limit": "5", "note": None}) == {
+        "query": "a",
+        "limit": 5,
+    }

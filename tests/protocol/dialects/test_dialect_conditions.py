@@ -1,0 +1,101 @@
+"""Conditions at the root in a dialect: their properties are listed, and the description says that there are more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._protocol.dialects.flattening import COMBINATORS, DEPENDENT, flatten_root
+from mcp_bridge._protocol.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
+from mcp_bridge._protocol.dialects.table import PROFILES
+from mcp_bridge._protocol.wire.tools import to_wire
+from tests.kits.dialects.dialect_kit import bridge_with
+
+TEXT = {"type": "string"}
+NEEDS_B: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": TEXT},
+    "if": {"required": ["a"]},
+    "then": {"required": ["b"]},
+}
+ON_A = {"properties": {"n": {"type": "integer"}, "o": TEXT}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"), [("Does it.", f"Does it.\n\n{CONDITIONS_NOTE}"), ("", CONDITIONS_NOTE)]
+)
+def test_a_client_that_cannot_read_conditions_learns_that_the_server_checks_more(
+    description: str, expected: str
+) -> None:
+    [entry] = bridge_with(NEEDS_B).registry.list()
+    tool = replace(to_wire(entry.to_tool_definition()), description=description)
+    listed = rewrite_tool(tool, PROFILES["claude-code"].dialect)
+    assert listed.input_schema == {"type": "object", "properties": {"a": TEXT, "b": {}}}
+    assert listed.description == expected
+    assert not Validator(NEEDS_B).is_valid({"a": "1"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        ({"dependencies": {"a": ["b"]}}, "ab"),
+        ({"dependentSchemas": {"a": ON_A}}, "ano"),
+        ({"dependencies": {"a": ON_A}}, "ano"),
+        ({"allOf": [NEEDS_B]}, "ab"),
+        ({"allOf": [{"dependentRequired": {"a": ["b"]}}]}, "ab"),
+        ({"$ref": "#/$defs/n", "$defs": {"n": NEEDS_B}}, "ab"),
+        ({"if": {"required": ["a"]}, "else": {"required": ["b"]}}, "ab"),
+        ({"if": {"not": {"required": ["b"]}}, "then": {"anyOf": [{"required": ["c"]}, {"required": ["d"]}]}}, "abcd"),
+        ({"not": {"required": ["a", "b"]}}, "a"),
+    ],
+)
+def test_what_a_condition_mentions_is_listed_as_optional(schema: dict[str, Any], names: str) -> None:
+    flat = flatten_root({"type": "object", "properties": {"a": TEXT}, **schema})
+    assert sorted(flat.schema["properties"]) == list(names)
+    assert "required" not in flat.schema
+    assert flat.omits_conditions
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"properties": {"b": TEXT}}, {"required": ["b"]}]},
+        {"oneOf": [{"properties": {"b": TEXT}, "required": ["b"]}]},
+        {"dependentRequired": {"b": ["a"]}},
+    ],
+)
+def test_a_schema_that_loses_nothing_is_described_as_before(schema: dict[str, Any]) -> None:
+    flat = flatten_root({"type": "object", "properties": {"a": TEXT}, **schema})
+    assert list(flat.schema["properties"]) == ["a", "b"]
+    assert not flat.omits_conditions
+
+
+def test_what_one_branch_refuses_alone_is_listed_without_that() -> None:
+    flat = flatten_root({"type": "object", "if": {"required": ["a"]}, "then": {"properties": {"b": False}}})
+    assert flat.schema["properties"] == {"b": {}, "a": {}}
+
+
+def test_a_property_that_the_schema_closes_out_is_not_listed() -> None:
+    flat = flatten_root({**NEEDS_B, "additionalProperties": False})
+    assert flat.schema["properties"] == {"a": TEXT}
+
+
+def test_properties_that_others_must_fit_too_are_listed_as_these() -> None:
+    flat = flatten_root({**NEEDS_B, "additionalProperties": {"type": "integer"}})
+    assert flat.schema["properties"]["b"] == {"type": "integer"}
+
+
+def test_no_condition_is_left_at_the_root_but_lists_of_names() -> None:
+    parts = {word: {"a": {"required": ["b"]}} for word in DEPENDENT[1:]}
+    flat = flatten_root({**NEEDS_B, **parts, "dependentRequired": {"a": ["b"]}}).schema
+    assert not set(COMBINATORS) & flat.keys()
+    assert flat["dependentRequired"] == {"a": ["b"]}
+
+
+@pytest.mark.parametrize("odd", [None, 5, "text"])
+def test_a_condition_that_is_no_schema_allows_anything(odd: Any) -> None:
+    flat = flatten_root({"type": "object", "dependentSchemas": {"a": odd}, "if": odd, "then": {"required": ["b"]}})
+    assert flat.schema == {"type": "object", "properties": {"b": {}, "a": {}}}

@@ -1,0 +1,82 @@
+"""Texts that hooks inject reach models that see nothing but structured content, in the dialect of their client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge._protocol.dialects.table import PROFILES
+from mcp_bridge.testing import connect
+from tests.kits.dialects.dialect_kit import POINT
+from tests.kits.hooks.hooks_kit import EVERY_ERA, House, inject, texts
+
+CODEX = PROFILES["codex"].dialect
+
+
+def house_of(output: Any = None, schema: Any = None) -> House:
+    """A house with a tool `place` whose first call has an injected text, and others not."""
+    house = House()
+    house.registry.register(
+        ToolEntry("place", "", lambda data: output or {"x": 1}, {"type": "object"}, schema or POINT)
+    )
+    seen: list[Any] = []
+
+    def note_once(data: Any) -> Any:
+        seen.append(data)
+        return inject("It is far.") if len(seen) == 1 else None
+
+    house.on("tool:post", note_once)
+    return house
+
+
+async def test_the_dialect_of_codex_shows_injections_and_that_of_others_does_not() -> None:
+    assert CODEX.show_injections
+    assert not PROFILES["claude-code"].dialect.show_injections
+
+
+@EVERY_ERA
+async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replaces_structured_content(mode: str) -> None:
+    async with connect(Bridge(house_of().registry, dialect=CODEX), mode=mode) as client:
+        (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
+        assert listed.output_schema is None
+        noted, plain = [await client.call_tool("place", {}) for _ in range(2)]
+    assert (noted.structured_content, texts(noted)) == (None, ['{"x":1}', "It is far."])
+    assert (plain.structured_content, texts(plain)) == ({"x": 1}, ['{"x":1}'])
+
+
+@EVERY_ERA
+async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) -> None:
+    house = house_of([1, 2], {"type": "array"})
+    async with connect(Bridge(house.registry, dialect=CODEX), mode=mode) as client:
+        noted, plain = [await client.call_tool("place", {}) for _ in range(2)]
+    assert (noted.structured_content, texts(noted)) == (None, ["[1,2]", "It is far."])
+    assert (plain.structured_content, texts(plain)) == (None, ["[1,2]"])
+
+
+@pytest.mark.parametrize("dialect", [NO_DIALECT, PROFILES["claude-code"].dialect])
+async def test_other_clients_get_the_text_beside_unchanged_structured_content(dialect: SchemaDialect) -> None:
+    async with connect(Bridge(house_of().registry, dialect=dialect)) as client:
+        (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
+        assert listed.output_schema is not None
+        noted = await client.call_tool("place", {})
+    assert (noted.structured_content, texts(noted)) == ({"x": 1}, ['{"x":1}', "It is far."])
+
+
+async def test_tools_that_no_hooks_govern_keep_their_output_schema() -> None:
+    registry = ToolRegistry()
+    registry.register(ToolEntry("place", "", lambda data: {"x": 1}, {"type": "object"}, POINT))
+    async with connect(Bridge(registry, dialect=CODEX)) as client:
+        (listed,) = (await client.list_tools()).tools
+        assert listed.output_schema is not None
+        assert (await client.call_tool("place", {})).structured_content == {"x": 1}
+
+
+async def test_the_output_of_a_governed_tool_is_still_validated() -> None:
+    async with connect(Bridge(house_of({"x": "one"}).registry, dialect=CODEX)) as client:
+        result = await client.call_tool("place", {})
+    assert result.is_error
+    assert "Output validation failed" in texts(result)[0]

@@ -1,0 +1,135 @@
+"""References in a dialect: their targets replace them, within limits; what fitted still fits."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from mcp_bridge._json_schema.inlining import MAX_CHARACTERS, MAX_PARTS, inline_references
+from mcp_bridge._protocol.dialects.flattening import flatten_root
+from tests.kits.dialects.dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
+
+
+def test_what_a_reference_leads_to_stands_in_its_place_with_what_stood_beside_it() -> None:
+    made = inline_references(REFERRING)
+    assert made == {
+        "type": "object",
+        "properties": {
+            "home": ADDRESS,
+            "others": {"type": "array", "items": {**ADDRESS, "description": "One of many."}},
+        },
+        "required": ["home"],
+    }
+
+
+def test_a_schema_without_references_stays_the_same_object() -> None:
+    assert inline_references(ADDRESS) is ADDRESS
+
+
+def test_what_leads_back_to_itself_ends_where_it_begins_again_and_says_so() -> None:
+    tree = inline_references(TREE)["properties"]["tree"]
+    again = tree["properties"]["branches"]["items"]
+    assert again == {"type": "object", "description": "Another Tree, as it is described above."}
+
+
+def test_a_reference_to_the_whole_ends_at_once() -> None:
+    made = inline_references({"type": "object", "properties": {"next": {"$ref": "#"}}})
+    assert made["properties"]["next"] == {"type": "object", "description": "As it is described at the top."}
+
+
+def test_an_object_that_knows_its_own_properties_alone_is_not_put_together_with_others() -> None:
+    closed = {"type": "object", "properties": {"a": {}}}
+    made = inline_references({"$ref": "#/$defs/c", "additionalProperties": False, "$defs": {"c": closed}})
+    assert made == {"additionalProperties": False, "allOf": [closed]}
+
+
+def test_in_older_drafts_nothing_beside_a_reference_counts() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"a": {"$ref": "#/definitions/n", "maximum": 3, "description": "A number."}},
+        "definitions": {"n": {"type": "number"}},
+    }
+    assert inline_references(schema)["properties"]["a"] == {"type": "number", "description": "A number."}
+
+
+def test_data_that_looks_like_a_reference_is_left_alone() -> None:
+    data = {
+        "default": {"$ref": "#/$defs/x"},
+        "enum": [{"$ref": "#/$defs/x"}],
+        "properties": {"$ref": {"type": "string"}},
+    }
+    schema = {"type": "object", "properties": {"a": data, "b": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "null"}}}
+    assert inline_references(schema)["properties"] == {"a": data, "b": {"type": "null"}}
+
+
+def test_references_by_anchor_and_by_address_are_inlined_too() -> None:
+    schema = {
+        "$id": "http://example.com/all",
+        "properties": {"a": {"$ref": "#n"}, "b": {"$ref": "http://example.com/part"}},
+        "$defs": {
+            "n": {"$anchor": "n", "type": "number"},
+            "p": {"$id": "http://example.com/part", "$ref": "#/$defs/in", "$defs": {"in": {"type": "null"}}},
+        },
+    }
+    made = inline_references(schema)
+    assert made == {
+        "$id": "http://example.com/all",
+        "properties": {"a": {"type": "number"}, "b": {"type": "null"}},
+    }
+
+
+def test_references_that_double_what_they_lead_to_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    doubling: dict[str, Any] = {"d0": {"type": "null"}}
+    for level in range(1, 20):
+        below = {"$ref": f"#/$defs/d{level - 1}"}
+        doubling[f"d{level}"] = {"type": "object", "properties": {"a": below, "b": below}}
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d19"}}, "$defs": doubling}
+    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+        assert inline_references(schema, label="the input of 'big'") is schema
+    assert caplog.messages == [
+        f"cannot inline the references of the input of 'big': it would come to more than {MAX_PARTS} parts"
+    ]
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/missing", "http://example.com/elsewhere", "#nowhere"])
+def test_a_reference_that_leads_nowhere_stays(reference: str) -> None:
+    schema = {"properties": {"a": {"$ref": reference}}}
+    assert inline_references(schema) is schema
+
+
+def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    long = {"type": "string", "description": "x" * 10_000}
+    properties = {f"p{number}": {"$ref": "#/$defs/long"} for number in range(500)}
+    schema = {"type": "object", "properties": properties, "$defs": {"long": long}}
+    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+        assert inline_references(schema) is schema
+    assert caplog.messages == [
+        f"cannot inline the references of a schema: it would come to more than {MAX_CHARACTERS} characters"
+    ]
+
+
+def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    steps = {f"d{n}": {"properties": {"a": {"properties": {"b": {"$ref": f"#/$defs/d{n + 1}"}}}}} for n in range(30)}
+    schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**steps, "d30": {"type": "null"}}}
+    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+        assert inline_references(schema) is schema
+    assert caplog.messages == ["cannot inline the references of a schema: it would be nested deeper than 100 levels"]
+
+
+@pytest.mark.parametrize(
+    "draft", ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
+)
+def test_a_schema_that_is_a_reference_becomes_what_it_leads_to_and_keeps_its_draft(draft: str) -> None:
+    closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    schema = {"$schema": draft, "type": "object", "$ref": "#/definitions/A", "definitions": {"A": closed}}
+    assert inline_references(schema) == {"$schema": draft, **closed}
+
+
+def test_the_schema_before_is_not_changed() -> None:
+    before = repr((REFERRING, SHAPES, TREE))
+    for schema in (REFERRING, SHAPES, TREE):
+        inline_references(schema)
+        flatten_root(schema)
+    assert repr((REFERRING, SHAPES, TREE)) == before

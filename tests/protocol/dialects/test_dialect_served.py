@@ -1,0 +1,207 @@
+"""A dialect on the wire: what clients, tools and policies receive, in both eras and over every transport."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
+from mcp.shared.inbound import x_mcp_header_map
+
+from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.tool import ToolDefinition
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
+from mcp_bridge._protocol.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._server.tools.methods import ToolIndex
+from mcp_bridge.testing import connect
+from tests.kits.dialects.dialect_kit import ADDRESS, ALL, REFERRING, SHAPES, VALUES, bridge_with, registry_with
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+
+
+async def listed(client: Client) -> dict[str, Any]:
+    """The one tool as its JSON."""
+    [tool] = (await client.list_tools()).tools
+    made: dict[str, Any] = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return made
+
+
+async def told(client: Client, **arguments: Any) -> Any:
+    """What the tool answers to these arguments: its JSON, or the text of an error."""
+    result = await client.call_tool("t", arguments)
+    [block] = result.content
+    return block.text if result.is_error else json.loads(block.text)
+
+
+async def test_clients_are_told_a_schema_without_references() -> None:
+    async with connect(bridge_with(REFERRING)) as client:
+        tool = await listed(client)
+        assert tool["inputSchema"]["properties"]["home"] == ADDRESS
+        assert "$ref" not in json.dumps(tool)
+        assert await told(client, home={"street": "A"}) == {"home": {"street": "A"}}
+
+
+async def test_clients_see_one_object_and_that_the_server_checks_more() -> None:
+    async with connect(bridge_with(SHAPES)) as client:
+        tool = await listed(client)
+        assert tool["inputSchema"]["required"] == ["kind"]
+        assert tool["description"] == f"Does it.\n\n{CONDITIONS_NOTE}"
+
+
+@ERAS
+async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
+    async with connect(bridge_with(SHAPES), mode=mode) as client:
+        assert await told(client, kind="circle", radius=2) == {"kind": "circle", "radius": 2}
+        refused = await client.call_tool("t", {"kind": "circle", "side": 2})
+        assert refused.is_error
+        assert (refused.meta or {})["mcp-bridge/code"] == "invalid_arguments"
+
+
+async def test_tools_get_what_was_in_a_string() -> None:
+    async with connect(bridge_with(VALUES)) as client:
+        answer = await told(client, numbers="[1, 2]", place='{"x": "3"}', note="[1]")
+        assert answer == {"numbers": [1, 2], "place": {"x": 3}, "note": "[1]"}
+        assert "$.count" in await told(client, count="many")
+
+
+async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are() -> None:
+    async with connect(bridge_with(VALUES, SchemaDialect())) as client:
+        assert "$.numbers" in await told(client, numbers="[1, 2]")
+    async with connect(bridge_with(REFERRING, SchemaDialect())) as client:
+        assert (await listed(client))["inputSchema"] == REFERRING
+
+
+async def test_an_input_that_is_no_object_is_parsed_too() -> None:
+    schema = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
+    async with connect(bridge_with(schema)) as client:
+        tool = await listed(client)
+        assert tool["inputSchema"]["properties"]["input"] == {"type": "array", "items": {"type": "integer"}}
+        assert await told(client, input='[1, "2"]') == [1, 2]
+
+
+async def test_policies_see_the_arguments_that_run() -> None:
+    seen: list[Any] = []
+
+    class Seeing:
+        stage = Stage.DECIDE
+
+        async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
+            seen.append(call.arguments)
+            result: ToolResult = await call_next(call, ctx)
+            return result
+
+    registry = ToolRegistry(pipeline=Pipeline([Seeing()]))
+    registry.register(ToolEntry("t", "", json.dumps, VALUES))
+    async with connect(Bridge(registry, dialect=ALL)) as client:
+        await told(client, numbers="[1]")
+    assert seen == [{"numbers": [1]}]
+
+
+async def test_what_is_in_a_string_is_held_to_the_limits_of_arguments() -> None:
+    schema = {"type": "object", "properties": {"list": {"type": "array"}}}
+    async with connect(bridge_with(schema)) as client:
+        deep: Any = []
+        for _ in range(100):
+            deep = [deep]
+        assert "nested deeper than 64 levels" in await told(client, list=json.dumps(deep))
+
+
+async def test_headers_stay_where_they_are() -> None:
+    async with connect(bridge_with(SHAPES)) as client:
+        assert x_mcp_header_map((await listed(client))["inputSchema"]) == {("region",): "Region"}
+
+
+async def test_the_schemas_of_answers_lose_their_references_and_answers_still_fit() -> None:
+    output = {"type": "object", "properties": {"home": {"$ref": "#/$defs/A"}}, "$defs": {"A": ADDRESS}}
+    registry = ToolRegistry()
+    registry.register(ToolEntry("t", "", lambda data: {"home": {"street": "A"}}, {"type": "object"}, output))
+    async with connect(Bridge(registry, dialect=ALL)) as client:
+        assert (await listed(client))["outputSchema"]["properties"]["home"] == ADDRESS
+        result = await client.call_tool("t", {})
+        assert result.structured_content == {"home": {"street": "A"}}
+
+
+async def test_an_object_without_properties_says_so() -> None:
+    schema = {"type": "object", "additionalProperties": False}
+    async with connect(bridge_with(schema, SchemaDialect(write_properties=True))) as client:
+        assert (await listed(client))["inputSchema"] == {**schema, "properties": {}}
+
+
+def test_a_tool_is_rewritten_once_and_not_again_until_it_changes() -> None:
+    registry = registry_with(REFERRING)
+    listing = ToolIndex(registry, page=10, dialect=ALL)
+    before = listing.get("t")
+    registry.register(ToolEntry("other", "", json.dumps, {"type": "object"}))
+    assert listing.get("t") is before
+
+
+def test_a_dialect_that_changes_nothing_costs_a_call_nothing() -> None:
+    tool = to_wire(ToolDefinition("t", "", "m", REFERRING))
+    assert tool.repair is None
+    arguments: dict[str, Any] = {"home": {}}
+    assert tool.read_arguments(arguments) is arguments
+    assert rewrite_tool(tool, SchemaDialect(inline_references=True)).repair is None
+
+
+TOOLS = """
+from typing import Literal
+
+from pydantic import BaseModel
+
+from mcp_bridge import tool
+
+
+class Line(BaseModel):
+    product: str
+    amount: int
+
+
+@tool
+def order(lines: list[Line], express: bool = False) -> str:
+    "Order something."
+    return f"{sum(line.amount for line in lines)} {express}"
+"""
+SETTINGS = """
+dialect: [gemini-cli, claude-code]
+sources: [{type: python, path: tools.py}]
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    return tmp_path / "settings.yaml"
+
+
+@contextlib.asynccontextmanager
+async def over_stdio(settings: Path) -> AsyncIterator[Client]:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "mcp_bridge", "serve", str(settings)],
+        env={**get_default_environment(), **{key: value for key, value in os.environ.items() if "COV" in key}},
+        cwd=settings.parent,
+    )
+    with anyio.fail_after(60):
+        async with Client(stdio_client(server)) as client:
+            yield client
+
+
+async def test_settings_decide_what_a_client_gets_over_stdio(settings: Path) -> None:
+    async with over_stdio(settings) as client:
+        tool = await listed(client)
+        assert tool["inputSchema"]["properties"]["lines"]["items"]["properties"]["amount"]["type"] == "integer"
+        assert "$defs" not in tool["inputSchema"]
+        lines = json.dumps([{"product": "pen", "amount": "2"}, {"product": "ink", "amount": 3}])
+        result = await client.call_tool("order", {"lines": lines, "express": "true"})
+        assert result.content[0].text == "5 True"

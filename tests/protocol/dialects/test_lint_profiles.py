@@ -1,0 +1,168 @@
+"""The facts about clients, and the findings about tools that a client would not accept."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from mcp_bridge._contracts.tool import ToolDefinition
+from mcp_bridge._protocol.dialects import linting
+from mcp_bridge._protocol.dialects.linting import LintFinding, lint
+from mcp_bridge._protocol.dialects.profile import NameLength, Profile, ToolCount, UnsupportedKeywords
+from mcp_bridge._protocol.dialects.rewriting import rewrite_tool
+from mcp_bridge._protocol.dialects.table import PROFILES
+from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._settings.sections import ClientName
+from tests.kits.dialects.dialect_kit import REFERRING, SHAPES
+
+LONG = "a" * 60
+SERVER = "my-server"
+
+
+def tool(name: str = "t", schema: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": "", "inputSchema": schema or {"type": "object", "properties": {}}, **more}
+
+
+OFFENDING: dict[str, list[dict[str, Any]]] = {
+    "name-length": [tool("a" * 129)],
+    "name-characters": [tool("dots.are.out")],
+    "tool-count": [tool(f"t{number}") for number in range(129)],
+    "keyword": [
+        tool("refers", REFERRING),
+        tool("union", SHAPES),
+        tool("names", {"type": "object", "properties": {}, "propertyNames": {"pattern": "^a"}}),
+        tool("condition", {"type": "object", "properties": {"a": {"if": True, "then": {"type": "null"}}}}),
+    ],
+    "enum-values": [tool("levels", {"type": "object", "properties": {"level": {"enum": [1, 2]}}})],
+    "named-properties": [tool("empty", {"type": "object"})],
+    "result-size": [],
+    "structured-content": [tool("structured", outputSchema={"type": "object"})],
+    "questions": [],
+    "images": [],
+    "string-arguments": [tool("list", {"type": "object", "properties": {"all": {"type": "array"}}})],
+}
+"""For each rule, tools that break it wherever a client has it."""
+FIXTURE = [one for tools in OFFENDING.values() for one in tools]
+
+
+def found(client: str, tools: list[dict[str, Any]], **more: Any) -> list[LintFinding]:
+    return list(lint(tools, PROFILES[client], server_name=SERVER, **more))
+
+
+@pytest.mark.parametrize("client", sorted(PROFILES))
+def test_each_fact_of_each_client_is_found_in_a_list_that_breaks_all_rules(client: str) -> None:
+    findings = found(client, FIXTURE, result=10**7)
+    facts = PROFILES[client].facts
+    assert {(one.rule, one.level, one.source) for one in findings} == {
+        (linting._RULES[type(fact)][0], fact.level, fact.source) for fact in facts
+    }
+    for one in findings:
+        assert one.client == client
+        assert one.cure
+        assert one.text.endswith(tuple(fact.happens for fact in facts))
+
+
+def test_a_plain_tool_causes_no_warnings() -> None:
+    plain = tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+    assert [one for client in PROFILES for one in found(client, [plain]) if one.level != "note"] == []
+
+
+def test_what_a_clients_dialect_rewrites_is_no_longer_found() -> None:
+    schemas = {"refers": REFERRING, "union": SHAPES, "empty": {"type": "object"}}
+    wire = [to_wire(ToolDefinition(name, "", "m", schema)) for name, schema in schemas.items()]
+    for client, profile in PROFILES.items():
+        listed = [rewrite_tool(one, profile.dialect).render_listing("2025-11-25") for one in wire]
+        assert [one for one in found(client, listed, dialect=profile.dialect) if one.level != "note"] == []
+
+
+def test_every_kind_of_fact_has_a_tool_that_breaks_it() -> None:
+    assert {rule for rule, _ in linting._RULES.values()} == OFFENDING.keys()
+    assert {type(fact) for profile in PROFILES.values() for fact in profile.facts} == linting._RULES.keys()
+
+
+def test_the_settings_know_the_clients_of_the_table() -> None:
+    assert get_args(ClientName) == tuple(PROFILES)
+
+
+def test_every_fact_says_where_it_is_known_from() -> None:
+    for profile in PROFILES.values():
+        for fact in profile.facts:
+            assert any(mark in fact.source for mark in "#/."), (profile.name, fact)
+            assert fact.happens[0].islower()
+            assert not fact.happens.endswith(".")
+
+
+def test_a_long_name_is_measured_with_what_the_client_puts_before_it() -> None:
+    [finding] = [one for one in found("claude-code", [tool(LONG)]) if one.rule == "name-length"]
+    assert finding.level == "error"
+    assert (finding.tool, finding.path) == (LONG, "$.name")
+    assert f"76 characters as 'mcp__{SERVER}__{LONG}', and Claude Code accepts 64" in finding.text
+    assert "`alias` of at most 48 characters" in finding.cure
+    assert [one for one in found("claude-desktop", [tool(LONG)]) if one.rule == "name-length"] == []
+
+
+@pytest.mark.parametrize(("length", "rejected"), [(64, False), (65, True)])
+def test_a_limit_is_what_still_fits(length: int, rejected: bool) -> None:
+    findings = found("claude-desktop", [tool("a" * length)])
+    assert any(one.rule == "name-length" for one in findings) is rejected
+
+
+def test_a_keyword_is_told_with_its_first_place_and_how_many_there_are() -> None:
+    [finding] = [one for one in found("gemini-cli", [tool("t", REFERRING)]) if one.rule == "keyword"]
+    assert finding.path == "$.inputSchema.properties.home.$ref"
+    assert finding.text.startswith("`$ref` in 2 places of its input schema: every request fails")
+    assert finding.cure == "Set `dialect: gemini-cli` (inline_references)"
+
+
+def test_a_keyword_that_stays_although_the_dialect_is_set_has_another_cure() -> None:
+    findings = found("gemini-cli", [tool("t", REFERRING)], dialect=PROFILES["gemini-cli"].dialect)
+    assert findings[0].cure.startswith("It stays although `inline_references` is set; the log says why.")
+
+
+def test_a_union_below_the_root_is_fine_for_who_minds_it_at_the_root() -> None:
+    nested = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}
+    assert [one for one in found("claude-code", [tool("t", nested)]) if one.rule == "keyword"] == []
+
+
+def test_a_property_of_the_name_of_a_keyword_is_none() -> None:
+    schema = {"type": "object", "properties": {"$ref": {"type": "string"}, "if": {"enum": [{"$ref": "#"}]}}}
+    for client in ("zed", "copilot-cli"):
+        assert [one for one in found(client, [tool("t", schema)]) if one.rule == "keyword"] == []
+
+
+def test_findings_come_worst_first() -> None:
+    profile = Profile(
+        name="p",
+        title="P",
+        facts=[
+            ToolCount(level="warning", happens="it is slow", source="x#1", most=1),
+            NameLength(level="error", happens="it fails", source="x#2", most=1),
+        ],
+    )
+    assert [one.level for one in lint([tool("aa"), tool("bb")], profile)] == ["error", "error", "warning"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [],
+        [None, 5, "text", []],
+        [{"name": 5, "inputSchema": None}],
+        [{"name": "a", "inputSchema": True, "outputSchema": 3}],
+        [{"name": "a", "inputSchema": {"properties": [], "anyOf": {}, "enum": 3, "items": [1]}}],
+    ],
+)
+def test_lists_of_any_server_can_be_held_against_every_fact(odd: Any) -> None:
+    facts = [fact for profile in PROFILES.values() for fact in profile.facts]
+    assert {one.client for one in lint(odd, Profile(name="p", title="P", facts=facts))} <= {"p"}
+
+
+def test_a_client_needs_what_its_facts_say() -> None:
+    assert PROFILES["gemini-cli"].dialect.inline_references
+    assert not PROFILES["claude-code"].dialect.inline_references
+    assert PROFILES["claude-code"].dialect.flatten_unions
+    assert PROFILES["copilot-cli"].dialect.write_properties
+    assert all(profile.dialect.parse_strings for profile in PROFILES.values())
+    anywhere = UnsupportedKeywords(level="error", happens="it fails", source="x#1", words=("anyOf",))
+    assert not Profile(name="p", title="P", facts=[anywhere]).dialect.flatten_unions

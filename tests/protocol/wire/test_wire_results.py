@@ -1,0 +1,339 @@
+"""Results on the wire: every kind of content, failures, and the table from error to outcome."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mcp_bridge import Audio, CallError, Content, EmbeddedResource, Image, ResourceLink, Text, ToolError, ToolResult
+from mcp_bridge._contracts import errors
+from mcp_bridge._contracts.tool import ToolDefinition
+from mcp_bridge._protocol.wire.outcomes import TABLE, to_error_result
+from mcp_bridge._protocol.wire.results import to_mcp
+from mcp_bridge._protocol.wire.tools import WireTool, to_wire
+from mcp_bridge._protocol.wire.values import to_result
+from mcp_bridge.tool_use import Result, ResultStatus
+from tests.kits.wire.speaking import (
+    EVERY_VERSION,
+    NEWEST_HANDSHAKE,
+    STATELESS,
+    VERSIONS,
+    answering,
+    as_received,
+    call,
+    entry_of,
+    registry_of,
+    speaking,
+    words,
+)
+
+BYTES = b"\x00\xff raw"
+BASE64 = base64.b64encode(BYTES).decode()
+NOTES: dict[str, Any] = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
+PLAIN_TOOL = to_wire(ToolDefinition("t", "", "m"))
+
+
+def sent(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
+    """The result that a client of this version gets for what a handler returns, which that version accepts."""
+    return as_received("tools/call", version, to_mcp(to_result(answer), tool, version))
+
+
+def codes(result: dict[str, Any]) -> str | None:
+    return result.get("_meta", {}).get("mcp-bridge/code")
+
+
+# Content
+
+
+KINDS: list[tuple[Content, dict[str, Any], str]] = [
+    (Text("hello \ud800"), {"type": "text", "text": "hello \ufffd"}, ""),
+    (Image(BYTES, "image/png"), {"type": "image", "data": BASE64, "mimeType": "image/png"}, ""),
+    (Audio(BYTES, "audio/wav"), {"type": "audio", "data": BASE64, "mimeType": "audio/wav"}, "2025-03-26"),
+    (EmbeddedResource("a:b", "text"), {"type": "resource", "resource": {"uri": "a:b", "text": "text"}}, ""),
+    (
+        EmbeddedResource("a:b", bytearray(BYTES), "x/y"),
+        {"type": "resource", "resource": {"uri": "a:b", "blob": BASE64, "mimeType": "x/y"}},
+        "",
+    ),
+    (ResourceLink("a:b", "n"), {"type": "resource_link", "uri": "a:b", "name": "n"}, "2025-06-18"),
+    (
+        ResourceLink("a:b", "n", "T", "D", "x/y", 7),
+        {
+            "type": "resource_link",
+            "uri": "a:b",
+            "name": "n",
+            "title": "T",
+            "description": "D",
+            "mimeType": "x/y",
+            "size": 7,
+        },
+        "2025-06-18",
+    ),
+]
+
+
+@pytest.mark.parametrize(("block", "expected", "since"), KINDS, ids=lambda part: type(part).__name__)
+def test_every_kind_of_content_is_sent_in_a_form_that_each_version_reads(
+    block: Content, expected: dict[str, Any], since: str
+) -> None:
+    noted = type(block)(**{name: getattr(block, name) for name in fields_of(block)}, annotations=NOTES, meta={"a/b": 1})
+    for version in VERSIONS:
+        [bare], [full] = sent(block, version)["content"], sent([noted], version)["content"]
+        if version >= since:
+            assert bare == expected
+            assert {key: full[key] for key in expected} == expected
+        else:
+            assert bare["type"] == "text"
+            assert "a:b" in bare["text"] or "audio content" in bare["text"]
+        assert full["annotations"] == NOTES
+        assert full.get("_meta") == ({"a/b": 1} if version >= "2025-06-18" else None)
+
+
+def fields_of(block: Content) -> list[str]:
+    return [name for name in type(block).__dataclass_fields__ if name not in ("annotations", "meta")]
+
+
+@dataclass(frozen=True, slots=True)
+class Loud(Text):
+    """An author's own kind of text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart(Content):
+    """A kind of content that MCP does not have."""
+
+    points: tuple[int, ...] = ()
+
+
+class Rude:
+    def __str__(self) -> str:
+        raise RuntimeError("do not ask")
+
+
+def cycle() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    made["self"] = made
+    return made
+
+
+ODD: dict[str, tuple[Any, str]] = {
+    "data that is text": (Image("abc", "image/png"), "must be bytes"),  # type: ignore[arg-type]
+    "data that is nothing": (Image(None, "image/png"), "must be bytes"),  # type: ignore[arg-type]
+    "an author's own text": (Loud("loud"), "loud"),
+    "an unknown kind": (Chart(points=(1, 2)), '"points":[1,2]'),
+    "no content at all": (object(), "object"),
+    "a dictionary": ({"type": "text", "text": "x"}, '{"type":"text","text":"x"}'),
+    "what cannot be read": (Rude(), "cannot be shown"),
+    "text that cannot be read": (Text(Rude()), "cannot be shown"),  # type: ignore[arg-type]
+    "annotations of wrong types": (Text("x", annotations={"audience": "me", "priority": 5, "lastModified": 3}), "x"),
+    "an audience of strangers": (Text("x", annotations={"audience": ["robots"], "mine": 1}), "x"),
+    "annotations that are text": (Text("x", annotations="loud"), "x"),  # type: ignore[arg-type]
+    "meta that is text": (Text("x", meta="loud"), "x"),  # type: ignore[arg-type]
+    "meta that contains itself": (Text("x", meta=cycle()), "x"),
+    "text in a list": ("a plain \ud800 text", "a plain \ufffd text"),
+}
+
+
+@pytest.mark.parametrize("oddity", ODD)
+def test_an_odd_block_becomes_text_and_spoils_nothing_beside_it(oddity: str) -> None:
+    block, expected = ODD[oddity]
+    for version in (NEWEST_HANDSHAKE, STATELESS):
+        first, odd, last = sent(ToolResult(content=[Text("before"), block, Text("after")]), version)["content"]
+        assert (first["text"], last["text"]) == ("before", "after")
+        assert expected in odd["text"]
+        assert "annotations" not in odd
+        assert "_meta" not in odd
+
+
+def test_a_link_with_odd_parts_keeps_the_good_ones() -> None:
+    link = ResourceLink("a:\ud800", "n\ud800", 3, None, 4.5, "big")  # type: ignore[arg-type]
+    assert sent(link, "2025-03-26")["content"] == [{"type": "text", "text": "[resource n\ufffd: a:\ufffd]"}]
+    assert sent(link)["content"] == [
+        {"type": "resource_link", "uri": "a:\ufffd", "name": "n\ufffd", "title": "3", "mimeType": "4.5"}
+    ]
+
+
+@pytest.mark.parametrize("content", ["just text", Text("just text")])
+def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
+    assert sent(ToolResult(content=content))["content"] == [{"type": "text", "text": "just text"}]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "mime"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image", "image/jpeg"),
+        (b"GIF89a", "image", "image/gif"),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8", "image", "image/webp"),
+        (b"RIFF\x00\x00\x00\x00WAVEfmt", "audio", "audio/wav"),
+        (b"ID3\x04", "audio", "audio/mpeg"),
+        (b"OggS", "audio", "audio/ogg"),
+        (b"fLaC", "audio", "audio/flac"),
+        (b"%PDF-1.7", "resource", "application/pdf"),
+        (b"RIFF\x00\x00\x00\x00AVI ", "resource", "application/octet-stream"),
+        (b"", "resource", "application/octet-stream"),
+    ],
+)
+def test_bytes_are_what_their_first_bytes_say(data: bytes, kind: str, mime: str) -> None:
+    [block] = sent(bytearray(data))["content"]
+    assert block["type"] == kind
+    holder = block.get("resource", block)
+    assert holder["mimeType"] == mime
+    assert base64.b64decode(holder.get("blob", holder.get("data"))) == data
+
+
+def test_a_list_may_mix_content_bytes_and_data() -> None:
+    content = sent((Text("a"), b"GIF89a", {"n": float("nan")}, "b", None))["content"]
+    assert [block["type"] for block in content] == ["text", "image", "text", "text", "text"]
+    assert [block["text"] for block in content if block["type"] == "text"] == ["a", '{"n":null}', "b", "null"]
+
+
+def test_nothing_is_an_answer_without_content() -> None:
+    for version in VERSIONS:
+        result = sent(None, version)
+        assert (result["content"], result.get("isError")) == ([], None)
+
+
+def test_content_with_an_output_is_shown_instead_of_it_and_the_output_stays_structured() -> None:
+    result = sent(ToolResult(output={"n": 1}, content=[Text("one")], meta={"a/b": 2}))
+    assert words(result) == "one"
+    assert result["structuredContent"] == {"n": 1}
+    assert result["_meta"] == {"a/b": 2}
+
+
+def test_content_alone_of_a_tool_that_declares_an_object_has_no_structured_part() -> None:
+    tool = to_wire(ToolDefinition("t", "", "m", output_schema={"type": "object"}))
+    result = ToolResult(content=[Text("x")])
+    assert "structuredContent" not in to_mcp(result, tool, "2025-11-25")
+    assert "structuredContent" not in to_mcp(result, tool, STATELESS)
+
+
+@pytest.mark.parametrize("meta", [cycle(), {"a": Rude()}, "loud"], ids=lambda meta: type(meta).__name__)
+def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
+    result = sent(ToolResult(output="fine", meta=meta))
+    assert words(result) == "fine"
+    assert "_meta" not in result
+
+
+# Failures
+
+
+@pytest.mark.parametrize("declared", [{}, {"type": "object", "required": ["a"]}, {"type": "array"}], ids=str)
+def test_a_failure_says_so_with_its_code_and_without_structured_content(declared: dict[str, Any]) -> None:
+    tool = to_wire(ToolDefinition("t", "", "m", output_schema=declared))
+    for version in VERSIONS:
+        result = sent(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
+        assert result["isError"] is True
+        assert words(result) == "no such city"
+        assert "structuredContent" not in result
+        assert codes(result) == ("unknown_city" if version >= "2025-06-18" else None)
+
+
+FAILURES: list[tuple[ToolResult, list[str]]] = [
+    (ToolResult(success=False), ["The tool failed without an error message."]),
+    (ToolResult(is_error=True, error="no"), ["no"]),
+    (ToolResult(success=False, error={"message": "no", "type": "X"}), ["no"]),
+    (ToolResult(success=False, error={"type": "X"}), ["The tool failed without an error message."]),
+    (ToolResult(success=False, error="no", output={"n": 1}), ["no", '{"n":1}']),
+    (ToolResult(success=False, error="no", output="no"), ["no"]),
+    (ToolResult(success=False, error="3", output=3), ["3"]),
+    (ToolResult(success=False, output="only output"), ["only output"]),
+    (ToolResult(success=False, error="no", content=[Text("said before")]), ["no", "said before"]),
+    (ToolResult(success=False, content=[Text("said before")]), ["said before"]),
+    (ToolResult(success=False, content=[]), ["The tool failed without an error message."]),
+    (ToolResult(success=False, error="\ud800"), ["\ufffd"]),
+]
+
+
+@pytest.mark.parametrize(("answer", "expected"), FAILURES)
+def test_a_returned_failure_passes_verbatim_with_what_was_said_before(answer: ToolResult, expected: list[str]) -> None:
+    result = sent(answer)
+    assert result["isError"] is True
+    assert [block["text"] for block in result["content"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "code"),
+    [
+        (Result.failure("no", ["first", "no"]), "no\n- first", "failure"),
+        (Result(ResultStatus.TIMEOUT), "timeout", "timeout"),
+        (Result(ResultStatus.PARTIAL, data="half", message="so far"), "so far\nhalf", "partial"),
+        (Result.success({"n": 1}, metadata={"a/b": 1}), '{"n":1}', None),
+    ],
+)
+def test_a_result_of_the_tool_use_api_is_translated(answer: Result, text: str, code: str | None) -> None:
+    result = sent(answer)
+    assert (words(result), result.get("isError", False), codes(result)) == (text, code is not None, code)
+
+
+# The table
+
+
+def leaves(kind: type[CallError]) -> Iterator[type[CallError]]:
+    """The classes of this package below `kind` that have none below themselves."""
+    below = [one for one in kind.__subclasses__() if one.__module__.startswith("mcp_bridge")]
+    if not below:
+        yield kind
+    for one in below:
+        yield from leaves(one)
+
+
+def test_every_error_has_exactly_one_row_and_a_code_of_its_own() -> None:
+    assert [row.error for row in TABLE] == sorted(leaves(CallError), key=[row.error for row in TABLE].index)
+    assert len({row.code for row in TABLE}) == len(TABLE)
+    assert all(row.code and row.meaning and row.advice for row in TABLE)
+
+
+MADE: dict[type[CallError], CallError] = {
+    errors.InvalidArguments: errors.InvalidArguments(["a: required"], tool="t"),
+    errors.InvalidOutput: errors.InvalidOutput(["a: required"], tool="t", output={"b": 1}),
+    errors.ToolTimeout: errors.ToolTimeout("t", 1.5),
+    errors.ToolCrashed: errors.ToolCrashed("t", "was ended by SIGSEGV"),
+    errors.ToolFailed: errors.ToolFailed("t", "ref", shown="ValueError: x"),
+    errors.MissingCapability: errors.MissingCapability({"sampling": {"tools": {}}}),
+}
+
+
+@pytest.mark.parametrize("kind", [row.error for row in TABLE], ids=lambda kind: kind.__name__)
+def test_every_error_is_a_result_with_its_text_and_code(kind: type[CallError]) -> None:
+    error = MADE.get(kind) or kind("what was wrong", details=["what to do"])
+    result = sent(to_error_result(error))
+    assert result["isError"] is True
+    assert codes(result) == kind.code
+    assert words(result).startswith(error.text)
+
+
+def test_an_authors_own_subclass_is_judged_as_what_it_is_made_from() -> None:
+    class Mine(errors.Denied):
+        code = "mine"
+
+    assert to_error_result(Mine("no")).code == "mine"
+
+
+def test_a_result_that_contradicts_itself_is_refused_where_it_is_made() -> None:
+    with pytest.raises(ValueError, match="contradict"):
+        ToolResult(success=True, is_error=True)
+    assert ToolResult().success
+    assert ToolResult(is_error=True).success is False
+
+
+# The official client
+
+
+@EVERY_VERSION
+async def test_the_official_client_of_every_version_gets_content_failures_and_odd_blocks(version: str) -> None:
+    registry = registry_of(
+        answering([block for block, *_ in KINDS]),
+        entry_of(lambda data: ToolResult(content=[block for block, _ in ODD.values()]), "odd"),
+        entry_of(lambda data: to_error_result(ToolError("no such city", code="unknown_city")), "failing"),
+    )
+    async with speaking(registry, version) as client:
+        assert len((await call(client))["content"]) == len(KINDS)
+        assert len((await call(client, "odd"))["content"]) == len(ODD)
+        failed = await call(client, "failing")
+    assert (failed["isError"], words(failed)) == (True, "no such city")
+    assert codes(failed) == ("unknown_city" if version >= "2025-06-18" else None)

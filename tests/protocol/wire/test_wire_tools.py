@@ -1,0 +1,387 @@
+"""A tool on the wire: its listing for each protocol version, and the way back from arguments to data."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import CallContext, ToolResult
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
+from mcp_bridge._protocol.wire.client_names import to_client_name
+from mcp_bridge._protocol.wire.results import to_mcp
+from mcp_bridge._protocol.wire.schemas import can_be_null, can_be_object, is_always_object
+from mcp_bridge._protocol.wire.tools import WireTool, to_wire
+from tests.kits.wire.speaking import (
+    EVERY_VERSION,
+    NEWEST_HANDSHAKE,
+    NOTHING,
+    STATELESS,
+    VERSIONS,
+    answering,
+    as_received,
+    call,
+    entry_of,
+    registry_of,
+    speaking,
+    words,
+)
+from tests.kits.wire.speaking import listed as client_list
+
+
+def definition(**fields: Any) -> ToolDefinition:
+    """A tool named `t` with these fields."""
+    return ToolDefinition("t", "", "m", **fields)
+
+
+def listed(tool: WireTool, version: str) -> dict[str, Any]:
+    """The listing of a tool for a version, which that version's clients can read."""
+    [listing] = as_received("tools/list", version, {"tools": [tool.render_listing(version)]})["tools"]
+    return listing
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+SHAPES: dict[str, tuple[dict[str, Any], Any]] = {
+    "object": (POINT, {"x": 1}),
+    "object, as a list of types": ({**POINT, "type": ["object"]}, {"x": 1}),
+    "object, without its type": ({"properties": POINT["properties"]}, {"x": 1}),
+    "array": ({"type": "array", "items": {"type": "integer"}}, [1, 2]),
+    "text": ({"type": "string"}, "hello"),
+    "number": ({"type": "number"}, 2.5),
+    "truth": ({"type": "boolean"}, False),
+    "null": ({"type": "null"}, None),
+    "a reference at the root": ({"$ref": "#/$defs/P", "$defs": {"P": POINT}}, {"x": 1}),
+    "a reference to an array": ({"$ref": "#/$defs/L", "$defs": {"L": {"type": "array"}}}, [1]),
+    "a tree that refers to itself": (
+        {
+            "$ref": "#/$defs/N",
+            "$defs": {"N": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/N"}, {}]}}}},
+        },
+        {"next": {"next": None}},
+    ),
+    "a list that refers to its root": (
+        {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "integer"}]}},
+        [[1], 2],
+    ),
+    "a list with a reference inside itself": (
+        {"type": "array", "prefixItems": [{"type": "integer"}, {"$ref": "#/prefixItems/0"}]},
+        [1, 2],
+    ),
+    "an identified list": (
+        {"$id": "urn:l", "type": "array", "items": {"$ref": "#/$defs/I"}, "$defs": {"I": {"type": "integer"}}},
+        [3],
+    ),
+    "one of two objects": ({"anyOf": [POINT, {"type": "object", "required": ["y"]}]}, {"y": 1}),
+    "an object or nothing": ({"anyOf": [POINT, {"type": "null"}]}, {"x": 1}),
+    "nothing of an object or nothing": ({"anyOf": [POINT, {"type": "null"}]}, None),
+    "an object or a list": ({"oneOf": [POINT, {"type": "array"}]}, [1]),
+    "all of two objects": ({"allOf": [POINT, {"required": ["x"]}]}, {"x": 1}),
+    "a constant": ({"const": "yes"}, "yes"),
+    "a choice": ({"enum": ["a", None]}, None),
+    "only words": ({"description": "whatever it is"}, [{"a": None}]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_of_output_is_listed_and_sent_in_a_form_that_each_version_reads(shape: str) -> None:
+    schema, answer = SHAPES[shape]
+    tool = to_wire(definition(output_schema=copy.deepcopy(schema)))
+    for version in VERSIONS:
+        listing = listed(tool, version)
+        result = as_received("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
+        if version < "2025-06-18":
+            assert "outputSchema" not in listing
+            assert "structuredContent" not in result
+            continue
+        structured = result["structuredContent"]
+        Draft202012Validator(listing["outputSchema"]).validate(structured)
+        assert answer in (structured, structured.get("result", ...) if isinstance(structured, dict) else ...)
+        if version != STATELESS:
+            assert listing["outputSchema"]["type"] == "object"
+            assert isinstance(structured, dict)
+
+
+def test_only_the_versions_with_a_handshake_wrap_a_plain_output() -> None:
+    schema, answer = SHAPES["array"]
+    tool = to_wire(definition(output_schema=schema))
+    assert tool.render_listing(STATELESS)["outputSchema"] == schema
+    assert to_mcp(ToolResult(output=answer), tool, STATELESS)["structuredContent"] == answer
+    assert to_mcp(ToolResult(output=answer), tool, NEWEST_HANDSHAKE)["structuredContent"] == {"result": answer}
+
+
+def test_an_output_that_is_an_object_is_structured_without_being_declared() -> None:
+    tool = to_wire(definition())
+    assert to_mcp(ToolResult(output={"a": 1}), tool, STATELESS)["structuredContent"] == {"a": 1}
+    assert "structuredContent" not in to_mcp(ToolResult(output=[1]), tool, STATELESS)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"), [({}, NOTHING), (True, NOTHING), (None, NOTHING), (False, {"type": "object", "not": {}})]
+)
+def test_an_empty_schema_or_a_truth_value_is_listed_as_an_object(schema: Any, expected: Any) -> None:
+    assert to_wire(definition(input_schema=schema)).input_schema == expected
+
+
+# Input that is not an object
+
+
+SCALARS: list[tuple[dict[str, Any], Any]] = [
+    ({"type": "number"}, 2.5),
+    ({"type": "string"}, ""),
+    ({"type": "array"}, [1]),
+    ({"type": ["string", "null"]}, None),
+    ({"const": 3}, 3),
+    ({"enum": ["a", "b"]}, "b"),
+    ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, 4),
+    ({"allOf": [{"type": "string"}, {}]}, "s"),
+    ({"$ref": "#/$defs/S", "$defs": {"S": {"type": "string"}}}, "s"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), SCALARS, ids=lambda part: str(part)[:40])
+def test_a_plain_input_is_the_argument_named_input_and_the_handler_gets_it_bare(
+    schema: dict[str, Any], value: Any
+) -> None:
+    tool = to_wire(definition(input_schema=schema))
+    assert tool.input_schema["type"] == "object"
+    assert tool.input_schema["required"] == ["input"]
+    assert tool.read_arguments({"input": value}) == value
+
+
+def test_a_plain_input_that_is_missing_or_has_company_is_named() -> None:
+    tool = to_wire(definition(input_schema={"type": "number"}))
+    for given, lines in (
+        ({}, ["$.input: required field missing"]),
+        ({"input": 1, "b": 2, "a": 3}, [f"$.{name}: additional property not allowed" for name in ("a", "b")]),
+    ):
+        with pytest.raises(InvalidArguments) as caught:
+            tool.read_arguments(given)
+        assert list(caught.value.details) == lines
+
+
+def test_definitions_of_a_wrapped_schema_move_to_the_root_and_references_follow() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "array",
+        "items": {"$ref": "#/$defs/I"},
+        "contains": {"$ref": "#/items"},
+        "$defs": {"I": {"type": "integer"}, "Root": {"$ref": "#"}},
+    }
+    made = to_wire(ToolDefinition("t", "", "m", input_schema=schema)).input_schema
+    assert made["$schema"] == schema["$schema"]
+    assert made["properties"]["input"] == {
+        "type": "array",
+        "items": {"$ref": "#/$defs/I"},
+        "contains": {"$ref": "#/properties/input/items"},
+    }
+    assert made["$defs"] == {"I": {"type": "integer"}, "Root": {"$ref": "#/properties/input"}}
+
+
+# What a schema takes
+
+
+@pytest.mark.parametrize(
+    ("schema", "object_fits", "null_fits", "only_objects"),
+    [
+        ({}, True, True, False),
+        (True, True, True, False),
+        (False, True, False, False),
+        ({"type": ["object", "null"]}, True, True, False),
+        ({"required": ["a"]}, True, False, False),
+        ({"$ref": "https://elsewhere"}, True, True, False),
+        ({"$ref": "#/$defs/none"}, True, True, False),
+        ({"$ref": "#/a~1b/c~0d", "a/b": {"c~d": {"type": "string"}}}, False, False, False),
+        ({"$ref": "#"}, True, True, False),
+        ({"const": {"a": 1}}, True, False, False),
+        ({"enum": [1, {}]}, True, False, False),
+        ({"allOf": [{"type": "object"}, {"type": "string"}]}, False, False, True),
+        ({"oneOf": [{"type": "object"}, {"$ref": "#/$defs/O"}], "$defs": {"O": {"type": "object"}}}, True, False, True),
+        ({"anyOf": []}, True, True, False),
+    ],
+    ids=str,
+)
+def test_what_fits_a_schema_is_read_from_it(
+    schema: Any, object_fits: bool, null_fits: bool, only_objects: bool
+) -> None:
+    assert (can_be_object(schema), can_be_null(schema), is_always_object(schema)) == (
+        object_fits,
+        null_fits,
+        only_objects,
+    )
+
+
+def test_a_schema_that_branches_into_itself_is_read_at_once() -> None:
+    branches = [{"$ref": "#/$defs/a"}] * 20
+    schema = {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": branches}}}
+    assert can_be_object(schema)
+    assert not is_always_object(schema)
+
+
+# Odd tools
+
+
+def cycle() -> dict[str, Any]:
+    made: dict[str, Any] = {"type": "object"}
+    made["properties"] = {"self": made, "list": [made, made]}
+    made["allOf"] = [made, made, made]
+    return made
+
+
+class Rude:
+    def __str__(self) -> str:
+        raise RuntimeError("do not ask")
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "icons of wrong kinds": {"icons": [1, None, {}, {"src": 3}, {"src": "http://a"}, {"src": "file:///etc/passwd"}]},
+    "icons with odd parts": {"icons": [{"src": "https://\ud800", "mimeType": 3, "theme": "purple", "sizes": "big"}]},
+    "annotations of wrong types": {"annotations": {"readOnlyHint": "yes", "title": 3, "priority": 1}},
+    "a title that is none": {"title": 3},
+    "surrogates in the title": {"title": "\ud800", "annotations": {"title": "\udfff"}},
+    "surrogates in tags": {"tags": ["\ud800", 3, "good"]},
+    "meta that contains itself": {"meta": cycle()},
+    "meta that cannot be read": {"meta": {"a": Rude()}},
+    "meta of odd values": {"meta": {1: {2}, "d": b"x", "n": float("nan")}},
+    "an input schema that contains itself": {"input_schema": cycle()},
+    "an output schema that contains itself": {"output_schema": cycle()},
+    "an input schema that cannot be read": {"input_schema": {"type": "object", "default": Rude()}},
+    "properties that are a list": {"input_schema": {"type": "object", "properties": [1]}},
+    "a property that is a number": {"input_schema": {"type": "object", "properties": {"a": 1, "b": True}}},
+    "a required that is text": {"input_schema": {"type": "object", "required": "a"}},
+    "required numbers": {"output_schema": {"type": "object", "required": [1]}},
+    "a $schema that is a number": {"input_schema": {"$schema": 4}, "output_schema": {"$schema": 4, "type": "object"}},
+    "a schema of sets and bytes": {"input_schema": {"type": "object", "examples": {1, 2}, "default": b"x"}},
+    "a schema with NaN": {"input_schema": {"type": "object", "default": float("nan")}},
+    "surrogates in a schema": {"input_schema": {"type": "object", "description": "\ud800"}},
+    "a schema that is text": {"input_schema": "object", "output_schema": "object"},
+    "a schema that is true": {"input_schema": True, "output_schema": True},
+}
+
+
+@pytest.mark.parametrize("oddity", ODD)
+async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str) -> None:
+    entry = answering({"fine": True}, **ODD[oddity])
+    tool = to_wire(entry.to_tool_definition())
+    for version in VERSIONS:
+        listed(tool, version)
+    arguments = tool.read_arguments({"input": 1} if tool.wraps_input else {})
+    result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), CallContext())
+    assert not result.is_error
+    as_received("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
+
+
+@pytest.mark.parametrize(
+    "description", [None, 3, Rude(), "a \ud800 b", b"bytes"], ids=lambda value: type(value).__name__
+)
+def test_a_description_that_is_no_text_is_left_out(description: Any) -> None:
+    shown = listed(to_wire(ToolDefinition("t", description, "m")), STATELESS)["description"]
+    assert shown == ("a \ufffd b" if isinstance(description, str) else "")
+
+
+def test_what_is_good_about_an_odd_tool_is_kept() -> None:
+    good = definition(
+        title="A title",
+        tags=["a", "b"],
+        annotations={"readOnlyHint": True, "openWorldHint": 0, "title": "Hint", "mine": 1},
+        icons=[
+            {"src": "https://a/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark", "mine": 1},
+            {"src": "ftp://a"},
+            {"src": "data:image/png;base64,AA=="},
+        ],
+        meta={"vendor/x": {"a": (1, 2)}},
+    )
+    tool = listed(to_wire(good), STATELESS)
+    assert tool["title"] == "A title"
+    assert tool["annotations"] == {"readOnlyHint": True, "title": "Hint"}
+    assert tool["icons"] == [
+        {"src": "https://a/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"},
+        {"src": "data:image/png;base64,AA=="},
+    ]
+    assert tool["_meta"] == {"vendor/x": {"a": [1, 2]}, "mcp-bridge/tags": ["a", "b"]}
+
+
+@EVERY_VERSION
+def test_a_version_is_told_only_what_it_knows(version: str) -> None:
+    tool = to_wire(
+        ToolDefinition(
+            "t", "", "m", NOTHING, POINT, ["tag"],
+            title="T", annotations={"readOnlyHint": True}, icons=[{"src": "https://a"}], meta={"a/b": 1},
+        )
+    )  # fmt: skip
+    listing = tool.render_listing(version)
+    assert tool.render_listing(version) is listing
+    since = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18", "_meta": "2025-06-18"}
+    since["icons"] = NEWEST_HANDSHAKE
+    assert {part for part in since if part in listing} == {part for part, first in since.items() if version >= first}
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
+def test_a_safe_name_stays(name: str) -> None:
+    assert to_client_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "fs.read", "a b", "naïve", "x" * 65, "a/b", "a\n", "\ud800", "🔧"])
+def test_any_other_name_becomes_a_safe_one_and_the_original_stays_in_meta(name: str) -> None:
+    tool = listed(to_wire(ToolDefinition(name, "", "m")), STATELESS)
+    assert to_client_name(tool["name"]) == tool["name"]
+    assert 0 < len(tool["name"]) <= 64
+    assert tool["_meta"]["mcp-bridge/name"] == name.replace("\ud800", "\ufffd")
+
+
+def test_names_that_come_out_alike_are_told_apart() -> None:
+    names = ["a.b", "a b", "a/b", "x" * 70, "x" * 71]
+    assert len({to_client_name(name) for name in names}) == len(names)
+
+
+# The official client
+
+
+@EVERY_VERSION
+async def test_the_official_client_of_every_version_lists_and_calls_plain_and_odd_tools(version: str) -> None:
+    seen: list[Any] = []
+    registry = registry_of(
+        answering([1, 2], output_schema={"type": "array"}),
+        entry_of(seen.append, "number", input_schema={"type": "number"}),
+        entry_of(lambda data: "odd", "a b", icons=[1], meta={"a": Rude()}, output_schema={"required": [1]}),
+        entry_of(lambda data: "good", "good", input_schema={"type": "object", "properties": [1]}),
+    )
+    async with speaking(registry, version) as client:
+        tools = await client_list(client)
+        assert len(tools) == 4
+        plain = await call(client)  # the client checks it against the schema that is listed
+        assert plain.get("structuredContent") == (
+            None if version < "2025-06-18" else [1, 2] if version == STATELESS else {"result": [1, 2]}
+        )
+        assert not (await call(client, "number", input=2.5))["isError"]
+        wrong, company = await call(client, "number", input="x"), await call(client, "number", input=1, b=2)
+        assert "expected type number" in words(wrong)
+        assert "- $.b: additional property not allowed" in words(company)
+        [odd] = [tool["name"] for tool in tools if tool["name"] not in ("t", "number", "good")]
+        assert (words(await call(client, odd)), words(await call(client, "good"))) == ("odd", "good")
+        with pytest.raises(MCPError):
+            await client.call_tool("a b", {})
+    assert seen == [2.5]
+
+
+def test_output_schemas_of_all_sources_have_no_formats() -> None:
+    time = {"type": "string", "format": "date-time"}
+    schema = {
+        "type": "object",
+        "properties": {
+            "format": {"type": "string", "enum": ["date"]},
+            "times": {"type": "array", "items": {"anyOf": [time, {"type": "null"}]}},
+        },
+    }
+    tool = to_wire(ToolDefinition("times", "Times.", "times", {"type": "object"} | schema, schema))
+    for version in VERSIONS:
+        assert "'format': 'date-time'" in str(tool.render_listing(version)["inputSchema"])
+    listed = tool.render_listing(STATELESS)["outputSchema"]["properties"]
+    assert listed["format"] == {"type": "string", "enum": ["date"]}
+    assert listed["times"]["items"]["anyOf"] == [{"type": "string"}, {"type": "null"}]

@@ -1,0 +1,227 @@
+"""Whatever a file looks like: what is put in comes out again, and nothing else ever changes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._desktop.journal import merge_undo
+from mcp_bridge._settings.documents import editor
+from mcp_bridge._settings.documents.edit import Edit, Format, UnsafeEdit
+from tests.kits.clients.editing_texts import ENTRIES, json_texts, toml_texts, yaml_texts
+from tests.kits.fuzzing import examples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A format, where its servers are, and texts in it."""
+
+    format: Format
+    within: Sequence[str]
+    texts: st.SearchStrategy[str]
+    listed: bool = False
+    comment: str = "#"
+
+    def put(self, text: str, name: str, value: Mapping[str, Any], undo: Mapping[str, Any] | None = None) -> Edit:
+        """The entry put in."""
+        return editor.put_entry(self.format, text, self.within, name, value, listed=self.listed, undo=undo)
+
+    def drop(self, text: str, name: str, undo: Mapping[str, Any] | None = None) -> str:
+        """The entry taken out."""
+        return editor.remove_entry(self.format, text, self.within, name, listed=self.listed, undo=undo)
+
+    def read(self, text: str) -> Any:
+        """The data."""
+        return editor.read_data(self.format, text)
+
+    def servers(self, text: str) -> Any:
+        """The data of the container; None where there is none."""
+        data = self.read(text)
+        for key in self.within:
+            data = data.get(key) if isinstance(data, dict) else None
+        return data
+
+
+STRICT = Kind(format="json", within=["mcpServers"], texts=json_texts(comments=False))
+DEEP = Kind(format="json", within=["projects", "/a b", "mcpServers"], texts=json_texts(comments=False))
+LOOSE = Kind(format="jsonc", within=["mcpServers"], texts=json_texts(comments=True), comment="//")
+IN_LIST = Kind(
+    format="jsonc",
+    within=["mcpServers"],
+    texts=json_texts(comments=True, listed=True),
+    listed=True,
+    comment="//",
+)
+GOOSE = Kind(format="yaml", within=["extensions"], texts=yaml_texts(container="extensions", listed=False))
+CONTINUE = Kind(
+    format="yaml", within=["mcpServers"], texts=yaml_texts(container="mcpServers", listed=True), listed=True
+)
+CODEX = Kind(format="toml", within=["mcp_servers"], texts=toml_texts())
+KINDS = {
+    "json": STRICT,
+    "json in a project": DEEP,
+    "jsonc": LOOSE,
+    "jsonc list": IN_LIST,
+    "yaml": GOOSE,
+    "yaml list": CONTINUE,
+    "toml": CODEX,
+}
+PIECES = [*"{}[]\"':,/*\\#&!|>-%@`? \n\r\t\0=.~01aé😀\x85\u2028\ufeff\ud800", '"""', "<<", "//", "s:", '"s":', "[s]"]
+PIECES += ["s = ", "- name: b", "null", "\n  ", "*a", "&a", "s", "{}", "b", "b: ", "[[s]]", "[s.b]", "s.b=", '{"s":{']
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+@every_kind
+@given(data=st.data(), value=ENTRIES, later=ENTRIES)
+@examples(25)
+def test_what_was_put_in_and_renewed_comes_out_without_a_trace(
+    kind: Kind, data: DataObject, value: dict[str, Any], later: dict[str, Any]
+) -> None:
+    text = data.draw(kind.texts)
+    first = _put(kind, text, value)
+    assert kind.drop(first.text, "ours", _kept(first.undo)) == text
+    second = kind.put(first.text, "ours", later, first.undo)
+    assert _entry(kind, second.text, "ours") == later
+    assert kind.drop(second.text, "ours", _kept(second.undo)) == text
+
+
+@every_kind
+@given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
+@examples(25)
+def test_several_entries_come_out_in_any_order_without_a_trace(
+    kind: Kind, data: DataObject, values: list[dict[str, Any]]
+) -> None:
+    start = text = data.draw(kind.texts)
+    undos: dict[str, Any] = {}
+    for number, value in enumerate(values):
+        edit = _put(kind, text, value, f"ours {number}")
+        text, undos[f"ours {number}"] = edit.text, edit.undo
+    for name in data.draw(st.permutations(list(undos))):
+        leaving = undos.pop(name)
+        text = kind.drop(text, name, _kept(leaving))
+        undos = {other: merge_undo(undo, kind.within, leaving, kind.within) for other, undo in undos.items()}
+    assert text == start
+
+
+@every_kind
+@given(data=st.data(), value=ENTRIES)
+@examples(25)
+def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
+    text = data.draw(kind.texts)
+    edit = _put(kind, text, value)
+    assert _entry(kind, edit.text, "ours") == value
+    before, after = kind.read(text), kind.read(edit.text)
+    assert _others(kind, after) == _others(kind, before)
+    assert kind.put(edit.text, "ours", value, edit.undo) == edit  # once more is nothing new
+    dropped = kind.drop(edit.text, "ours")  # without the undo, the entry alone is taken out
+    assert _entry(kind, dropped, "ours") is None
+    assert _others(kind, kind.read(dropped)) == _others(kind, before)
+    assert kind.drop(dropped, "ours") == dropped
+
+
+@every_kind
+@given(data=st.data(), value=ENTRIES, others=st.lists(ENTRIES, min_size=1, max_size=3), gone=st.booleans())
+@examples(25)
+def test_what_others_edited_in_between_survives_byte_for_byte(
+    kind: Kind, data: DataObject, value: dict[str, Any], others: list[dict[str, Any]], gone: bool
+) -> None:
+    text = data.draw(kind.texts)
+    edit = _put(kind, text, value)
+    theirs = edit.text
+    for number, other in enumerate(others):
+        theirs = kind.put(theirs, f"theirs {number}", {**other, "x": f"theirs {number}"}).text
+    if gone:
+        theirs = kind.drop(theirs, data.draw(st.sampled_from(["a", "é", "theirs 0"])))
+    theirs = _commented(kind, theirs, data)
+    dropped = kind.drop(theirs, "ours", _kept(edit.undo))
+    assert _entry(kind, dropped, "ours") is None
+    assert _others(kind, kind.read(dropped)) == _others(kind, kind.read(theirs))
+    _only_one_piece_is_gone(theirs, dropped)
+
+
+@pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
+@given(data=st.data(), listed=st.booleans())
+@examples(50)
+def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataObject, listed: bool) -> None:
+    text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+    for work in (
+        lambda: editor.put_entry(format, text, ["s"], "b", {"x": 1}, listed=listed),
+        lambda: editor.remove_entry(
+            format, text, ["s"], "b", listed=listed, undo={"created": 1, "held": "", "root": ""}
+        ),
+        lambda: editor.read_data(format, text),
+    ):
+        with contextlib.suppress(ConfigError):
+            work()
+
+
+def _put(kind: Kind, text: str, value: dict[str, Any], name: str = "ours") -> Edit:
+    try:
+        return kind.put(text, name, value)
+    except UnsafeEdit:
+        assume(False)
+        raise
+
+
+def _kept(undo: Mapping[str, Any]) -> Any:
+    """The undo as it comes out of a file."""
+    return json.loads(json.dumps(undo))
+
+
+def _entry(kind: Kind, text: str, name: str) -> Any:
+    servers = kind.servers(text)
+    if not kind.listed:
+        return servers.get(name) if isinstance(servers, dict) else None
+    named = [item for item in servers or [] if isinstance(item, dict) and item.get("name") == name]
+    return {key: value for key, value in named[0].items() if key != "name"} if named else None
+
+
+def _others(kind: Kind, data: Any, depth: int = 0) -> str:
+    """All data but the entry, in order, without the containers that are empty then."""
+
+    def bare(value: Any, depth: int) -> Any:
+        if isinstance(value, list) and kind.listed and depth == len(kind.within):
+            return [item for item in value if not (isinstance(item, dict) and item.get("name") == "ours")] or None
+        if not isinstance(value, dict):
+            return value
+        if depth == len(kind.within):
+            return {key: inner for key, inner in value.items() if key != "ours"} or None
+        way = kind.within[depth]
+        inside = {key: bare(inner, depth + 1) if key == way else inner for key, inner in value.items()}
+        return {key: inner for key, inner in inside.items() if key != way or inner} or None
+
+    return json.dumps(bare(data, 0))
+
+
+def _commented(kind: Kind, text: str, data: DataObject) -> str:
+    """The text with a comment of theirs after some line, if that leaves the data as it is."""
+    if kind.format == "json":
+        return text
+    places = [match.end() for match in re.finditer("\n", text)]
+    if not places:
+        return text
+    at = data.draw(st.sampled_from(places))
+    commented = f"{text[:at]}{kind.comment} theirs\n{text[at:]}"
+    try:
+        return commented if kind.read(commented) == kind.read(text) else text
+    except ConfigError:
+        return text
+
+
+def _only_one_piece_is_gone(before: str, after: str) -> None:
+    """White space, commas and empty values aside, the text after is that before with one piece taken out.
+
+    Empty values come where a container stays because of a comment in it, or had such a value before.
+    """
+    long, short = (re.sub(r"\{\}|\[\]|null|~", "", re.sub(r"[\s,]", "", text)) for text in (before, after))
+    assert any(long.startswith(short[:cut]) and long.endswith(short[cut:]) for cut in range(len(short) + 1))

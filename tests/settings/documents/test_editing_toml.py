@@ -1,0 +1,126 @@
+"""One entry in TOML: a table at the end, among whatever else is there, and which texts are left alone."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from mcp_bridge._settings.documents import editor
+from mcp_bridge._settings.documents.edit import UnsafeEdit
+
+VALUE = {"command": "/bin/x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "line"),
+    [
+        ("a = 1\nb =\n", "not valid TOML", 2),
+        ("a = 2020-99-99\n", "not valid TOML", None),
+        ("a = 1" + "0" * 5000, "not valid TOML", None),
+        ("a = 1\rb = 2\n", "a carriage return", 1),
+        ("a = 1\n\0", "NUL", 2),
+        ("mcp_servers = 1\n", "not a table", None),
+        ("mcp_servers = {}\n", "a form that a table cannot be added to", None),
+        ("a = " + "[" * 5000, "nested deeper than 64 levels", None),
+    ],
+)
+def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
+    with pytest.raises(UnsafeEdit) as caught:
+        editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
+    assert problem in str(caught.value)
+    if line is not None:
+        assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers.tools.command = 'x'\n",
+        "[mcp_servers]\ntools.command = 'x'\n",
+        "[mcp_servers]\ntools = {command = 'x'}\n",
+        "mcp_servers = {tools = {command = 'x'}}\n",
+    ],
+)
+def test_an_entry_that_is_not_a_table_of_its_own_is_left_alone(text: str) -> None:
+    with pytest.raises(UnsafeEdit, match="not a table of its own"):
+        editor.remove_entry("toml", text, ["mcp_servers"], "tools")
+    with pytest.raises(UnsafeEdit, match="not a table of its own"):
+        editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
+    same = editor.put_entry("toml", text, ["mcp_servers"], "tools", {"command": "x"})
+    assert same.text == text
+
+
+TABLES = """# head
+
+[mcp_servers.tools] # ours
+command = "x"
+list = [
+  [1], # [mcp_servers.tools]
+]
+text = '''
+[other]
+# no comment
+'''
+# about env
+
+[mcp_servers.tools.env]
+A = "1"
+
+[mcp_servers.tools2]
+command = "y"
+
+[[ mcp_servers . "tools" . more ]]
+x = 1
+[[mcp_servers.tools.more]]
+x = 2
+# end"""
+
+
+def test_an_entry_is_taken_out_with_the_tables_below_it_and_no_comment() -> None:
+    for newline in ("\n", "\r\n"):
+        text = TABLES.replace("\n", newline)
+        dropped = editor.remove_entry("toml", text, ["mcp_servers"], "tools")
+        after = '# head\n# about env\n\n\n[mcp_servers.tools2]\ncommand = "y"\n\n# end'
+        assert dropped == after.replace("\n", newline)
+
+
+def test_an_entry_is_renewed_in_its_place() -> None:
+    edit = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
+    assert edit.text.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
+    assert tomllib.loads(edit.text) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
+
+
+def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None:
+    for text in ("a = 1", "a = 1\n", "a = 1\n\n", "a = 1 # x\r\n", "\n", ""):
+        edit = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
+        theirs = edit.text + ("" if edit.text.endswith("\n") else "\n") + "\n[theirs]\n"
+        dropped = editor.remove_entry("toml", theirs, ["s"], "b", undo=edit.undo)
+        assert dropped.startswith(text)
+        assert dropped.endswith("\n[theirs]\n")
+        assert dropped.count("\n") <= text.count("\n") + 3
+
+
+TEXTS = ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "'''", "x" * 500]
+
+
+def test_every_text_comes_back_as_it_was_given() -> None:
+    value: dict[str, Any] = {"args": [*TEXTS, []], "env": {text: text for text in TEXTS}, "c": {"A b": 1.5}, "on": True}
+    edit = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
+    assert editor.read_data("toml", edit.text) == {"mcp servers": {"x.y": {'q"é': value}}}
+
+
+def test_null_cannot_be_said_in_toml() -> None:
+    with pytest.raises(UnsafeEdit, match="a null in it, which TOML does not have"):
+        editor.put_entry("toml", "", ["mcp_servers"], "tools", {"x": [None]})
+
+
+def test_servers_in_a_list_are_not_known_in_toml() -> None:
+    with pytest.raises(UnsafeEdit, match="no form for a list of servers"):
+        editor.put_entry("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
+
+
+def test_dates_are_read_as_text() -> None:
+    assert editor.read_data("toml", "a = 2020-01-02\n") == {"a": "2020-01-02"}
+    assert editor.read_data("toml", "") == {}

@@ -1,0 +1,231 @@
+"""The store in a file: for its owner, for many processes, bounded, and never somebody else's file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_bridge._contracts.store import ListableStore
+from mcp_bridge._storage.stores.sqlite import SqliteStore, StoreFileError
+from tests.kits.loops import BOTH_LOOPS
+
+PATIENCE = 60
+WRITER = """
+import sys, anyio
+from pathlib import Path
+from mcp_bridge._storage.stores.sqlite import SqliteStore
+
+async def main():
+    store = SqliteStore(Path(sys.argv[1]))
+    print(sum([await store.add(f"shared{n}", b"", 100) for n in range(20)]))
+
+anyio.run(main)
+"""
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that is not there yet, in a folder that is not there yet."""
+    return tmp_path / "folder" / "kept.sqlite3"
+
+
+def written(file: Path, data: bytes) -> Path:
+    """The file, with this in it."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(data)
+    return file
+
+
+def content(file: Path) -> bytes:
+    """What is in a file."""
+    return file.read_bytes()
+
+
+def files(folder: Path) -> list[Path]:
+    """What is in a folder."""
+    return sorted(folder.iterdir())
+
+
+async def test_values_are_kept_replaced_added_and_forgotten(file: Path) -> None:
+    store = SqliteStore(file)
+    assert await store.get("a") is None
+    await store.delete("a")
+    await store.set("a", b"1", 10)
+    await store.set("a", b"\x00\xff", 10)
+    assert await store.get("a") == b"\x00\xff"
+    assert [await store.add(key, b"3", 10) for key in "ab"] == [False, True]
+    assert await store.keys("") == ["a", "b"]
+    await store.delete("a")
+    assert await store.add("a", b"", 10)
+    assert [await store.get(key) for key in "ab"] == [b"", b"3"]
+    assert isinstance(store, ListableStore)
+
+
+async def test_keys_are_found_by_how_they_begin_whatever_that_is(file: Path) -> None:
+    store = SqliteStore(file)
+    for key in ("a/1", "a/2", "A/1", "a%", "%", "_/1", "ä/1"):
+        await store.set(key, b"", 10)
+    assert [sorted(await store.keys(prefix)) for prefix in ("a/", "%", "_", "ä", "none")] == [
+        ["a/1", "a/2"],
+        ["%"],
+        ["_/1"],
+        ["ä/1"],
+        [],
+    ]
+
+
+async def test_values_are_there_until_their_time_is_over(file: Path) -> None:
+    clock = Clock()
+    store = SqliteStore(file, clock=clock)
+    await store.set("short", b"", 10)
+    await store.set("long", b"", 20)
+    clock.now += 10
+    assert (await store.get("short"), await store.keys("")) == (None, ["long"])
+    assert await store.add("short", b"", 1)
+    clock.now += 10
+    assert await store.get("long") is None
+
+
+async def test_nothing_is_made_before_something_is_kept(file: Path) -> None:
+    store = SqliteStore(file)
+    store.check_file()
+    await store.get("a")
+    await store.keys("")
+    await store.delete("a")
+    assert not files(file.parent.parent)
+
+
+async def test_the_file_is_for_its_owner_and_nothing_lies_beside_it(file: Path) -> None:
+    await SqliteStore(file).set("a", b"1", 10)
+    assert [(path.name, path.stat().st_mode & 0o777) for path in files(file.parent)] == [("kept.sqlite3", 0o600)]
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_it_outlives_whoever_wrote_it_and_is_shared(file: Path) -> None:
+    await SqliteStore(file).set("a", b"1", 10)
+    assert await SqliteStore(file).get("a") == b"1"
+
+
+async def test_it_is_bounded_and_what_ends_soonest_goes_first(file: Path) -> None:
+    store = SqliteStore(file, max_bytes=200_000)
+    for n in range(150):
+        await store.set(f"{n:03}", b"x" * 4000, 1000 + n)
+    kept = await store.keys("")
+    assert len(content(file)) <= 200_000
+    assert kept[-1] == "149"
+    assert 10 < len(kept) < 60
+    assert kept == [f"{n:03}" for n in range(150 - len(kept), 150)]
+
+
+async def test_a_value_that_is_too_large_is_not_kept_nor_an_old_one(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore(file, max_bytes=100_000)
+    await store.set("a", b"old", 10)
+    assert not await store.add("a", b"x" * 100_000, 10)
+    assert await store.get("a") == b"old"
+    await store.set("a", b"x" * 100_000, 10)
+    assert await store.get("a") is None
+    assert "too large for the store" in caplog.text
+
+
+async def test_many_at_once_are_served_and_one_adds(file: Path) -> None:
+    added: list[bool] = []
+
+    async def add() -> None:
+        added.append(await SqliteStore(file).add("one", b"", 10))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(add)
+    assert sorted(added) == [False] * 19 + [True]
+
+
+def test_many_processes_make_the_file_and_write_it_together(file: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    said = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert sum(map(int, said)) == 20
+
+
+@pytest.mark.parametrize("data", [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
+async def test_a_damaged_file_is_said_to_be_and_stays(data: bytes, file: Path) -> None:
+    store = SqliteStore(written(file, data))
+    for request in (store.get("a"), store.set("a", b"", 1), store.delete("a"), store.keys("")):
+        with pytest.raises(StoreFileError, match=r"kept\.sqlite3 is not a store of mcp-bridge: .*Move it away"):
+            await request
+    with pytest.raises(StoreFileError):
+        store.check_file()
+    assert content(file) == data
+
+
+async def test_a_database_of_something_else_stays_as_it_is(file: Path) -> None:
+    written(file, b"")
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE mine (a)")
+    before = content(file)
+    with pytest.raises(StoreFileError, match="another application made it"):
+        await SqliteStore(file).set("a", b"", 1)
+    assert content(file) == before
+
+
+async def test_a_file_of_another_version_is_refused(file: Path) -> None:
+    await SqliteStore(file).set("a", b"", 10)
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreFileError, match="another version of mcp-bridge made it"):
+        await SqliteStore(file).get("a")
+
+
+async def test_an_empty_file_is_one_to_begin_with(file: Path) -> None:
+    store = SqliteStore(written(file, b""))
+    assert await store.get("a") is None
+    await store.set("a", b"1", 10)
+    assert await store.get("a") == b"1"
+
+
+async def test_what_cannot_be_had_is_an_error_that_names_the_file(file: Path) -> None:
+    os.makedirs(file)
+    with pytest.raises(OSError, match=r"the store in .*kept\.sqlite3 cannot be used"):
+        await SqliteStore(file).get("a")
+
+
+@BOTH_LOOPS
+async def test_a_file_that_another_holds_costs_only_whoever_waits_for_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", 0.2)
+    store = SqliteStore(file)
+    await store.set("a", b"1", 100)
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        assert await store.get("a") == b"1"
+        with pytest.raises(OSError, match="database is locked"):
+            await store.set("a", b"2", 100)
+        # The write cannot fail before it is cancelled.
+        monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", PATIENCE)
+        with anyio.move_on_after(0.01) as gone:
+            await store.set("a", b"3", 100)
+        assert gone.cancelled_caught
+        holder.execute("ROLLBACK")
+    await store.set("b", b"4", 100)  # the thread that nobody waits for may still write its own
+    assert await store.get("b") == b"4"

@@ -1,0 +1,267 @@
+"""Stores: bytes by key for a time, bounded; those of strangers hold nobody up."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._engine.plugins import STORES, make_store
+from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
+from mcp_bridge._storage.stores.memory import ENTRY, MemoryStore
+
+KIB = 1024
+STRANGERS = """
+from mcp_bridge._storage.stores.memory import MemoryStore
+
+class Mine(MemoryStore):
+    pass
+
+def made():
+    return Mine()
+
+def broken():
+    raise OSError("nobody answers")
+
+nothing = object
+number = 5
+"""
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def sized(count: int, size: int = KIB) -> int:
+    """The bytes of a store that has room for so many values of a size, under keys of one letter."""
+    return count * (size + 1 + ENTRY)
+
+
+async def kept(store: Store, keys: str) -> str:
+    """Which of these keys have a value."""
+    return "".join([key for key in keys if await store.get(key) is not None])
+
+
+async def test_a_value_is_there_until_its_time_is_over() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    await store.set("short", b"1", 10)
+    await store.set("long", b"2", 20)
+    clock.now += 9.9
+    assert (await store.get("short"), await store.get("long")) == (b"1", b"2")
+    clock.now += 0.2
+    assert (await store.get("short"), await store.get("long")) == (None, b"2")
+    clock.now += 10
+    assert await store.get("long") is None
+
+
+async def test_a_value_that_is_set_again_has_its_time_anew() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    await store.set("key", b"old", 10)
+    clock.now += 8
+    await store.set("key", b"new", 10)
+    clock.now += 8
+    assert await store.get("key") == b"new"
+    await store.set("key", b"over", 0)
+    assert await store.get("key") is None
+
+
+async def test_only_the_first_of_two_adds_is_kept_until_its_time_is_over() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    assert await store.add("key", b"first", 10)
+    assert not await store.add("key", b"second", 10)
+    assert await store.get("key") == b"first"
+    clock.now += 10
+    assert await store.add("key", b"third", 10)
+    assert await store.get("key") == b"third"
+
+
+async def test_one_of_many_that_add_at_once_succeeds() -> None:
+    store = MemoryStore()
+    won: list[int] = []
+
+    async def add(number: int) -> None:
+        if await store.add("key", str(number).encode(), 10):
+            won.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(add, number)
+    assert len(won) == 1
+    assert await store.get("key") == str(won[0]).encode()
+
+
+async def test_a_value_is_forgotten_and_need_not_be_there() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    await store.set("key", b"1", 10)
+    await store.delete("key")
+    await store.delete("key")
+    assert await store.get("key") is None
+    await store.set("key", b"1", 10)
+    clock.now += 10
+    await store.delete("key")
+    assert await store.add("key", b"2", 10)
+
+
+async def test_what_nobody_touched_for_longest_goes_first() -> None:
+    store = MemoryStore(max_bytes=sized(3))
+    for key in "abc":
+        await store.set(key, bytes(KIB), 60)
+    await store.set("d", bytes(KIB), 60)
+    assert await kept(store, "abcd") == "bcd"
+    await store.set("b", bytes(KIB), 60)
+    await store.set("e", bytes(2 * KIB), 60)
+    assert await kept(store, "abcde") == "be"
+
+
+async def test_what_is_over_makes_room_before_anything_else_does() -> None:
+    clock = Clock()
+    store = MemoryStore(max_bytes=sized(3), clock=clock)
+    await store.set("a", bytes(KIB), 60)
+    await store.set("b", bytes(KIB), 10)
+    await store.set("c", bytes(KIB), 60)
+    clock.now += 10
+    await store.set("d", bytes(KIB), 60)
+    assert await kept(store, "abcd") == "acd"
+
+
+async def test_forgotten_and_replaced_values_give_their_room_back() -> None:
+    store = MemoryStore(max_bytes=sized(2))
+    await store.set("a", bytes(KIB), 60)
+    for _ in range(10):
+        await store.set("b", bytes(KIB), 60)
+        await store.delete("b")
+        await store.set("c", bytes(KIB), 60)
+        await store.set("c", b"", 60)
+        await store.delete("c")
+    await store.set("b", bytes(KIB), 60)
+    assert await kept(store, "ab") == "ab"
+
+
+async def test_tiny_values_are_bounded_too() -> None:
+    store = MemoryStore(max_bytes=100 * ENTRY)
+    for number in range(1000):
+        await store.set(str(number), b"", 60)
+    found = [number for number in range(1000) if await store.get(str(number)) is not None]
+    assert 90 < len(found) < 100
+    assert found == list(range(1000 - len(found), 1000))
+
+
+async def test_a_value_larger_than_the_store_is_not_kept_and_costs_the_others_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore(max_bytes=sized(2))
+    await store.set("a", b"small", 60)
+    await store.set("b", b"old", 60)
+    await store.set("b", bytes(sized(2)), 60)
+    assert await kept(store, "ab") == "a"
+    assert not await store.add("c", bytes(sized(2)), 60)
+    assert await kept(store, "ac") == "a"
+    assert "larger than the store" in caplog.text
+
+
+class Failing:
+    """A store that raises, or that never answers."""
+
+    def __init__(self, *, hangs: bool) -> None:
+        self.hangs = hangs
+        self.asked: list[str] = []
+
+    async def _fail(self, what: str) -> None:
+        self.asked.append(what)
+        if self.hangs:
+            await anyio.sleep_forever()
+        raise ConnectionError("nobody answers")
+
+    async def get(self, key: str) -> bytes | None:
+        await self._fail("get")
+        return b"never"
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        await self._fail("set")
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        await self._fail("add")
+        return True
+
+    async def delete(self, key: str) -> None:
+        await self._fail("delete")
+
+
+@pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "raises"])
+async def test_a_store_that_fails_has_nothing_keeps_nothing_and_is_logged(
+    hangs: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = Failing(hangs=hangs)
+    store = FaultTolerantStore(failing, seconds=0.01)
+    with anyio.fail_after(60):
+        assert await store.get("key") is None
+        await store.set("key", b"1", 60)
+        assert await store.add("key", b"1", 60) is False
+        await store.delete("key")
+    assert failing.asked == ["get", "set", "add", "delete"]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 4
+
+
+async def test_a_store_that_works_is_as_it_was() -> None:
+    inner = MemoryStore()
+    store = FaultTolerantStore(inner)
+    await store.set("key", b"1", 60)
+    assert await store.get("key") == await inner.get("key") == b"1"
+    assert not await store.add("key", b"2", 60)
+    await store.delete("key")
+    assert await inner.get("key") is None
+    assert await store.add("key", b"2", 60)
+
+
+@pytest.fixture
+def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with somebody else's stores."""
+    (tmp_path / "strangers_stores.py").write_text(STRANGERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "strangers_stores", raising=False)
+    return "strangers_stores"
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_is_made_by_its_name_and_a_new_one_each_time(name: str, tmp_path: Path) -> None:
+    arguments = {"memory": (), "redis": ("redis://localhost", "prefix:"), "sqlite": (tmp_path / "file",)}[name]
+    made = make_store(name, *arguments)
+    assert isinstance(made, Store)
+    assert made is not make_store(name, *arguments)
+
+
+@pytest.mark.parametrize("attribute", ["Mine", "made"])
+def test_a_strangers_store_is_made_by_a_class_or_a_function(strangers: str, attribute: str) -> None:
+    assert type(make_store(f"{strangers}:{attribute}")).__name__ == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("memry", "unknown store 'memry'. Known stores: memory, redis, sqlite, or your own as module:Name"),
+        ("no_such_module:Store", "No module named 'no_such_module'"),
+        ("{}:Missing", "has no 'Missing'"),
+        ("{}:broken", "cannot be made: nobody answers"),
+        ("{}:nothing", "returns object, which is not a store. A store has the methods get, set, add and delete"),
+        ("{}:number", "cannot be made: 'int' object is not callable"),
+    ],
+)
+def test_a_store_that_cannot_be_had_is_told(strangers: str, name: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_store(name.format(strangers))
+    assert told in str(caught.value)

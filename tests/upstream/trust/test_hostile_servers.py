@@ -1,0 +1,168 @@
+"""A server that tries to harm the client of the bridge by what it reports, asks and names."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import warnings
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from mcp.client import Client
+from mcp_types import CreateMessageResult, ElicitResult, SamplingCapability, SamplingToolsCapability, TextContent
+
+from mcp_bridge._upstream.trust.screening import MAX_LINE, MAX_TEXT
+from mcp_bridge.testing import connect
+from tests.kits.upstream.upstream_kit import build_gateway
+
+SERVER = Path(__file__).parents[2] / "kits/upstream/hostile_server.py"
+BAD = ("\x1b", "\x07", "\U000e0041")
+
+
+@contextlib.asynccontextmanager
+async def connect_to(folder: Path, case: str, seen: list[Any] | None = None) -> AsyncIterator[Client]:
+    """Connect a client of the handshake era; `seen` gets the texts of what it receives."""
+    seen = [] if seen is None else seen
+
+    async def receive_log(params: Any) -> None:
+        seen.append((params.logger, params.data))
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        seen.append(params.model_dump(mode="json"))
+        return ElicitResult(action="decline")
+
+    async def sample(context: Any, params: Any) -> CreateMessageResult:
+        seen.append(params.model_dump(mode="json"))
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="short"), model="m")
+
+    bridge = build_gateway(folder, {"evil": {"command": sys.executable, "args": ["-I", str(SERVER), case]}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sampling is deprecated
+        async with connect(
+            bridge,
+            mode="legacy",
+            logging_callback=receive_log,
+            elicitation_callback=answer,
+            sampling_callback=sample,
+            sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),
+        ) as client:
+            yield client
+
+
+def is_harmless(value: Any, size: int) -> bool:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return len(text) <= size and not any(one in text for one in ("\\u001b", "\\u0007", *BAD))
+
+
+@pytest.mark.parametrize("case", ["names", "error"])
+async def test_the_state_of_a_server_has_no_poison_and_is_short(tmp_path: Path, case: str) -> None:
+    async with connect_to(tmp_path, case) as client:
+        contents = (await client.read_resource("bridge://status")).contents
+    (source,) = json.loads(contents[0].text)["sources"]  # type: ignore[union-attr]
+    assert source["server"].startswith("evil") or case == "error"
+    assert all(is_harmless(source[key], MAX_LINE + 50) for key in ("server", "version", "reason"))
+
+
+async def test_names_and_uris_with_hidden_or_far_too_long_texts_are_not_published(tmp_path: Path) -> None:
+    async with connect_to(tmp_path, "names") as client:
+        tools = (await client.list_tools()).tools
+        resources = (await client.list_resources()).resources
+    assert [tool.name for tool in tools] == ["evil__go"]
+    assert {str(one.uri): one.mime_type for one in resources if one.name == "a"} == {"file:///a": None}
+
+
+async def test_log_messages_are_screened_and_of_limited_size(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, "logs", seen) as client:
+        await client.call_tool("evil__go", {})
+    assert len(seen) == 3
+    assert seen[2] == (None, "good")
+    assert all(is_harmless(one, MAX_TEXT + MAX_LINE + 50) for one in seen)
+
+
+async def test_progress_that_is_no_number_is_dropped_and_its_message_screened(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def receive_progress(*values: Any) -> None:
+        seen.append(values)
+
+    async with connect_to(tmp_path, "progress") as client:
+        await client.call_tool("evil__go", {}, progress_callback=receive_progress)
+    ((progress, total, message),) = seen
+    assert (progress, total) == (2, None)
+    assert message.startswith("Half")
+    assert is_harmless(message, MAX_TEXT + 50)
+
+
+async def test_the_texts_of_a_question_are_screened(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, "poisoned form", seen) as client:
+        await client.call_tool("evil__go", {})
+    assert seen[0]["message"].startswith("[evil] Really?")
+    assert is_harmless(seen[0], MAX_TEXT + 500)
+
+
+async def test_a_question_with_an_imperfect_form_is_asked_without_what_cannot_be_checked(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, "imperfect form", seen) as client:
+        await client.call_tool("evil__go", {})
+    assert seen[0]["requested_schema"] == {"type": "object", "properties": {"mail": {"type": "string"}}}
+
+
+async def test_the_texts_of_a_request_for_sampling_are_screened_and_not_truncated(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, "poisoned sampling", seen) as client:
+        result = await client.call_tool("evil__go", {})
+    assert '"text": "short"' in result.content[0].text  # type: ignore[union-attr]
+    assert seen[0]["messages"][0]["content"]["text"] == "Summarize." + "x" * 200_000
+    assert (seen[0]["system_prompt"], seen[0]["tools"][0]["description"]) == ("Be short.", "Look.")
+    assert is_harmless(seen[0], 250_000)
+
+
+async def test_the_errors_of_a_server_are_screened(tmp_path: Path) -> None:
+    async with connect_to(tmp_path, "poisoned error") as client:
+        result = await client.call_tool("evil__go", {})
+        with pytest.raises(MCPError) as raised:
+            await client.read_resource("file:///a")
+        contents = (await client.read_resource("bridge://status")).contents
+    text = result.content[0].text  # type: ignore[union-attr]
+    assert result.is_error
+    for error in (text, raised.value.error.message):
+        assert error.startswith("Failed.xxx")
+        assert is_harmless(error, MAX_TEXT + 50)
+    (source,) = json.loads(contents[0].text)["sources"]  # type: ignore[union-attr]
+    assert source["problems"][0].startswith("prompts/list failed: Failed.xxx")
+    assert is_harmless(source["problems"][0], MAX_LINE + 50)
+
+
+@pytest.mark.parametrize("case", ["poisoned capability", "malformed capability"])
+async def test_a_server_can_require_only_capabilities_that_exist(tmp_path: Path, case: str) -> None:
+    async with connect_to(tmp_path, case) as client:
+        result = await client.call_tool("evil__go", {})
+    expected = "m" if case == "poisoned capability" else "it has not declared the capability elicitation."
+    assert result.content[0].text.endswith(expected)  # type: ignore[union-attr]
+    assert is_harmless(result.model_dump(mode="json"), 500)
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        ("deep form", "the form is too large: nested deeper than 64 levels"),
+        ("hidden tool in sampling", "the sampling request has invisible characters"),
+        ("large sampling", "the sampling request is too large"),
+        ("form of text", "requestedSchema must be an object"),
+        ("form without text", "message must be a text"),
+        ("hidden name", "invisible characters"),
+        ("user in a link", "must not have a user before its host"),
+    ],
+)
+async def test_a_question_that_deceives_the_user_is_rejected(tmp_path: Path, case: str, problem: str) -> None:
+    seen: list[Any] = []
+    async with connect_to(tmp_path, case, seen) as client:
+        result = await client.call_tool("evil__go", {})
+    assert seen == []
+    assert problem in result.content[0].text  # type: ignore[union-attr]
