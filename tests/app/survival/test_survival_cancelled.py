@@ -88,11 +88,13 @@ def give_up_over_http(server: HttpLive, many: int) -> None:
     for first in range(0, many, 20):
         with contextlib.ExitStack() as opened:
             numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
+            connections = []
             for number in numbers:
-                made = opened.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
-                made.sendall(posted(server, {**request(server), "id": number}))
-                if not server.way.stateless:
-                    assert b"200 OK" in made.recv(65536)  # it is known, so it can be cancelled
+                connection = opened.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+                connection.sendall(posted(server, {**request(server), "id": number}))
+                connections.append(connection)
+            for connection in connections if not server.way.stateless else []:
+                assert b"200 OK" in connection.recv(65536)  # it is known, so it can be cancelled
             for number in numbers if not server.way.stateless else []:
                 assert server.post(json.dumps(cancelled(server, number)).encode()).status_code == 202
 

@@ -18,7 +18,7 @@ from tests.kits.paths import KITS, ROOT
 from tests.kits.survival.survival_kit import HANDSHAKE, META, PATIENCE, STATELESS, StdioLive, Way, live
 
 TOOLS = KITS / "survival" / "limits_tools.py"
-SCHEMAS = ROOT / "mcp_bridge" / "server" / "schemas"
+SCHEMAS = ROOT / "mcp_bridge" / "_server" / "schemas"
 FACTOR = 100
 NUMBERS = itertools.count()
 SIZE = 1024 * 1024

@@ -79,7 +79,7 @@ def test_an_included_provider_without_its_package_suggests_the_extra(monkeypatch
     provider = "mcp_bridge._integrations.amplifier.providers.anthropic_provider"
     monkeypatch.setitem(sys.modules, "anthropic", None)
     monkeypatch.delitem(sys.modules, provider, raising=False)
-    file = Path(__file__).parents[3] / "mcp_bridge" / "amplifier" / "providers" / "anthropic_provider.py"
+    file = Path(__file__).parents[3] / "mcp_bridge/_integrations/amplifier/providers" / "anthropic_provider.py"
     assert load(file, "provider-anthropic").endswith(" -m pip install 'mcp-tool-bridge[anthropic]'")
 
 

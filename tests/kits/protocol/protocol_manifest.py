@@ -67,7 +67,7 @@ class Proof:
 
 def proofs() -> Iterator[Proof]:
     """What the tests of tests/specification prove; read from their marks, so whatever is selected to run."""
-    for file in sorted((ROOT / "tests" / "protocol").glob("test_*.py")):
+    for file in sorted((ROOT / "tests" / "specification").glob("test_*.py")):
         module = import_module(f"tests.specification.{file.stem}")
         for name, function in vars(module).items():
             if name.startswith("test_") and function.__module__ == module.__name__:

@@ -14,7 +14,7 @@ from tests.kits.paths import ROOT
 
 Json = dict[str, Any]
 
-FOLDER = ROOT / "mcp_bridge" / "server" / "schemas"
+FOLDER = ROOT / "mcp_bridge" / "_server" / "schemas"
 VERSIONS = ["2025-11-25", "2026-07-28"]
 NAMES = st.sampled_from(["a", "b", "name", "type", "_meta", "", "é", "a.b"])
 TEXTS = st.text(max_size=3)

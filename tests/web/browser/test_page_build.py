@@ -15,7 +15,7 @@ from tests.kits.node.needed import say
 from tests.kits.node.toolchain import ToolchainUnavailable, find_node, install, node_environment
 from tests.kits.paths import ROOT
 
-STATIC = ROOT / "mcp_bridge" / "web" / "static"
+STATIC = ROOT / "mcp_bridge" / "_web" / "static"
 SOURCES = ROOT / "web"
 MOST_COMPRESSED = 37_000
 """Bytes of all files of the page, compressed as in a wheel."""
