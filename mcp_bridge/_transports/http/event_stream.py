@@ -12,7 +12,7 @@ logger = logging.getLogger("mcp_bridge._transports")
 
 PING_INTERVAL = 15.0
 """Seconds after which a comment keeps proxies from closing a silent stream."""
-OPENING_DELAY = 0.2
+OPENING_DELAY = 0.05
 """Seconds that the response of a call waits for something to send. Most calls end before: they need one write, and
 their response can be JSON if it is large."""
 LARGE_RESPONSE = 1_000_000
