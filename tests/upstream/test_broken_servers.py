@@ -208,7 +208,7 @@ async def test_what_is_no_json_in_a_result_is_replaced(tmp_path: Path) -> None:
 async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    results = {"number that is too large": "", "raw tab": "a\tb", "null as text": '{"type":"text","text":null}'}
+    results = {"number that is too large": "", "raw tab": "a\tb", "null as text": ""}
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
         with anyio.fail_after(10):

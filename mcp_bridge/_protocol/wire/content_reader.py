@@ -15,7 +15,8 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
     try:
         match block.get("type"):
             case "text":
-                return Text(_convert_text(block["text"]), **shared)
+                # Some servers send null for no text.
+                return Text("" if block["text"] is None else str(block["text"]), **shared)
             case "image":
                 return Image(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
             case "audio":
