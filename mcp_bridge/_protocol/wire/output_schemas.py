@@ -16,13 +16,18 @@ from mcp_bridge._json_schema.references import resolve_pointer
 
 _REMOVED = frozenset(
     {
-        "$dynamicRef", "$recursiveRef", "contains", "dependencies", "else", "format", "id", "if", "maxContains",
+        "$dynamicRef", "$recursiveRef", "contains", "dependencies", "else", "id", "if", "maxContains",
         "minContains", "not", "nullable", "pattern", "then", "unevaluatedItems", "unevaluatedProperties",
     }
 )  # fmt: skip
-"""Keywords that clients check differently or cannot compile: formats of naive datetimes, patterns in the syntax of
-another engine (`(?P<n>a)`, `\\w` for the letters of all languages), and keywords of OpenAPI and of other drafts. Some
-would reject more when a schema in them accepts more."""
+"""Keywords that clients check differently or cannot compile: patterns in the syntax of another engine (`(?P<n>a)`,
+`\\w` for the letters of all languages), and keywords of OpenAPI and of other drafts. Some would reject more when a
+schema in them accepts more."""
+_FORMATS = frozenset({"date", "uuid"})
+"""Formats that all clients check in the same way. FastMCP's client turns values into objects by their format.
+
+A `date-time` may be naive, and a `duration` negative.
+"""
 _LIMITS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 
 
@@ -60,6 +65,8 @@ def _simplify(schema: Any) -> Any:
 
 def _is_common(keyword: str, value: Any) -> bool:
     """Return whether all validators read a keyword in the same way."""
+    if keyword == "format":
+        return value in _FORMATS
     if keyword in _LIMITS:
         # Draft 4 has booleans.
         return not isinstance(value, bool)

@@ -370,12 +370,13 @@ async def test_the_official_client_of_every_version_lists_and_calls_plain_and_od
     assert seen == [2.5]
 
 
-def test_output_schemas_of_all_sources_have_no_formats() -> None:
+def test_output_schemas_of_all_sources_have_only_formats_that_all_clients_check_alike() -> None:
     time = {"type": "string", "format": "date-time"}
     schema = {
         "type": "object",
         "properties": {
             "format": {"type": "string", "enum": ["date"]},
+            "day": {"type": "string", "format": "date"},
             "times": {"type": "array", "items": {"anyOf": [time, {"type": "null"}]}},
         },
     }
@@ -384,4 +385,5 @@ def test_output_schemas_of_all_sources_have_no_formats() -> None:
         assert "'format': 'date-time'" in str(tool.render_listing(version)["inputSchema"])
     listed = tool.render_listing(STATELESS)["outputSchema"]["properties"]
     assert listed["format"] == {"type": "string", "enum": ["date"]}
+    assert listed["day"] == {"type": "string", "format": "date"}
     assert listed["times"]["items"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
