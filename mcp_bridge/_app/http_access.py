@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
     from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 
-logger = logging.getLogger("mcp_bridge._app")
+logger = logging.getLogger("mcp_bridge.app")
 
 RELOAD_INTERVAL = 1.0
 """Seconds after which the files are checked. Signals are not used: SIGHUP shuts the server down."""

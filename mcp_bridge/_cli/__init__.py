@@ -24,9 +24,3 @@ def main() -> None:
         from mcp_bridge._cli.exits import INTERRUPTED
 
         raise SystemExit(INTERRUPTED) from None
-
-
-def enable_collections() -> None:
-    """Enable the garbage collection that `main` has disabled. It does not visit what was imported until now."""
-    gc.freeze()
-    gc.enable()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from mcp_bridge._cli import enable_collections
 from mcp_bridge._cli.exits import INTERRUPTED, ExitCode, LastExitHandler, exit_process, report_errors
+from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.parameters import parse_arguments
 from mcp_bridge._cli.serve_options import ServeOptions
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from mcp_bridge._app.page import build_page
 from mcp_bridge._app.serve import run_on_event_loop, serve_http
-from mcp_bridge._cli import enable_collections, logs
+from mcp_bridge._cli import logs
+from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.output import format_entry_counts, report
 from mcp_bridge._cli.page_options import DevOptions
 from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder

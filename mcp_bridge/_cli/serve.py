@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
-from mcp_bridge._cli import enable_collections, logs
+from mcp_bridge._cli import logs
+from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.output import format_entry_counts, report
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._cli.target import NO_RECORD, BridgeTarget, hide_secrets, load_target

@@ -6,7 +6,8 @@ import contextlib
 from dataclasses import replace
 
 from mcp_bridge._app.serve import run_on_event_loop, run_worker
-from mcp_bridge._cli import enable_collections, logs
+from mcp_bridge._cli import logs
+from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import WorkerOptions
 from mcp_bridge._cli.output import format_count, format_entry_counts, report
 from mcp_bridge._cli.target import load_target

@@ -1,4 +1,4 @@
-"""The error tree. Errors carry plain data; `wire/outcomes.py` says how each reaches a client.
+"""The error tree. Errors carry plain data; `_protocol/wire/outcomes.py` says how each reaches a client.
 
 BridgeError
 ├── ConfigError            invalid settings: where, what was found, what to do (exit code 2)

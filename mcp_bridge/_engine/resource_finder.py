@@ -17,7 +17,7 @@ from mcp_bridge._json_schema.uris import find_ambiguity, find_unsafe_step, norma
 if TYPE_CHECKING:
     from mcp_bridge._json_schema.uri_templates import OpaqueTemplate, UriTemplate
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 """On Windows, C:x belongs to drive C wherever it is joined to."""

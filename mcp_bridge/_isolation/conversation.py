@@ -34,7 +34,7 @@ from mcp_bridge._isolation.process import WorkerProcess
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.values import to_plain
 
-logger = logging.getLogger("mcp_bridge._isolation")
+logger = logging.getLogger("mcp_bridge.isolation")
 
 MAX_REQUESTS = 100
 """Questions, and calls to other tools, that a call in a worker can have at once."""

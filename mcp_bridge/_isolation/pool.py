@@ -22,7 +22,7 @@ from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
 from mcp_bridge._isolation.process import WorkerProcess
 from mcp_bridge._runtime.limiter import Limiter, Slot
 
-logger = logging.getLogger("mcp_bridge._isolation")
+logger = logging.getLogger("mcp_bridge.isolation")
 
 CANCEL_TIMEOUT = 1.0
 """Seconds that a cancelled call has to end by itself; then its worker is killed."""

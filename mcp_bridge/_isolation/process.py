@@ -26,7 +26,7 @@ from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.token_bucket import TokenBucket
 
-logger = logging.getLogger("mcp_bridge._isolation")
+logger = logging.getLogger("mcp_bridge.isolation")
 
 MESSAGE_BUFFER = 64
 """Messages of a call that are buffered before the worker has to wait."""

@@ -35,7 +35,7 @@ from mcp_bridge._isolation.pool import WorkerPool
 from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.third_party import unwrap_group
 
-logger = logging.getLogger("mcp_bridge._isolation")
+logger = logging.getLogger("mcp_bridge.isolation")
 
 _KIND_NAMES = {"tools": "tool", "resources": "resource", "templates": "resource", "prompts": "prompt"}
 

@@ -17,7 +17,7 @@ from mcp_bridge._json_schema.merging import Budget, CannotRewrite, merge_schemas
 from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
 from mcp_bridge._json_schema.size_limits import SizeLimits
 
-logger = logging.getLogger("mcp_bridge._protocol.dialects")
+logger = logging.getLogger("mcp_bridge.dialects")
 
 MAX_PARTS = 2_000
 """The maximum number of subschemas of an inlined schema: a model reads all of them."""

@@ -27,7 +27,7 @@ _ETC = (
 _PATIENCE = 10.0
 _SMALLEST = 4096
 """The smallest size of a file system in memory in bytes; 0 would mean no limit."""
-logger = logging.getLogger("mcp_bridge._isolation")
+logger = logging.getLogger("mcp_bridge.isolation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

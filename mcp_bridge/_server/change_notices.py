@@ -23,7 +23,7 @@ from mcp_bridge._server.params import is_larger
 from mcp_bridge._server.requests import Request, Session, truncate_text
 from mcp_bridge._server.responses import Responses
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 
 SUBSCRIPTIONS = 1024
 """The maximum number of resources that one handshake client, or one stream, may subscribe to."""

@@ -18,7 +18,7 @@ from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._server.client_text import echo
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 
 DEFAULT_LEVEL: Level = "info"
 """The log level of a handshake client that has not set one; the specification leaves the choice to the server."""

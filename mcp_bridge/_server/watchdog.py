@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 
 INTERVAL = 0.5
 """Seconds between two checks; the cost of checking an idle server is not measurable."""

@@ -26,7 +26,7 @@ from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 if TYPE_CHECKING:
     from mcp_bridge._server.endpoint import Endpoint
 
-logger = logging.getLogger("mcp_bridge._transports")
+logger = logging.getLogger("mcp_bridge.transports")
 
 DRAIN_TIMEOUT = 10.0
 """Seconds that calls in flight have after the end of input or a signal."""

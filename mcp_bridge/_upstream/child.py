@@ -25,7 +25,7 @@ from mcp_bridge._upstream.messages import MAX_MESSAGE, MessageReader, Receiver, 
 if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 INPUT_TIMEOUT = 2.0
 """Seconds that a server has to end by itself after the end of its input."""

@@ -9,7 +9,7 @@ import httpx2
 
 from mcp_bridge._contracts.errors import SourceError
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 
 class HeaderAuth(httpx2.Auth):

@@ -26,7 +26,7 @@ from mcp_bridge._upstream.remote import (
     read_events,
 )
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from mcp_bridge._protocol.peer.json_lines import BYTE_ORDER_MARK, find_invalid_m
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.token_bucket import TokenBucket
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 Receiver = Callable[[Message, Any], bool]
 """Receives a message, and the id of the request on whose stream it came, or None where that is unknown.

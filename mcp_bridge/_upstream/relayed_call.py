@@ -19,7 +19,7 @@ from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.tasks import TaskOwner
 from mcp_bridge._upstream.trust.screening import TextScreen, screen_question, shorten_text
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 MAX_WAITING = 1024
 """The maximum number of notifications that wait for a slow client. Further ones are dropped."""

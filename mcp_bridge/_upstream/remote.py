@@ -27,7 +27,7 @@ from mcp_bridge._upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageRead
 from mcp_bridge._upstream.redirects import describe_redirect, find_own_redirect, format_address
 from mcp_bridge._upstream.stream_retries import StreamRetries
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 TIMEOUT = httpx2.Timeout(10, read=None)  # a server may hold a stream open; calls have time limits of their own
 CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)

@@ -42,7 +42,7 @@ from mcp_bridge._upstream.relayed_call import RelayedCall
 from mcp_bridge._upstream.trust.screening import screen_error
 from mcp_bridge._version import __version__
 
-logger = logging.getLogger("mcp_bridge._upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
 Era = Literal["handshake", "stateless"]
 """The protocol versions up to 2025-11-25, and those from 2026-07-28."""

@@ -115,7 +115,7 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
     await reloader.reload_changes()
     assert find("token-of-eve") == "eve"
 
-    with caplog.at_level(logging.ERROR, "mcp_bridge._app"):
+    with caplog.at_level(logging.ERROR, "mcp_bridge.app"):
         (tmp_path / "eve").unlink()
         await reloader.reload_changes()
         path.write_text("http: [")

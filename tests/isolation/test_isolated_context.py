@@ -232,7 +232,7 @@ async def test_the_log_of_a_worker_is_the_log_of_the_bridge(tmp_path: Path, capl
         await client.call_tool("logs", {})
     (record,) = [record for record in caplog.records if "another" in record.getMessage()]
     assert record.levelname == "WARNING"
-    assert record.name == "mcp_bridge._isolation"
+    assert record.name == "mcp_bridge.isolation"
     assert "own.tools: a line" in record.getMessage()
 
 

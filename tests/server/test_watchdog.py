@@ -32,7 +32,7 @@ async def test_the_log_names_the_tool_that_holds_the_loop_its_line_and_how_long(
     registry = ToolRegistry()
     registry.register(ToolEntry("heavy", "Holds the loop.", hold))
     registry.register(ToolEntry("quick", "Does not.", quick))
-    with caplog.at_level(logging.WARNING, "mcp_bridge._server"):
+    with caplog.at_level(logging.WARNING, "mcp_bridge.server"):
         async with connect(registry) as client:
             await client.call_tool("quick", {})
             assert caplog.text == ""

@@ -172,7 +172,7 @@ def test_what_only_looks_like_a_resource_or_a_prompt_is_left_alone(tmp_path: Pat
 
 
 async def test_an_edit_replaces_resources_and_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="mcp_bridge._sources.python")
+    caplog.set_level("INFO", logger="mcp_bridge.sources.python")
     path = write(tmp_path / "notes.py", MARKED)
     offer = await offer_after_edit(path, MARKED.replace("notes://", "papers://").replace("def plan", "def draft"))
     assert named(offer) == ([], ["papers://today"], ["papers://{day}"], ["draft"])

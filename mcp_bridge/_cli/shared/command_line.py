@@ -29,7 +29,7 @@ def run_relay_command(words: Sequence[str]) -> None:
 def run_relay(options: ServeOptions) -> NoReturn:
     """Relay between stdio and the shared server until the client has gone, and exit. Raises ConfigError."""
     _check_options(options)
-    from mcp_bridge._cli import enable_collections
+    from mcp_bridge._cli.garbage_collection import enable_collections
     from mcp_bridge._cli.shared.instance import find_instance
     from mcp_bridge._cli.shared.launch import connect_to_instance
     from mcp_bridge._cli.shared.relay import Relay, StartError

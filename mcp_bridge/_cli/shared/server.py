@@ -43,7 +43,8 @@ def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
     import contextlib
 
     from mcp_bridge._app.serve import run_on_event_loop, serve_local_socket
-    from mcp_bridge._cli import enable_collections, logs
+    from mcp_bridge._cli import logs
+    from mcp_bridge._cli.garbage_collection import enable_collections
     from mcp_bridge._cli.serve_options import ServeOptions
     from mcp_bridge._cli.target import load_target
     from mcp_bridge._runtime.process_tree import end_descendants

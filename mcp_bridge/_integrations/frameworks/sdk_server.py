@@ -50,7 +50,7 @@ _BUSY = -32000
 """The code of the errors of FastMCP's rate limiters."""
 _FIRST_DELAY, _LAST_DELAY = 0.05, 1.0
 """Seconds before lists are requested again from a busy server."""
-logger = logging.getLogger("mcp_bridge._integrations.frameworks")
+logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class SdkServer(Toolbox):

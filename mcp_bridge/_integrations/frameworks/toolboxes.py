@@ -25,7 +25,7 @@ CLOSE_TIMEOUT = 10.0
 """Seconds that closing a toolbox may take."""
 PlacedTool = tuple[str, ToolEntry]
 """A tool, and the reference in the settings that names it or its toolbox."""
-logger = logging.getLogger("mcp_bridge._integrations.frameworks")
+logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class Toolbox(ABC):

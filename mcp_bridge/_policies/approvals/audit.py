@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from mcp_bridge._policies.approvals.decisions import ApprovalDecision, ApprovalSubject
 
-logger = logging.getLogger("mcp_bridge._policies.approvals")
+logger = logging.getLogger("mcp_bridge.approvals")
 
 WRITE_TIMEOUT = 5.0
 """Seconds that writing a line may take."""

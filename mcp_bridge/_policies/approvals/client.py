@@ -16,7 +16,7 @@ from mcp_bridge._policies.approvals import connection
 from mcp_bridge._policies.approvals.decisions import Scope
 from mcp_bridge._runtime.unix_sockets import create_private_folder
 
-logger = logging.getLogger("mcp_bridge._policies.approvals")
+logger = logging.getLogger("mcp_bridge.approvals")
 
 SEARCH_INTERVAL = 0.5
 """Seconds between two searches for new servers."""

@@ -35,7 +35,7 @@ from mcp_bridge._runtime.terminal_text import escape_line
 if TYPE_CHECKING:
     from mcp_bridge._contracts.question import Answer
 
-logger = logging.getLogger("mcp_bridge._policies.approvals")
+logger = logging.getLogger("mcp_bridge.approvals")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

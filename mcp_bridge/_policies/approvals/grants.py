@@ -13,7 +13,7 @@ from typing import Any
 from mcp_bridge._contracts.store import ClosableStore, ListableStore, Store
 from mcp_bridge._policies.approvals.decisions import ApprovalSubject, Scope, hash_json
 
-logger = logging.getLogger("mcp_bridge._policies.approvals")
+logger = logging.getLogger("mcp_bridge.approvals")
 
 DEFAULT_EXPIRY = 30 * 86400.0
 """Seconds that a decision is remembered."""

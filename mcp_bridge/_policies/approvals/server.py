@@ -20,7 +20,7 @@ from mcp_bridge._policies.approvals.desk import Approver, Channel, OpenQuestion,
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.unix_sockets import create_private_folder, has_unix_sockets
 
-logger = logging.getLogger("mcp_bridge._policies.approvals")
+logger = logging.getLogger("mcp_bridge.approvals")
 
 MAX_CONNECTIONS = 16
 """The maximum number of connections at once."""

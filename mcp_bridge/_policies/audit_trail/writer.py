@@ -30,7 +30,7 @@ from mcp_bridge._policies.audit_trail.database import (
 from mcp_bridge._policies.audit_trail.retention import INTERVAL, Retention, format_time, remove_old_records
 from mcp_bridge._runtime.thread_pool import make_call_soon
 
-logger = logging.getLogger("mcp_bridge._policies.audit_trail")
+logger = logging.getLogger("mcp_bridge.audit")
 
 Waiter = asyncio.Future[None] | anyio.Event
 """What a call waits for."""

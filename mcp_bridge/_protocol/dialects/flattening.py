@@ -16,7 +16,7 @@ from mcp_bridge._json_schema.keywords import walk_schemas
 from mcp_bridge._json_schema.merging import NOTHING, Budget, CannotRewrite, merge_alternatives, merge_schemas
 from mcp_bridge._json_schema.references import resolve_pointer
 
-logger = logging.getLogger("mcp_bridge._protocol.dialects")
+logger = logging.getLogger("mcp_bridge.dialects")
 
 COMBINATORS = (
     "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const", "$ref",

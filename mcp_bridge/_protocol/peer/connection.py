@@ -25,7 +25,7 @@ from mcp_bridge._protocol.peer.request_counter import RequestCounter
 from mcp_bridge._runtime.event_loop import is_being_cancelled
 from mcp_bridge._runtime.tasks import TaskOwner
 
-logger = logging.getLogger("mcp_bridge._protocol.peer")
+logger = logging.getLogger("mcp_bridge.peer")
 
 CANCELLED, PROGRESS = "notifications/cancelled", "notifications/progress"
 """The two notifications of MCP that belong to a request in flight rather than to a method."""

@@ -13,7 +13,7 @@ from mcp_bridge._runtime.cancellation import CancellableBlock
 from mcp_bridge._runtime.event_loop import is_being_cancelled
 from mcp_bridge._runtime.limiter import Slot
 
-logger = logging.getLogger("mcp_bridge._protocol.peer")
+logger = logging.getLogger("mcp_bridge.peer")
 
 RequestId = str | int
 Message = dict[str, Any]

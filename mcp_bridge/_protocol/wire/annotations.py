@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_bridge._protocol.wire.values import sanitize_text, to_plain_mapping
 
-logger = logging.getLogger("mcp_bridge._protocol.wire")
+logger = logging.getLogger("mcp_bridge.wire")
 
 
 def select_annotations(annotations: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from mcp_bridge._protocol.wire.schemas import (
 )
 from mcp_bridge._protocol.wire.values import sanitize_text, to_plain, to_plain_mapping, to_text
 
-logger = logging.getLogger("mcp_bridge._protocol.wire")
+logger = logging.getLogger("mcp_bridge.wire")
 
 INPUT = "input"
 """The only argument of a tool whose input is not an object."""

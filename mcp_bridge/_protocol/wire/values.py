@@ -23,7 +23,7 @@ from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json
 if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Content
 
-logger = logging.getLogger("mcp_bridge._protocol.wire")
+logger = logging.getLogger("mcp_bridge.wire")
 
 MAX_DEPTH = 100
 """The maximum number of levels of a value. Deeper values, and those that contain themselves, cannot be read."""

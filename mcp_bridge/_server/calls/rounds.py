@@ -25,7 +25,7 @@ from mcp_bridge._server.questions.requests import is_capability_missing, merge_c
 from mcp_bridge._server.questions.used_states import MARKS, StateUse, UsedStates
 from mcp_bridge._server.requests import Request
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 
 
 class CallRounds:

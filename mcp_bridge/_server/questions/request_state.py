@@ -23,7 +23,7 @@ from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 
 _VERSION = "v1."
 _PURPOSE = b"mcp-bridge/request-state/v1"

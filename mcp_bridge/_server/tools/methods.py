@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RunCall = Callable[[PreparedEntry, ToolCall, Request], Awaitable[ToolResult | dict[str, Any]]]
 """Runs a call. Returns its result, or an `input_required` result for the client."""
 
-logger = logging.getLogger("mcp_bridge._server")
+logger = logging.getLogger("mcp_bridge.server")
 _FOR_SEARCH = (SEARCH_TOOLS, CALL_TOOL)
 
 

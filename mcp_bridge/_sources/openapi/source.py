@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.http_client.addresses import Network
     from mcp_bridge._runtime.http_client.client import HttpClient
 
-logger = logging.getLogger("mcp_bridge._sources.openapi")
+logger = logging.getLogger("mcp_bridge.sources.openapi")
 
 MAX_TOOLS = 5_000
 MAX_NAMED = 5

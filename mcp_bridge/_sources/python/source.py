@@ -29,7 +29,7 @@ from mcp_bridge._runtime.source_files import contains_home, find_source_files
 from mcp_bridge._sources.python.discovery import discover_foreign_tools, find_offer, merge_offers, select_runnable
 from mcp_bridge._sources.python.lifespan import run_with_lifespan
 
-logger = logging.getLogger("mcp_bridge._sources.python")
+logger = logging.getLogger("mcp_bridge.sources.python")
 _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
 
 

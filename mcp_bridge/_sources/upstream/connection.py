@@ -18,7 +18,7 @@ from mcp_bridge._sources.upstream.credentials import CredentialAddress, Upstream
 from mcp_bridge._upstream.session import SessionListener, UpstreamSession
 from mcp_bridge._upstream.trust.screening import shorten_text
 
-logger = logging.getLogger("mcp_bridge._sources.upstream")
+logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 START_TURN = 1.0
 """Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""

@@ -15,7 +15,7 @@ from mcp_bridge._json_schema.uris import normalize_uri, quote_uri
 from mcp_bridge._upstream.session import UpstreamSession
 from mcp_bridge._upstream.stream_retries import StreamRetries
 
-logger = logging.getLogger("mcp_bridge._sources.upstream")
+logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 MAX_FOLLOWED = 1024
 """The maximum number of resources of one server that are followed. Changes of further ones are not reported."""

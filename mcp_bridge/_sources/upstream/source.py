@@ -36,7 +36,7 @@ from mcp_bridge._upstream.trust.fingerprints import DefinitionKey, is_page
 from mcp_bridge._upstream.trust.guard import DefinitionGuard
 from mcp_bridge._upstream.trust.screening import shorten_text
 
-logger = logging.getLogger("mcp_bridge._sources.upstream")
+logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 START_PATIENCE = 1.2
 """Seconds after which the other sources are published without this one. It is published once it is connected."""

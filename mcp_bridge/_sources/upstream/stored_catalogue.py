@@ -16,7 +16,7 @@ from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._runtime.file_replacement import replace_file
 from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
 
-logger = logging.getLogger("mcp_bridge._sources.upstream")
+logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 VERSION = 1
 SHARED_TTL = 30 * 24 * 3600.0

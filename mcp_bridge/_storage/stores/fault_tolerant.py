@@ -14,7 +14,7 @@ from mcp_bridge._contracts.store import ClosableStore, Store
 T = TypeVar("T")
 PATIENCE = 5.0
 
-logger = logging.getLogger("mcp_bridge._storage.stores")
+logger = logging.getLogger("mcp_bridge.stores")
 
 
 class FaultTolerantStore:

@@ -13,7 +13,7 @@ MAX_BYTES = 32 * 1024 * 1024
 ENTRY = 400
 """Bytes of memory per entry besides the value and its key (measured). Without it, tiny values would be unbounded."""
 
-logger = logging.getLogger("mcp_bridge._storage.stores")
+logger = logging.getLogger("mcp_bridge.stores")
 
 
 class MemoryStore:

@@ -40,7 +40,7 @@ _IN_PLACE = ("PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = MEMORY")
 """Write without files beside the database, which a full disk has no space for. A crash may damage the file then."""
 _DISK_ERRORS = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
-logger = logging.getLogger("mcp_bridge._storage.stores")
+logger = logging.getLogger("mcp_bridge.stores")
 
 
 class StoreFileError(OSError):

@@ -8,7 +8,7 @@ import logging
 from mcp_bridge._transports.http.request import JSON, HttpRequest
 from mcp_bridge._transports.http1.asgi import Headers
 
-logger = logging.getLogger("mcp_bridge._transports")
+logger = logging.getLogger("mcp_bridge.transports")
 
 PING_INTERVAL = 15.0
 """Seconds after which a comment keeps proxies from closing a silent stream."""

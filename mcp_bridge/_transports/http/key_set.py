@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from jwt import PyJWK
 
-logger = logging.getLogger("mcp_bridge._transports")
+logger = logging.getLogger("mcp_bridge.transports")
 
 FETCH_TIMEOUT = 5.0
 """Seconds that the issuer may take to begin its response, and to send it."""

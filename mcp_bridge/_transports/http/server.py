@@ -17,7 +17,7 @@ from mcp_bridge._transports.http.bearer import Authenticator
 from mcp_bridge._transports.http1.pool import ConnectionPool
 from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED_TIMEOUT, ShutdownSignals, drain_calls
 
-logger = logging.getLogger("mcp_bridge._transports")
+logger = logging.getLogger("mcp_bridge.transports")
 
 BACKLOG = 2048
 """Connections that may wait in the kernel to be accepted."""

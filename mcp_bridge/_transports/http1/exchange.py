@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mcp_bridge._transports.http1.asgi import WHOLE_RESPONSE, AsgiMessage, Headers, Scope
 
-logger = logging.getLogger("mcp_bridge._transports")
+logger = logging.getLogger("mcp_bridge.transports")
 
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 

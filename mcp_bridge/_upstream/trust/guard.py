@@ -34,7 +34,7 @@ from mcp_bridge._upstream.trust.fingerprints import (
 )
 from mcp_bridge._upstream.trust.screening import META_LIMITS, SCHEMA_LIMITS, TextScreen, find_hidden_text
 
-logger = logging.getLogger("mcp_bridge._upstream.trust")
+logger = logging.getLogger("mcp_bridge.trust")
 
 MAX_PATTERNS = 250
 """The maximum number of patterns of a schema, each of which reads a whole text. They run in linear time."""

@@ -14,7 +14,7 @@ from mcp_bridge._runtime.state_folder import get_state_folder
 if TYPE_CHECKING:
     from keyring.backend import KeyringBackend
 
-logger = logging.getLogger("mcp_bridge._upstream.trust")
+logger = logging.getLogger("mcp_bridge.trust")
 
 SERVICE = "mcp-bridge"
 """The service of the entries in the keyring; their names are the URLs of the servers."""

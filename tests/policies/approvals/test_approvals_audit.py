@@ -188,7 +188,7 @@ async def test_nothing_that_others_name_makes_a_line(
     assert [(line["tool"], line["decision"]) for line in found] == [(FORGED, "deny"), (FORGED, "once")]
     assert len(audit.read_bytes().splitlines()) == 2
     assert "password" not in audit.read_text()
-    own = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge._policies.approvals"]
+    own = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     assert not [text for text in own if not text.isprintable()]
 
 

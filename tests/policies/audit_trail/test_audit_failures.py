@@ -154,7 +154,7 @@ async def test_a_failure_is_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(database, "BUSY", 0.01)
-    caplog.set_level(logging.WARNING, "mcp_bridge._policies.audit_trail")
+    caplog.set_level(logging.WARNING, "mcp_bridge.audit")
     async with connect(build(tmp_path)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as other:

@@ -86,7 +86,7 @@ def test_references_that_double_what_they_lead_to_stay_and_the_log_says_why(capl
         below = {"$ref": f"#/$defs/d{level - 1}"}
         doubling[f"d{level}"] = {"type": "object", "properties": {"a": below, "b": below}}
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d19"}}, "$defs": doubling}
-    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert inline_references(schema, label="the input of 'big'") is schema
     assert caplog.messages == [
         f"cannot inline the references of the input of 'big': it would come to more than {MAX_PARTS} parts"
@@ -103,7 +103,7 @@ def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pyt
     long = {"type": "string", "description": "x" * 10_000}
     properties = {f"p{number}": {"$ref": "#/$defs/long"} for number in range(500)}
     schema = {"type": "object", "properties": properties, "$defs": {"long": long}}
-    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert inline_references(schema) is schema
     assert caplog.messages == [
         f"cannot inline the references of a schema: it would come to more than {MAX_CHARACTERS} characters"
@@ -113,7 +113,7 @@ def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pyt
 def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
     steps = {f"d{n}": {"properties": {"a": {"properties": {"b": {"$ref": f"#/$defs/d{n + 1}"}}}}} for n in range(30)}
     schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**steps, "d30": {"type": "null"}}}
-    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert inline_references(schema) is schema
     assert caplog.messages == ["cannot inline the references of a schema: it would be nested deeper than 100 levels"]
 

@@ -162,7 +162,7 @@ def test_alternatives_that_multiply_stay_and_the_log_says_why(
     parts: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = {"type": "object", **parts}
-    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert flatten_root(schema, label="the input of 'big'").schema is schema
     [message] = caplog.messages
     assert message.startswith(
@@ -173,7 +173,7 @@ def test_alternatives_that_multiply_stay_and_the_log_says_why(
 @pytest.mark.parametrize("reference", ["#n", "#/$defs/missing", "http://example.com/elsewhere"])
 def test_what_a_reference_hides_is_not_left_out(reference: str, caplog: pytest.LogCaptureFixture) -> None:
     schema = {"type": "object", "$ref": reference, "$defs": {"n": {"$anchor": "n", "properties": {"a": {}}}}}
-    with caplog.at_level(logging.WARNING, "mcp_bridge._protocol.dialects"):
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert flatten_root(schema).schema is schema
     assert f"{reference!r} does not resolve" in caplog.text
 

@@ -21,7 +21,7 @@ from mcp_bridge._policies.approvals.decisions import ApprovalDecision
 from mcp_bridge._policies.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge._runtime.third_party import is_own_cancellation
 
-logger = logging.getLogger("mcp_bridge._policies.approvals")
+logger = logging.getLogger("mcp_bridge.approvals")
 
 REGISTER_CAPABILITY = "approval.register_provider"
 _TIMEOUT_SHARE = 0.9  # share of a request's timeout for its question, which thus ends before the module times out

@@ -22,7 +22,7 @@ from mcp_bridge._integrations.xaibo.tool_models import adapt_tool, build_xaibo_t
 from mcp_bridge._protocol.wire.tools import to_wire
 from mcp_bridge._runtime.third_party import resolve_awaitable
 
-logger = logging.getLogger("mcp_bridge._sources.xaibo")
+logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
 SelectTool = Callable[[ToolEntry], ToolEntry | None]
 """Returns a tool of a provider as it is published, or None if the settings leave it out."""

@@ -22,7 +22,7 @@ from mcp_bridge._protocol.wire.values import from_bytes
 from mcp_bridge._runtime.python_import import report_errors
 from mcp_bridge._runtime.third_party import describe_error
 
-logger = logging.getLogger("mcp_bridge._sources.xaibo")
+logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
 _BINARY = "application/octet-stream"
 _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (

@@ -104,7 +104,7 @@ async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
         result = await client.call_tool("add", {"n": 2})
     assert bool(house.ran) is (default == "allow")
     assert code_of(result) == (None if default == "allow" else "approval_declined")
-    said = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge._policies.approvals"]
+    said = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     words = "allowed" if default == "allow" else "denied"
     assert said == [
         f"tool 'add': {words} by default, because the user cannot be asked: "
