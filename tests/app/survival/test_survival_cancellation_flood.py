@@ -17,13 +17,13 @@ ROUNDS = 4
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
-def test_20000_cancellations_cost_no_more_than_as_many_pings(way: Way, tmp_path: Path) -> None:
+def test_a_cancellation_costs_no_more_than_three_pings(way: Way, tmp_path: Path) -> None:
     ping = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
     with live(way, tmp_path) as server, server.neighbour():
         expected = measure(server, ping)
         unknown = measure(server, make_cancellation("unknown"))
         ended = measure(server, make_cancellation("ping"))
-    assert max(unknown, ended) <= expected
+    assert max(unknown, ended) <= 3 * expected
 
 
 def make_cancellation(request_id: Any) -> dict[str, Any]:
