@@ -286,7 +286,7 @@ def _attempt_install(
 
 
 def _show_plan(task: Installation, plan: InstallationPlan) -> None:
-    keys, texts = resolve_server_keys(plan.place, task.machine), (plan.file.content, plan.edit.text)
+    keys, texts = resolve_server_keys(plan.place, task.machine), (plan.file.content, plan.text)
     diff = render_entry_diff(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
     action = _ACTIONS[plan.action][1]
     if task.options.as_json:
@@ -351,7 +351,7 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
 def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
     if done.backup is not None:
         yield f"backup: {done.backup}"
-    if plan.replaced is not None:
+    if plan.action == "replace":
         yield "uninstall restores the entry that was replaced"
     if done.is_reformatted:
         yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"

@@ -55,7 +55,7 @@ def render_entry_diff(
             entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
             if isinstance(entry, Mapping):
                 shown = redact_entry(client, name, entry)
-                safe[-1] = editor.put_entry(place.format, text, keys, name, shown, listed=place.listed).text
+                safe[-1] = editor.put_entry(place.format, text, keys, name, shown, listed=place.listed)
                 known |= {*_list_words(shown)} | {f"{'.'.join([*keys, name])}.{key}" for key in shown}
         except ConfigError:
             return f"--- {path}\n+++ {path}\n{REDACTION_MARK}\n"

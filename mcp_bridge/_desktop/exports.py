@@ -43,7 +43,7 @@ def format_snippet(
     """Return a whole file with nothing but its opening and the entry in it."""
     return editor.put_entry(
         place.format, opening, resolve_server_keys(place, machine), entry.name, value, listed=place.listed
-    ).text
+    )
 
 
 def list_linkable_clients() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, ServerEntry
 from mcp_bridge._desktop.config_file import FileSnapshot
 from mcp_bridge._desktop.entries import build_entry_value, merge_entry_values, parse_entry_command
 from mcp_bridge._desktop.entry_display import REDACTION_MARK, redact_command
-from mcp_bridge._desktop.journal import InstallationJournal, InstallationRecord, keep_replaced_record
+from mcp_bridge._desktop.journal import InstallationJournal, InstallationRecord
 from mcp_bridge._desktop.locations import resolve_place_path, resolve_server_keys
 from mcp_bridge._desktop.servers import (
     find_served_target,
@@ -26,7 +26,6 @@ from mcp_bridge._desktop.servers import (
 )
 from mcp_bridge._settings.documents import editor
 from mcp_bridge._settings.documents.comparison import find_lost_content
-from mcp_bridge._settings.documents.edit import Edit
 
 Action = Literal["install", "update", "replace", "none"]
 
@@ -43,12 +42,12 @@ class InstallationPlan:
     action: Action
     servers: Mapping[str, Mapping[str, Any]]
     """The servers in the file before."""
-    edit: Edit
-    """The file after an edit, also where a command is to change it."""
+    original: str
+    """The text to which a removal returns: that of the file, without the entry that is updated."""
+    text: str
+    """The text after an edit, also where a command is to change the file."""
     missing_folders: Sequence[Path] = ()
     """The folders that are made for the file."""
-    replaced: Mapping[str, Any] | None = None
-    """What restores the entry that this one replaces."""
     command: Sequence[str] | None = None
     """The client's own command that does it instead of the edit."""
 
@@ -82,16 +81,13 @@ def prepare_installation(
     entries = parse_entries(place, file.content, file.path, machine)
     value, action = _choose_value(client, place, entry, entries, path=file.path, machine=machine, force=force)
     keys = resolve_server_keys(place, machine)
-    record = None
-    if action == "update":  # the journal describes no other entry of this name
-        record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
-    text = file.content if file.existed else place.opening
-    undo = record.edit_undo if record is not None else None
+    original = file.content if file.existed else place.opening
     with raise_as_unsafe(file.path):
-        edit = editor.put_entry(place.format, text, keys, entry.name, value, listed=place.listed, undo=undo)
-        replaced = None
-        if action == "replace":
-            replaced = editor.describe_replacement(place.format, text, edit.text, keys, entry.name, listed=place.listed)
+        text = editor.put_entry(place.format, original, keys, entry.name, value, listed=place.listed)
+        if action == "update":  # the journal describes no other entry of this name
+            record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
+            change = record.change if record is not None else {}
+            original = editor.revert_change(place.format, original, keys, entry.name, change, listed=place.listed)
     program = None
     if action == "install" and use_command:
         program = client_command.find_usable_program(
@@ -105,9 +101,9 @@ def prepare_installation(
         value=value,
         action=action,
         servers=servers,
-        edit=edit,
+        original=original,
+        text=text,
         missing_folders=config_file.list_missing_folders(file.path),
-        replaced=replaced,
         command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
     )
 
@@ -124,7 +120,7 @@ def apply_installation(
     file, folder = plan.file, journal.backup_folder if plan.place.scope == "project" else None
     with raise_as_unsafe(file.path):
         if plan.command is None:
-            backup = config_file.save_file(file.path, file, plan.edit.text, backup=True, backup_folder=folder)
+            backup = config_file.save_file(file.path, file, plan.text, backup=True, backup_folder=folder)
         else:
             backup = config_file.write_backup(file, folder)
     if plan.command is not None:
@@ -132,7 +128,7 @@ def apply_installation(
     return InstallationResult(
         backup=str(backup) if backup is not None else None,
         journal_problem=record_installation(plan, machine, journal, settings),
-        is_reformatted=plan.command is not None and config_file.load_file(file.path).content != plan.edit.text,
+        is_reformatted=plan.command is not None and config_file.load_file(file.path).content != plan.text,
     )
 
 
@@ -145,33 +141,27 @@ def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
 def record_installation(
     plan: InstallationPlan, machine: Machine, journal: InstallationJournal, settings: str
 ) -> str | None:
-    """Record an installation in the journal; an update keeps what the first installation made.
+    """Record an installation in the journal; an update keeps what the first installation created.
 
     Returns the problem, if it cannot be recorded.
     """
-    record = InstallationRecord(
-        client=plan.client.name,
-        scope=plan.place.scope,
-        path=str(plan.file.path),
-        within=tuple(resolve_server_keys(plan.place, machine)),
-        name=plan.entry.name,
-        value=build_redacted_value(plan),
-        settings=settings,
-        undo={
-            "by": "command" if plan.command is not None else "edit",
-            "made": not plan.file.existed,
-            "folders": list(map(str, plan.missing_folders)),
-            "edit": dict(plan.edit.undo),
-            **({"replaced": dict(plan.replaced)} if plan.replaced is not None else {}),
-        },
-        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
+    place, keys, name, path = plan.place, resolve_server_keys(plan.place, machine), plan.entry.name, plan.file.path
+    first = journal.find_record(plan.client.name, place.scope, path, keys, name) if plan.action == "update" else None
     try:
-        first = journal.find_record(record.client, record.scope, record.path, record.within, record.name)
-        if first is not None and plan.action == "update":
-            record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
-        if first is not None and plan.replaced is not None:
-            record = replace(record, undo=keep_replaced_record(record.undo, first))
+        text = plan.text if plan.command is None else config_file.load_file(path).content
+        record = InstallationRecord(
+            client=plan.client.name,
+            scope=place.scope,
+            path=str(path),
+            within=tuple(keys),
+            name=name,
+            value=build_redacted_value(plan),
+            settings=settings,
+            change=editor.describe_change(place.format, plan.original, text, keys, name, listed=place.listed),
+            made_file=first.made_file if first is not None else not plan.file.existed,
+            made_folders=first.made_folders if first is not None else tuple(map(str, plan.missing_folders)),
+            when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
         journal.store_record(record)
     except (ConfigError, OSError) as error:
         return str(error)

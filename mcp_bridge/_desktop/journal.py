@@ -12,13 +12,10 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.file_replacement import replace_file
-from mcp_bridge._settings.documents.edit import Undo
+from mcp_bridge._settings.documents.editor import Change
 
 MAX_BYTES = 1 << 20
 _VERSION = 1
-_MAX_REPLACED = 5
-"""How many entries of one name that replaced each other can be restored."""
-_CONTAINER_KEYS = ("inside", "held", "root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +33,14 @@ class InstallationRecord:
     """The entry as it was written: with references to secrets, never their values."""
     settings: str
     """The settings that it serves, absolute."""
-    undo: Mapping[str, Any]
-    """JSON data that removes the entry without a trace."""
+    change: Change
+    """The change of the file, which can be reverted."""
+    made_file: bool
+    """Whether the file was created for the entry."""
+    made_folders: Sequence[str]
+    """The folders that were created for the file."""
     when: str
     """The time in ISO 8601."""
-
-    @property
-    def replaced(self) -> Mapping[str, Any] | None:
-        """What restores the entry that this one replaced; None if it replaced none."""
-        replaced = self.undo.get("replaced")
-        return replaced if isinstance(replaced, Mapping) else None
-
-    @property
-    def made_folders(self) -> Sequence[str]:
-        """The folders that were made for the file."""
-        folders = self.undo.get("folders")
-        return [folder for folder in folders if isinstance(folder, str)] if isinstance(folders, list) else []
-
-    @property
-    def edit_undo(self) -> Undo | None:
-        """The undo of the edit; None if the record has none."""
-        undo = self.undo.get("edit")
-        return undo if isinstance(undo, Mapping) else None
 
 
 class InstallationJournal:
@@ -117,56 +100,14 @@ def open_journal() -> InstallationJournal:
     return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
 
 
-def keep_replaced_record(undo: Mapping[str, Any], replaced: InstallationRecord) -> Mapping[str, Any]:
-    """Add the record of the entry that was replaced to the undo of the one that replaces it."""
-    inner = dict(replaced.undo)
-    depth, at = 1, inner
-    while isinstance(below := at.get("replaced"), dict) and isinstance(record := below.get("record"), dict):
-        depth, at = depth + 1, record.get("undo", {})
-    if depth >= _MAX_REPLACED:
-        inner.pop("replaced", None)
-    kept = {**asdict(replaced), "undo": inner}
-    return {**undo, "replaced": {**undo["replaced"], "record": kept}}
-
-
-def get_replaced_record(record: InstallationRecord) -> InstallationRecord | None:
-    """Return the record of the entry that this one replaced, if it was a bridge that had been installed."""
-    return _parse_record(record.replaced.get("record")) if record.replaced is not None else None
-
-
 def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationRecord) -> Iterator[InstallationRecord]:
-    """Pass on what a removed entry would have undone: the changed records of the other entries in its file.
+    """Yield the changed records of the other entries in a file that was created for the leaving entry.
 
-    A container, or the file itself, may have been made for the first of several entries; the last one removes it.
+    The last one to be removed removes the file and its folders.
     """
     for record in journal.list_records():
-        if record.path != leaving.path or record == leaving:
-            continue
-        undo: dict[str, Any] = dict(record.undo)
-        if leaving.undo.get("made") is True:
-            undo |= {"made": True, "folders": leaving.undo.get("folders", [])}
-        mine, theirs = record.edit_undo, leaving.edit_undo
-        if mine is not None and theirs is not None:
-            undo["edit"] = merge_undo(mine, record.within, theirs, leaving.within)
-        if undo != record.undo:
-            yield replace(record, undo=undo)
-
-
-def merge_undo(mine: Undo, within: Sequence[str], theirs: Undo, their_within: Sequence[str]) -> Undo:
-    """Merge a removed entry's undo of the containers that both are in into the undo of an entry that remains."""
-    found, they_found = len(within) - _count_created(mine), len(their_within) - _count_created(theirs)
-    if not 0 <= they_found <= found or list(within[:found]) != list(their_within[:found]):
-        return mine  # the leaving entry made nothing that this one was added to
-    given = {key: theirs[key] for key in _CONTAINER_KEYS if key in theirs}
-    if found == they_found:
-        return {**given, **mine}
-    others = {key: value for key, value in mine.items() if key not in _CONTAINER_KEYS}
-    return {**others, **given, "created": len(within) - they_found}
-
-
-def _count_created(undo: Undo) -> int:
-    created = undo.get("created")
-    return created if isinstance(created, int) else 0
+        if leaving.made_file and record.path == leaving.path and record != leaving:
+            yield replace(record, made_file=True, made_folders=leaving.made_folders)
 
 
 def _get_key(record: InstallationRecord) -> list[str]:
@@ -185,10 +126,11 @@ def _read_record(path: Path) -> InstallationRecord | None:
 def _parse_record(data: Any) -> InstallationRecord | None:
     if not isinstance(data, Mapping):
         return None
-    kinds: Mapping[str, Any] = {"within": (list, tuple), "value": dict, "undo": dict}
+    lists = ("within", "made_folders")
+    kinds: Mapping[str, Any] = {"value": dict, "change": dict, "made_file": bool, **dict.fromkeys(lists, (list, tuple))}
     names = [field.name for field in fields(InstallationRecord)]
     if not all(isinstance(data.get(name), kinds.get(name, str)) for name in names):
         return None
-    if not all(isinstance(key, str) for key in data["within"]):
+    if not all(isinstance(text, str) for name in lists for text in data[name]):
         return None
-    return InstallationRecord(**{name: data[name] for name in names} | {"within": tuple(data["within"])})
+    return InstallationRecord(**{name: data[name] for name in names} | {name: tuple(data[name]) for name in lists})

@@ -12,12 +12,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop import client_command, config_file
 from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge._desktop.config_file import FileSnapshot
-from mcp_bridge._desktop.journal import (
-    InstallationJournal,
-    InstallationRecord,
-    get_replaced_record,
-    iter_inheriting_records,
-)
+from mcp_bridge._desktop.journal import InstallationJournal, InstallationRecord, iter_inheriting_records
 from mcp_bridge._desktop.locations import find_place, resolve_place_path, resolve_server_keys
 from mcp_bridge._desktop.servers import (
     is_bridge_entry,
@@ -129,7 +124,8 @@ def prepare_removal(
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
     command = None
-    if use_command and (record is None or record.replaced is None):  # no command restores what was replaced
+    # No command restores the entry that was replaced.
+    if use_command and (record is None or "value" not in record.change):
         program = client_command.find_usable_program(client, server.place, machine, name=server.name, servers=servers)
         command = client_command.build_remove_command(client, server.place, server.name, program)
     text = _remove_entry(server, file, resolve_server_keys(server.place, machine), record)
@@ -158,9 +154,7 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
             config_file.remove_empty_folders(file.path, removal.record.made_folders)
         with contextlib.suppress(ConfigError):  # a record that remains has no effect
             remove_record(removal.record, journal, file_exists=removal.text is not None)
-            if (replaced := get_replaced_record(removal.record)) is not None:
-                journal.store_record(replaced)
-    is_restored = removal.record is not None and removal.record.replaced is not None
+    is_restored = removal.record is not None and "value" in removal.record.change
     saved = str(backup) if backup is not None else None
     return RemovalResult(backup=saved, command_problem=note, is_restored=is_restored)
 
@@ -237,11 +231,10 @@ def _remove_entry(
 ) -> str | None:
     """Return the text without the server; None for a file that was created for it and has nothing else."""
     place = server.place
-    undo = record.edit_undo if record is not None else None
+    change = record.change if record is not None else {}
     with raise_as_unsafe(file.path):
-        if record is not None and record.replaced is not None:
-            listed, replaced = place.listed, record.replaced
-            return editor.restore_entry(place.format, file.content, keys, server.name, replaced, listed=listed)
-        text = editor.remove_entry(place.format, file.content, keys, server.name, listed=place.listed, undo=undo)
-    made = record is not None and record.undo.get("made") is True
-    return None if made and text in {"", place.opening} else text
+        text = editor.revert_change(place.format, file.content, keys, server.name, change, listed=place.listed)
+        if record is None or not record.made_file:
+            return text
+        is_used = editor.has_other_content(place.format, text, place.opening)
+    return text if is_used else None

@@ -54,7 +54,7 @@ class Installations:
             "before": redact_entry(plan.client, plan.entry.name, before) if before is not None else None,
             "after": installation.build_redacted_value(plan),
             "diff": render_entry_diff(
-                plan.client, plan.place, plan.file.path, keys, plan.entry.name, (plan.file.content, plan.edit.text)
+                plan.client, plan.place, plan.file.path, keys, plan.entry.name, (plan.file.content, plan.text)
             ),
             "digest": _compute_digest(plan),
             "notes": plan.client.next_steps,
@@ -85,4 +85,4 @@ class Installations:
 
 def _compute_digest(plan: InstallationPlan) -> str:
     """Return a digest of the file before and after the change."""
-    return sha256(f"{plan.file.path}\0{plan.file.content}\0{plan.edit.text}".encode(errors="surrogatepass")).hexdigest()
+    return sha256(f"{plan.file.path}\0{plan.file.content}\0{plan.text}".encode(errors="surrogatepass")).hexdigest()

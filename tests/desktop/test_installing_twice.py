@@ -77,7 +77,7 @@ def test_uninstall_restores_what_force_has_replaced(case: str, who: Person) -> N
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_a_replaced_bridge_is_restored_with_its_own_undo_record(case: str, who: Person) -> None:
+def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     other = in_folder(who, "elsewhere")

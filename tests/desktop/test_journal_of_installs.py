@@ -24,7 +24,9 @@ RECORD = InstallationRecord(
     name="tools",
     value={"command": "/usr/bin/mcp-bridge", "args": ["serve"]},
     settings="/home/me/mcp-bridge.yaml",
-    undo={"created": 1, "inside": ""},
+    change={"old": "", "before": 1, "after": 0, "digest": "00"},
+    made_file=True,
+    made_folders=("/home/me",),
     when="2026-11-22T09:00:00+00:00",
 )
 MANY = """
@@ -85,7 +87,10 @@ def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", "[" * 100_000, '{"version": 1}', json.dumps({"version": 2, "client": "zed"}), "\xff"]
-    + [json.dumps({"version": 1, **asdict(RECORD), **odd}) for odd in ({"within": [1]}, {"undo": []})],
+    + [
+        json.dumps({"version": 1, **asdict(RECORD), **odd})
+        for odd in ({"within": [1]}, {"change": []}, {"made_file": 1}, {"made_folders": [1]})
+    ],
 )
 def test_what_is_no_record_is_passed_over(tmp_path: Path, text: str) -> None:
     journal = InstallationJournal(tmp_path)
@@ -133,5 +138,5 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_what_is_not_json_is_not_noted(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not JSON data"):
-        InstallationJournal(tmp_path).store_record(replace(RECORD, undo={"x": object()}))
+        InstallationJournal(tmp_path).store_record(replace(RECORD, change={"x": object()}))
     assert list(tmp_path.iterdir()) == []

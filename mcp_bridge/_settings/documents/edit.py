@@ -1,16 +1,14 @@
-"""The types of editing: an edit, its target, and the errors of a text that is left alone."""
+"""The types of editing: the target of an edit, and the errors of a text that is left alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from mcp_bridge._contracts.errors import ConfigError
 
 Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
-Undo = Mapping[str, Any]
-"""Small JSON data that restores a text when the entry is removed. It quotes only white space and empty brackets."""
 
 BY_HAND = "Nothing was written. Make the change by hand."
 
@@ -21,14 +19,6 @@ class UnsafeEdit(ConfigError):
 
 class FileChanged(UnsafeEdit):
     """Another program wrote the file in the meantime. Plan the edit again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """An edited text, and the data that is needed to remove the entry without a trace."""
-
-    text: str
-    undo: Undo = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +33,15 @@ class EditTarget:
     def where(self) -> str:
         return ".".join([*self.within, self.name])
 
-    def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any, int]:
-        """Return what to add `depth` keys down: its key (None: an item), its value, the number of new containers."""
+    def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any]:
+        """Return what to add `depth` keys down: its key (None: an item), and its value with the missing containers."""
         missing = self.within[depth:]
         nested: Any = [value] if self.listed else {self.name: value}
         for key in reversed(missing[1:]):
             nested = {key: nested}
         if missing:
-            return missing[0], nested, len(missing)
-        return None if self.listed else self.name, value, 0
+            return missing[0], nested
+        return None if self.listed else self.name, value
 
 
 def make_unsafe_error(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> UnsafeEdit:

@@ -1,26 +1,31 @@
 """Reads, inserts, replaces and removes one entry of a text; every other byte stays as it is.
 
-An edit parses the text, splices it, and parses the result to compare: nothing but the entry may differ.
+An edit parses the text, splices it, and parses the result to compare: nothing but the entry may differ. A `Change`
+describes an edit, so that it can be reverted later, byte for byte where nobody has changed the entry since.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import BY_HAND, Edit, EditTarget, Format, Undo, UnsafeEdit, make_unsafe_error
-from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, SourceText, get_line_number
+from mcp_bridge._settings.documents.edit import BY_HAND, EditTarget, Format, UnsafeEdit, make_unsafe_error
+from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, SourceText, get_line_number, splice
 
 MAX_READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
 """Characters that a text may have. The parser of YAML is written in Python, and slow."""
 MAX_EDITED: Mapping[Format, int] = {**MAX_READ, "json": 4 << 20, "yaml": 1 << 16}
 """The same for an edit, which needs the position of each value."""
 
-_BLANK = re.compile(r"[ \t\r\n]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?")
+Change = Mapping[str, Any]
+"""JSON data about an edit of one entry: the text that it replaced (`old`), how many characters before and after the
+entry the new text has (`before`, `after`), its SHA-256 (`digest`), whether the container has no other entry (`alone`),
+and the data of the entry that it replaced, if there was one (`value`)."""
 
 
 def read_data(format: Format, text: str) -> Any:
@@ -35,20 +40,12 @@ def read_data(format: Format, text: str) -> Any:
 
 
 def put_entry(
-    format: Format,
-    text: str,
-    within: Sequence[str],
-    name: str,
-    value: Mapping[str, Any],
-    *,
-    listed: bool = False,
-    undo: Undo | None = None,
-) -> Edit:
-    """Add or replace the entry `name` in the container that the keys `within` lead to.
+    format: Format, text: str, within: Sequence[str], name: str, value: Mapping[str, Any], *, listed: bool = False
+) -> str:
+    """Add or replace the entry `name` in the container that the keys `within` lead to. Return the new text.
 
     A missing container is added; `listed` says that it is a list whose items have a `name`. An existing entry gets
-    the new value in its place, and keeps `undo`, which was returned when it was added (by default `{}`, with which
-    `remove_entry` removes the entry alone). An equal entry leaves the text as it is.
+    the new value in its place. An equal entry leaves the text as it is.
 
     Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
     """
@@ -56,94 +53,134 @@ def put_entry(
     wanted = _check_value(value, target)
     with _convert_errors():
         source = _parse_text(format, text, MAX_EDITED, target)
-        found = _find_entry(source, target)
-        if found.entry is None:
-            edit = source.insert(found, target, wanted)
-        elif _is_same(found.data, wanted):
-            return Edit(text=text, undo=dict(undo or {}))
+        path = _find_entry(source, target)
+        if path.entry is None:
+            edited_text = source.insert(path, target, wanted)
+        elif _is_same(path.data, wanted):
+            return text
         else:
-            edit = Edit(text=source.replace(found.entry, target, wanted), undo=dict(undo or {}))
-        edited = _parse_again(format, edit.text, target)
+            edited_text = source.replace(path.entry, target, wanted)
+        edited = _parse_again(format, edited_text, target)
         added = _find_entry(edited, target)
         if added.entry is None or not _is_same(added.data, wanted):
             raise make_unsafe_error("the edited text would not have the entry", where=target.where)
-        _check_rest(source, found.entry, edited, added.entry, target)
-        if found.entry is None and _remove_with_containers(edited, added, edit.undo) != text:
-            raise make_unsafe_error(
-                "the entry could be added, but not be removed again without a trace", where=target.where
-            )
-    return edit
+        _check_rest(source, path.entry, edited, added.entry, target)
+    return edited_text
 
 
-def remove_entry(
-    format: Format, text: str, within: Sequence[str], name: str, *, listed: bool = False, undo: Undo | None = None
-) -> str:
-    """Return the text without the entry and, with the `undo` of its edit, without the empty containers made for it.
-
-    A text without such an entry stays as it is. Without `undo`, containers stay.
+def remove_entry(format: Format, text: str, within: Sequence[str], name: str, *, listed: bool = False) -> str:
+    """Return the text without the entry. Its container stays, and so does a text without such an entry.
 
     Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
         source = _parse_text(format, text, MAX_EDITED, target)
-        found = _find_entry(source, target)
-        if found.entry is None:
+        path = _find_entry(source, target)
+        if path.entry is None:
             return text
-        removed = _remove_with_containers(source, found, undo or {})
-        edited = _parse_again(format, removed, target)
+        edited = _parse_again(format, source.remove(path), target)
         if _find_entry(edited, target).entry is not None:
             raise make_unsafe_error("the edited text would still have the entry", where=target.where)
-        _check_rest(source, found.entry, edited, None, target)
-    return removed
+        _check_rest(source, path.entry, edited, None, target)
+    return edited.text
 
 
-def describe_replacement(
+def describe_change(
     format: Format, old: str, new: str, within: Sequence[str], name: str, *, listed: bool = False
-) -> Mapping[str, Any]:
-    """Return JSON data with which `restore_entry` undoes a replacement: the old entry, and both texts of the change."""
+) -> Change:
+    """Describe the change between two texts that differ in the entry `name`, which the new one has.
+
+    Raises UnsafeEdit if that cannot be read. The error has no path: set it.
+    """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
         before, after = (_find_entry(_parse_text(format, text, MAX_EDITED, target), target) for text in (old, new))
-    if before.entry is None or after.entry is None:
+    if after.entry is None:
         raise make_unsafe_error("there is no such entry", where=target.where)
-    start = min(_count_equal_characters(old, new), before.entry.start)
-    most = min(len(old) - before.entry.end, len(new) - after.entry.end)
-    rest = min(_count_equal_characters(old[start:][::-1], new[start:][::-1]), most)
-    return {"value": before.data, "old": old[start : len(old) - rest], "new": new[start : len(new) - rest]}
+    start, rest = after.entry.start, len(new) - after.entry.end
+    if before.entry is not None:
+        start, rest = min(start, before.entry.start), min(rest, len(old) - before.entry.end)
+    start = min(_count_equal_characters(old, new), start)
+    rest = min(_count_equal_characters(old[start:][::-1], new[start:][::-1]), rest)
+    change: dict[str, Any] = {
+        "old": old[start : len(old) - rest],
+        "before": after.entry.start - start,
+        "after": len(new) - rest - after.entry.end,
+        "digest": _compute_digest(new[start : len(new) - rest]),
+        "alone": len(after.containers[-1].members) == 1,
+    }
+    if before.entry is not None:
+        change["value"] = before.data
+    return change
+
+
+def revert_change(
+    format: Format, text: str, within: Sequence[str], name: str, change: Change, *, listed: bool = False
+) -> str:
+    """Return the text as it was before the change of the entry `name`.
+
+    Where the entry or what was written with it has changed since, only the entry is removed, or gets its former data.
+
+    Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
+    """
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
+    value = change.get("value")
+    with contextlib.suppress(UnsafeEdit), _convert_errors():
+        source = _parse_text(format, text, MAX_EDITED, target)
+        path = _find_entry(source, target)
+        if (piece := _find_changed_piece(text, path, change)) is not None:
+            edited = _parse_text(format, splice(text, [(piece.start, piece.stop, change["old"])]), MAX_EDITED, target)
+            restored = _find_entry(edited, target)
+            _check_rest(source, path.entry, edited, restored.entry, target)
+            if _is_same(restored.data, value) and (restored.entry is None) == (value is None):
+                return edited.text
+    if isinstance(value, Mapping):
+        return put_entry(format, text, within, name, value, listed=listed)
+    return remove_entry(format, text, within, name, listed=listed)
+
+
+def has_other_content(format: Format, text: str, opening: str) -> bool:
+    """Whether a text has more than the opening of a new file and empty containers.
+
+    Raises UnsafeEdit for an invalid text. The error has no path: set it.
+    """
+    with _convert_errors():
+        source, new_file = (_parse_text(format, one, MAX_READ) for one in (text, opening))
+    if source.comments or (format in {"yaml", "toml"} and "#" in text):
+        return True
+    first_data = new_file.data or {}
+    return any(_has_scalar(value) for key, value in (source.data or {}).items() if first_data.get(key) != value)
+
+
+def _has_scalar(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_scalar, value.values()))
+    return any(map(_has_scalar, value)) if isinstance(value, list) else value is not None
+
+
+def _find_changed_piece(text: str, path: EntryPath, change: Change) -> range | None:
+    """Return where the text of a change is, or None if it is no longer there as it was written."""
+    lengths = change.get("before"), change.get("after")
+    if path.entry is None or not isinstance(change.get("old"), str) or not all(isinstance(n, int) for n in lengths):
+        return None
+    # Without its other entries, a container in block style would become null.
+    if len(path.containers[-1].members) == 1 and not change.get("alone"):
+        return None
+    piece = range(path.entry.start - change["before"], path.entry.end + change["after"])
+    if piece.start < 0 or piece.stop > len(text) or _compute_digest(text[piece.start : piece.stop]) != change["digest"]:
+        return None
+    return piece
+
+
+def _compute_digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _count_equal_characters(one: str, other: str) -> int:
     """Count how many characters both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
-
-
-def restore_entry(
-    format: Format,
-    text: str,
-    within: Sequence[str],
-    name: str,
-    replaced: Mapping[str, Any],
-    *,
-    listed: bool = False,
-) -> str:
-    """Return the text with the entry that was there before: byte for byte or, if the new one has changed, its data.
-
-    Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
-    """
-    target = EditTarget(within=tuple(within), name=name, listed=listed)
-    old, new, value = replaced.get("old"), replaced.get("new"), replaced.get("value")
-    if isinstance(old, str) and isinstance(new, str) and new and text.count(new) == 1:
-        with contextlib.suppress(UnsafeEdit), _convert_errors():
-            source, edited = (_parse_text(format, each, MAX_EDITED, target) for each in (text, text.replace(new, old)))
-            found, restored = _find_entry(source, target), _find_entry(edited, target)
-            _check_rest(source, found.entry, edited, restored.entry, target)
-            if restored.entry is not None and _is_same(restored.data, value):
-                return edited.text
-    if not isinstance(value, Mapping):
-        raise make_unsafe_error("the entry that was replaced cannot be restored", where=target.where)
-    return put_entry(format, text, within, name, value, listed=listed).text
 
 
 def _parse_text(
@@ -239,43 +276,6 @@ def _get_only_member(source: SourceText, members: Sequence[Member], name: str) -
         line = get_line_number(source.text, members[0].start)
         raise make_unsafe_error("an anchor, an alias or a tag", line=line, where=name)
     return members[0] if members else None
-
-
-def _remove_with_containers(source: SourceText, found: EntryPath, undo: Undo) -> str:
-    """Remove the outermost container that was made for the entry and holds nothing else; otherwise the entry."""
-    undo = _check_undo(undo)
-    depth = len(found.members)
-    outermost = max(depth - int(undo.get("created", 0)), 0)
-    while depth > outermost and _is_alone(source, found, depth):
-        depth -= 1
-    if depth == 0 and "root" in undo and _is_alone(source, found, 0):
-        depth = -1
-    return source.remove(found, depth, undo)
-
-
-def _is_alone(source: SourceText, found: EntryPath, depth: int) -> bool:
-    """Whether a container has nothing, not even comments, besides the member that leads to the entry."""
-    container, entry = found.containers[depth], found.entry
-    start = found.members[depth - 1].key_end if depth else container.start
-    if entry is None or len(container.members) != 1:
-        return False
-    return not source.has_comment(start, entry.start) and not source.has_comment(entry.end, container.end)
-
-
-def _check_undo(undo: Undo) -> dict[str, Any]:
-    """Drop what no put returns: the undo comes from a file, and parts of it are written into another."""
-    checked = {key: undo[key] for key in ("inside", "held", "before") if _is_blank(undo.get(key))}
-    created, root = undo.get("created"), undo.get("root")
-    if isinstance(created, int) and created >= 0:
-        checked["created"] = created
-    if _is_blank(root) or (isinstance(root, list) and len(root) == 2 and all(map(_is_blank, root))):
-        checked["root"] = root
-    return checked
-
-
-def _is_blank(text: Any) -> bool:
-    """Whether a text holds no data: white space, an empty pair of brackets, null."""
-    return isinstance(text, str) and _BLANK.fullmatch(text) is not None
 
 
 def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge._settings.documents.edit import EditTarget, detect_newline, make_unsafe_error
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP
 from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
 
@@ -55,31 +55,26 @@ class JsonText:
         if node.kind != kind:
             raise make_unsafe_error(f"not {_NAMES[kind]}", line=get_line_number(self.text, node.start), where=where)
 
-    def has_comment(self, start: int, end: int) -> bool:
-        return any(start <= at < end for at, _ in self.comments)
-
-    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+    def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
         """Add the entry after the last member of its container."""
         text = self.text
-        key, payload, created = target.build_missing_member(value, len(found.members))
-        if not found.containers:
-            return self._insert_root({key or target.name: payload}, created)
-        container = found.containers[-1]
+        key, payload = target.build_missing_member(value, len(path.members))
+        if not path.containers:
+            return self._insert_root({key or target.name: payload})
+        container = path.containers[-1]
         start, end = _find_rest(container)
         space = text[start:end]
         layout = _detect_layout(text, self.root, container)
-        undo: dict[str, Any] = {"created": created}
         if not container.members and layout.indent is not None and not _has_break(space):
             if len(space) > WIDE:
                 layout = replace(layout, indent=None)
             else:
-                undo["inside"] = space
                 space = f"{layout.newline}{_get_indent(text, container.start)}"
         member = layout.format_value(payload)
         if key is not None:
             member = f"{json.dumps(key, ensure_ascii=False)}{layout.colon}{member}"
         pieces = [*_insert_member(text, container, layout, member), (start, end, space)]
-        return Edit(text=splice(text, pieces), undo=undo)
+        return splice(text, pieces)
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the value in the layout of the old one."""
@@ -89,31 +84,20 @@ class JsonText:
         layout = replace(layout, indent=_get_indent(self.text, entry.start) if is_wide else None)
         return splice(self.text, [(node.start, node.end, layout.format_value(value))])
 
-    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
-        """Remove a member, or the root, with the white space before it and the comma that only it needs."""
-        if depth < 0:
-            return self._remove_root(found.containers[0], undo)
-        member = found.entry if depth == len(found.members) else found.members[depth]
-        is_first_made = depth == len(found.members) - int(undo.get("created", 0))
-        inside = undo.get("inside") if is_first_made else None
-        if member is None:
-            return ""
-        return splice(self.text, _remove_member(self.text, found.containers[depth], member, inside))
+    def remove(self, path: EntryPath) -> str:
+        """Remove the entry, with the white space before it and the comma that only it needs."""
+        if path.entry is None:
+            return self.text
+        return splice(self.text, _remove_member(self.text, path.containers[-1], path.entry))
 
-    def _insert_root(self, data: dict[str, Any], created: int) -> Edit:
+    def _insert_root(self, data: dict[str, Any]) -> str:
         """Add a value after the comments of a text without one."""
         newline = detect_newline(self.text)
         whole = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
         at = max([end for _, end in self.comments], default=0)
         before = newline if at else ""
         after = "" if self.text[at:] else newline
-        text = splice(self.text, [(at, at, before + whole + after)])
-        return Edit(text=text, undo={"created": created, "root": [before, after]})
-
-    def _remove_root(self, root: Node, undo: Undo) -> str:
-        before, after = undo["root"] if isinstance(undo["root"], list) else ("", "")
-        head, tail = self.text[: root.start], self.text[root.end :]
-        return head.removesuffix(before) + ("" if tail == after else tail)
+        return splice(self.text, [(at, at, before + whole + after)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +238,7 @@ def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> 
     yield start, start, gap + member + ("," if has_comma else "")
 
 
-def _remove_member(text: str, container: Node, member: Member, inside: str | None) -> Sequence[Piece]:
-    """Remove a member; `inside` is the former text between the brackets of a container that is empty then."""
+def _remove_member(text: str, container: Node, member: Member) -> Sequence[Piece]:
     first, last = container.start + 1, container.end - 1
     others = [*container.comments, *((comma, comma + 1) for comma in container.commas)]
     others += [(other.start, other.end) for other in container.members]
@@ -274,8 +257,8 @@ def _remove_member(text: str, container: Node, member: Member, inside: str | Non
         start = member.start
     cut: Piece = (start, end, "")
     is_alone = len(container.members) == 1 and not text[end:last].strip(_BLANK)
-    if inside is not None and is_alone and not _is_after_line_comment(text, container, before):
-        cut = (start, last, inside)
+    if is_alone and not _is_after_line_comment(text, container, before):
+        cut = (start, last, "")
     return [cut] if comma is None else [cut, (comma, comma + 1, "")]
 
 

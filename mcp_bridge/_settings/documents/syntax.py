@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo
+from mcp_bridge._settings.documents.edit import EditTarget
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath, Lines, format_key_path
 from mcp_bridge._settings.documents.value_text import quote_text
 
@@ -93,17 +93,14 @@ class SourceText(Protocol):
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
         """Raise if entries cannot be added to this value or removed from it."""
 
-    def has_comment(self, start: int, end: int) -> bool:
-        """Whether a comment begins between these positions, neither of which is inside a value."""
-
-    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
-        """Add the entry, and the containers that it lacks."""
+    def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
+        """Return the text with the entry, and the containers that it lacks."""
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Return the text with a new value of the entry."""
 
-    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
-        """Return the text without the member at this depth of `found`; -1 restores what the root was before."""
+    def remove(self, path: EntryPath) -> str:
+        """Return the text without the entry at the end of this path."""
 
 
 def splice(text: str, pieces: Iterable[Piece]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge._settings.documents.edit import EditTarget, detect_newline, make_unsafe_error
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath
 from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
 
@@ -30,6 +30,7 @@ _TOKEN = re.compile(
 )
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _LINE_END = re.compile(r"\r?\n")
+_EMPTY_LINE = re.compile(r"(?<=\n)[ \t]*\r?\n\Z")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -59,17 +60,13 @@ class TomlText:
         if node.kind != "mapping":
             raise make_unsafe_error("not a table", line=get_line_number(self.text, node.start), where=where)
 
-    def has_comment(self, start: int, end: int) -> bool:
-        """Always true: edits never remove comments outside of an entry's tables."""
-        return True
-
-    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+    def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
         text, newline = self.text, detect_newline(self.text)
         ends_line = not text or text.endswith("\n")
         gap = newline if text.strip() and not re.search(r"\n[ \t]*\r?\n\Z", text) else ""
         gap = gap if ends_line else newline + gap
         block = _format_table(target, value, newline)
-        return Edit(text=f"{text}{gap}{block}{newline if ends_line else ''}", undo={"before": gap})
+        return f"{text}{gap}{block}{newline if ends_line else ''}"
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the new table at the place of the first old one."""
@@ -77,13 +74,14 @@ class TomlText:
         block = _format_table(target, value, detect_newline(self.text))
         return splice(self.text, [(start, end, block), *map(self._remove_lines, others)])
 
-    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+    def remove(self, path: EntryPath) -> str:
         """Remove the entry's tables, and the empty line before them."""
-        if found.entry is None:
+        if path.entry is None:
             return self.text
-        (start, end), *others = self._get_tables(found.entry, str(found.entry.key))
+        (start, end), *others = self._get_tables(path.entry, str(path.entry.key))
         text = splice(self.text, map(self._remove_lines, others))
-        start -= _measure_gap(text[:start], undo)
+        if empty_line := _EMPTY_LINE.search(text[:start]):
+            start = empty_line.start()
         after = _LINE_END.match(text, end)
         head, tail = text[:start], text[after.end() if after else end :]
         if head and tail and not head.endswith("\n") and (line_end := _LINE_END.match(text, start)):
@@ -216,15 +214,6 @@ def _to_node(data: Any, statement: _Statement, depth: int = 0) -> Node:
 
 def _decode_key(piece: str) -> str:
     return str(tomllib.loads(f"key = {piece}")["key"]) if piece[0] in "\"'" else piece
-
-
-def _measure_gap(head: str, undo: Undo) -> int:
-    """Return how much white space was added before the entry; if that is unknown, one empty line."""
-    if "before" in undo:
-        gap = str(undo["before"])
-        return len(gap) if gap and head.endswith(gap) else 0
-    found = re.search(r"(?<=\n)[ \t]*\r?\n\Z", head)
-    return 0 if found is None else len(found.group())
 
 
 def _format_table(target: EditTarget, value: dict[str, Any], newline: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_bridge._settings.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge._settings.documents.edit import EditTarget, detect_newline, make_unsafe_error
 from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, find_line_start, get_line_number
 from mcp_bridge._settings.documents.yaml_tree import YamlReader, build_tree, is_null
 
@@ -53,29 +53,24 @@ class YamlText:
         if node.is_flow and not is_empty:
             raise make_unsafe_error("written in brackets, not in lines", line=line, where=where)
 
-    def has_comment(self, start: int, end: int) -> bool:
-        return "#" in self.text[start:end]
-
-    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+    def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the entry, and its missing containers, on lines after the last entry."""
         text, newline = self.text, detect_newline(self.text)
-        key, inner, created = target.build_missing_member(value, len(found.members))
+        key, inner = target.build_missing_member(value, len(path.members))
         payload = [inner] if key is None else {key: inner}
-        undo: dict[str, Any] = {"created": created}
-        container = found.containers[-1] if found.containers else None
+        container = path.containers[-1] if path.containers else None
         if container is None or (container is self.root and is_null(container)):
-            return Edit(text=_add_lines(text, len(text), _format_block(payload, 0, newline, STEP), newline), undo=undo)
+            return _add_lines(text, len(text), _format_block(payload, 0, newline, STEP), newline)
         if container.members:
             column = self._find_column(container)
             at = _find_end_of_entries(text, container.end, column)
-        elif not found.members:
-            undo["root"] = text[container.start : container.end]
+        elif not path.members:
             block = _format_block(payload, 0, newline, STEP)
-            return Edit(text=text[: container.start] + block + text[container.end :], undo=undo)
+            return text[: container.start] + block + text[container.end :]
         else:
-            text, undo["held"], at, column = self._open_container(found.members[-1])
+            text, at, column = self._open_container(path.members[-1])
         block = _format_block(payload, column, newline, self._detect_step())
-        return Edit(text=_add_lines(text, at, block, newline), undo=undo)
+        return _add_lines(text, at, block, newline)
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         start, end = self._find_lines(entry)
@@ -87,34 +82,31 @@ class YamlText:
             block = _format_block({target.name: value}, entry.start - start, newline, self._detect_entry_step(entry))
         return self.text[:start] + block + self.text[end:]
 
-    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
-        """Remove a member's lines; a container that becomes empty gets its former text."""
-        text = self.text
-        member = found.members[max(depth, 0)] if depth < len(found.members) else found.entry
-        if member is None:
-            return text
-        start, end = self._find_lines(member)
-        if depth < 0:
-            return text[:start] + str(undo["root"]) + text[end:]
-        removed = _remove_lines(text, start, end)
-        if depth and len(found.containers[depth].members) == 1:
-            held = undo.get("held", " []" if found.containers[depth].kind == "list" else " {}")
-            colon = text.index(":", found.members[depth - 1].key_end) + 1
-            return f"{removed[:colon]}{held}{removed[colon:]}"
-        return removed
+    def remove(self, path: EntryPath) -> str:
+        """Remove the entry's lines. A container that becomes empty gets brackets."""
+        if path.entry is None:
+            return self.text
+        start, end = self._find_lines(path.entry)
+        removed = _remove_lines(self.text, start, end)
+        container = path.containers[-1]
+        if len(container.members) > 1 or not path.members:
+            return removed
+        colon = self.text.index(":", path.members[-1].key_end) + 1
+        brackets = " []" if container.kind == "list" else " {}"
+        return f"{removed[:colon]}{brackets}{removed[colon:]}"
 
-    def _open_container(self, member: Member) -> tuple[str, str, int, int]:
-        """The text without an empty container's brackets, the brackets, and the position and column of its entries."""
+    def _open_container(self, member: Member) -> tuple[str, int, int]:
+        """Return the text without an empty container's brackets, and the position and column of its entries."""
         text = self.text
-        held = _NOTHING.fullmatch(text, member.key_end, member.end)
-        if held is None:
+        brackets = _NOTHING.fullmatch(text, member.key_end, member.end)
+        if brackets is None:
             problem = "an empty container in a form that is not known"
             raise make_unsafe_error(problem, line=get_line_number(text, member.start))
         if text[find_line_start(text, member.start) : member.start].strip(" "):
             raise make_unsafe_error("a key that does not begin its line", line=get_line_number(text, member.start))
-        opened = text[: held.start(1)] + text[held.end(1) :]
+        opened = text[: brackets.start(1)] + text[brackets.end(1) :]
         column = member.start - find_line_start(text, member.start) + self._detect_step()
-        return opened, held.group(1), _find_end_of_entries(opened, held.start(1), column), column
+        return opened, _find_end_of_entries(opened, brackets.start(1), column), column
 
     def _find_lines(self, member: Member) -> tuple[int, int]:
         """Return start and end of a member's lines, without the last line end."""

@@ -31,10 +31,12 @@ def test_the_entry_goes_in_as_shown_and_out_without_a_trace(before: Path, tmp_pa
     path.write_bytes(before.read_bytes())
     format, within = PLACES[extension]
     named: dict[str, Any] = {"listed": case.startswith(LISTED)}
-    edit = editor.put_entry(format, load_file(path).content, within, "tools", ENTRY, **named)
-    save_file(path, load_file(path), edit.text, backup=False)
+    edited = editor.put_entry(format, load_file(path).content, within, "tools", ENTRY, **named)
+    save_file(path, load_file(path), edited, backup=False)
     assert path.read_bytes() == (FOLDER / f"{case}.after.{extension}").read_bytes()
-    dropped = editor.remove_entry(format, load_file(path).content, within, "tools", undo=edit.undo, **named)
+    old = before.read_bytes().decode("utf-8-sig")
+    change = editor.describe_change(format, old, edited, within, "tools", **named)
+    dropped = editor.revert_change(format, load_file(path).content, within, "tools", change, **named)
     save_file(path, load_file(path), dropped, backup=False)
     assert path.read_bytes() == before.read_bytes()
 

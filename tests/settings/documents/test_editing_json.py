@@ -71,7 +71,7 @@ def test_comments_and_trailing_commas_are_left_to_clients_that_read_them(text: s
     with pytest.raises(UnsafeEdit, match="comments or trailing commas, which are not allowed in this file") as caught:
         editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
     assert caught.value.line is not None
-    assert '"tools"' in editor.put_entry("jsonc", text, ["mcpServers"], "tools", VALUE).text
+    assert '"tools"' in editor.put_entry("jsonc", text, ["mcpServers"], "tools", VALUE)
 
 
 def test_a_comment_that_readers_end_at_different_places_is_left_alone() -> None:
@@ -81,8 +81,8 @@ def test_a_comment_that_readers_end_at_different_places_is_left_alone() -> None:
 
 def test_half_a_surrogate_pair_in_an_escape_stays_as_it_is() -> None:
     text = '{"a": "\\ud800"}'
-    edit = editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
-    assert '"a": "\\ud800"' in edit.text
+    edited = editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
+    assert '"a": "\\ud800"' in edited
     assert editor.read_data("json", text) == {"a": "?"}
 
 
@@ -123,9 +123,10 @@ def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
     ],
 )
 def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> None:
-    edit = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1})
-    assert edit.text == after
-    assert editor.remove_entry("jsonc", after, ["s"], "b", undo=edit.undo) == text
+    edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1})
+    assert edited == after
+    change = editor.describe_change("jsonc", text, after, ["s"], "b")
+    assert editor.revert_change("jsonc", after, ["s"], "b", change) == text
 
 
 @pytest.mark.parametrize(
@@ -155,62 +156,66 @@ def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: 
     "inserted", ['"theirs": 1', "// theirs\n", "/* theirs */"], ids=["a member", "a line of comment", "a comment"]
 )
 def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
-    edit = editor.put_entry("jsonc", '{"a": 1}', ["s", "t"], "b", {"x": 1})
-    assert edit.text == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
+    text, within = '{"a": 1}', ["s", "t"]
+    edited = editor.put_entry("jsonc", text, within, "b", {"x": 1})
+    assert edited == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
+    change = editor.describe_change("jsonc", text, edited, within, "b")
     comma = ", " if inserted.endswith("1") else ""
-    theirs = edit.text.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
-    dropped = editor.remove_entry("jsonc", theirs, ["s", "t"], "b", undo=edit.undo)
+    theirs = edited.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
+    dropped = editor.revert_change("jsonc", theirs, within, "b", change)
     assert inserted in dropped
     assert "t" in editor.read_data("jsonc", dropped)["s"]
-    outside = edit.text.replace('"s": {', f'"s": {{{inserted}{comma}')
-    dropped = editor.remove_entry("jsonc", outside, ["s", "t"], "b", undo=edit.undo)
+    outside = edited.replace('"s": {', f'"s": {{{inserted}{comma}')
+    dropped = editor.revert_change("jsonc", outside, within, "b", change)
     assert inserted in dropped
-    assert "t" not in editor.read_data("jsonc", dropped)["s"]
+    assert editor.read_data("jsonc", dropped)["s"]["t"] == {}
 
 
 def test_a_comment_that_was_added_before_the_only_item_stays_a_comment() -> None:
     text = '{\n  "s": []\n}'
-    edit = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
-    commented = edit.text.replace("[\n", "[\n    // theirs\n")
-    dropped = editor.remove_entry("jsonc", commented, ["s"], "b", listed=True, undo=edit.undo)
+    edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
+    commented = edited.replace("[\n", "[\n    // theirs\n")
+    change = editor.describe_change("jsonc", text, edited, ["s"], "b", listed=True)
+    dropped = editor.revert_change("jsonc", commented, ["s"], "b", change, listed=True)
     assert dropped == '{\n  "s": [\n    // theirs\n  ]\n}'
 
 
 def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
-    edit = editor.put_entry("jsonc", text, ["s"], "b", {"x": 2, "y": []})
-    assert edit.text == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
-    assert edit.undo == {}
+    edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 2, "y": []})
+    assert edited == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
 
 
 def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     text = '{"s": {"b": {"y" : 2 , "x" : 1}}}'
-    assert editor.put_entry("json", text, ["s"], "b", {"x": 1, "y": 2}).text == text
-    assert editor.put_entry("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
+    assert editor.put_entry("json", text, ["s"], "b", {"x": 1, "y": 2}) == text
+    assert editor.put_entry("json", text, ["s"], "b", {"x": True, "y": 2}) != text
 
 
 def test_an_item_of_a_list_is_known_by_its_name() -> None:
     text = '{"s": [{"name": "a"}]}'
-    edit = editor.put_entry("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
-    assert editor.read_data("jsonc", edit.text) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
-    assert editor.remove_entry("jsonc", edit.text, ["s"], "b", listed=True, undo=edit.undo) == text
+    edited = editor.put_entry("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
+    assert editor.read_data("jsonc", edited) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
+    assert editor.remove_entry("jsonc", edited, ["s"], "b", listed=True) == text
     with pytest.raises(UnsafeEdit, match="not a list"):
         editor.put_entry("jsonc", '{"s": {}}', ["s"], "b", {}, listed=True)
 
 
 @pytest.mark.parametrize(
-    "undo",
+    "forged",
     [
-        {"created": "1"},
-        {"created": 99},
-        {"inside": '"evil": 1'},
-        {"root": 3, "held": [], "before": {}},
+        {"before": "1"},
+        {"before": 99},
+        {"before": -99, "after": -99},
+        {"old": '"evil": 1'},
+        {"old": '}, "evil": {'},
+        {"old": 3, "digest": None},
     ],
 )
-def test_an_undo_that_no_put_has_written_adds_nothing(undo: dict[str, Any]) -> None:
-    text = '{"a": 1, "s": {"b": {"x": 1}}}'
-    data = editor.read_data("json", editor.remove_entry("json", text, ["s"], "b", undo=undo))
-    assert data in ({"a": 1, "s": {}}, {"a": 1})
+def test_a_change_that_no_edit_has_made_adds_nothing(forged: dict[str, Any]) -> None:
+    text, edited = '{"a": 1, "s": {}}', '{"a": 1, "s": {"b": {"x": 1}}}'
+    change = {**editor.describe_change("json", text, edited, ["s"], "b"), **forged}
+    assert editor.revert_change("json", edited, ["s"], "b", change) == text
 
 
 def test_a_problem_says_the_place_and_no_content() -> None:

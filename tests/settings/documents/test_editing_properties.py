@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._desktop.journal import merge_undo
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.edit import Edit, Format, UnsafeEdit
+from mcp_bridge._settings.documents.edit import Format, UnsafeEdit
 from tests.kits.clients.editing_texts import ENTRIES, json_texts, toml_texts, yaml_texts
 from tests.kits.fuzzing import examples
 
@@ -32,13 +31,22 @@ class Kind:
     listed: bool = False
     comment: str = "#"
 
-    def put(self, text: str, name: str, value: Mapping[str, Any], undo: Mapping[str, Any] | None = None) -> Edit:
-        """The entry put in."""
-        return editor.put_entry(self.format, text, self.within, name, value, listed=self.listed, undo=undo)
+    def put(self, text: str, name: str, value: Mapping[str, Any]) -> str:
+        """Add or update the entry."""
+        return editor.put_entry(self.format, text, self.within, name, value, listed=self.listed)
 
-    def drop(self, text: str, name: str, undo: Mapping[str, Any] | None = None) -> str:
-        """The entry taken out."""
-        return editor.remove_entry(self.format, text, self.within, name, listed=self.listed, undo=undo)
+    def drop(self, text: str, name: str) -> str:
+        """Remove the entry."""
+        return editor.remove_entry(self.format, text, self.within, name, listed=self.listed)
+
+    def describe(self, old: str, new: str, name: str) -> Any:
+        """Return the change, as it is read from a file."""
+        change = editor.describe_change(self.format, old, new, self.within, name, listed=self.listed)
+        return json.loads(json.dumps(change))
+
+    def revert(self, text: str, name: str, change: Any) -> str:
+        """Revert the change."""
+        return editor.revert_change(self.format, text, self.within, name, change, listed=self.listed)
 
     def read(self, text: str) -> Any:
         """The data."""
@@ -84,33 +92,53 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @every_kind
 @given(data=st.data(), value=ENTRIES, later=ENTRIES)
 @examples(25)
-def test_what_was_put_in_and_renewed_comes_out_without_a_trace(
+def test_an_entry_that_was_added_and_updated_is_reverted_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], later: dict[str, Any]
 ) -> None:
     text = data.draw(kind.texts)
     first = _put(kind, text, value)
-    assert kind.drop(first.text, "ours", _kept(first.undo)) == text
-    second = kind.put(first.text, "ours", later, first.undo)
-    assert _entry(kind, second.text, "ours") == later
-    assert kind.drop(second.text, "ours", _kept(second.undo)) == text
+    assert kind.revert(first, "ours", kind.describe(text, first, "ours")) == text
+    second = kind.put(first, "ours", later)
+    assert _entry(kind, second, "ours") == later
+    assert kind.revert(second, "ours", kind.describe(text, second, "ours")) == text
+    assert kind.revert(second, "ours", kind.describe(first, second, "ours")) == first
 
 
 @every_kind
 @given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
 @examples(25)
-def test_several_entries_come_out_in_any_order_without_a_trace(
+def test_several_entries_are_reverted_in_reverse_order_byte_for_byte(
+    kind: Kind, data: DataObject, values: list[dict[str, Any]]
+) -> None:
+    text = data.draw(kind.texts)
+    steps: list[tuple[str, str, Any]] = []
+    for number, value in enumerate(values):
+        name = f"ours {number}"
+        edited = _put(kind, text, value, name)
+        steps.append((text, name, kind.describe(text, edited, name)))
+        text = edited
+    for before, name, change in reversed(steps):
+        text = kind.revert(text, name, change)
+        assert text == before
+
+
+@every_kind
+@given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
+@examples(25)
+def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_data(
     kind: Kind, data: DataObject, values: list[dict[str, Any]]
 ) -> None:
     start = text = data.draw(kind.texts)
-    undos: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for number, value in enumerate(values):
-        edit = _put(kind, text, value, f"ours {number}")
-        text, undos[f"ours {number}"] = edit.text, edit.undo
-    for name in data.draw(st.permutations(list(undos))):
-        leaving = undos.pop(name)
-        text = kind.drop(text, name, _kept(leaving))
-        undos = {other: merge_undo(undo, kind.within, leaving, kind.within) for other, undo in undos.items()}
-    assert text == start
+        name = f"ours {number}"
+        edited = _put(kind, text, value, name)
+        changes[name] = kind.describe(text, edited, name)
+        text = edited
+    for name in data.draw(st.permutations(list(changes))):
+        text = kind.revert(text, name, changes[name])
+        assert _entry(kind, text, name) is None
+    assert _others(kind, kind.read(text)) == _others(kind, kind.read(start))
 
 
 @every_kind
@@ -118,12 +146,12 @@ def test_several_entries_come_out_in_any_order_without_a_trace(
 @examples(25)
 def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
-    edit = _put(kind, text, value)
-    assert _entry(kind, edit.text, "ours") == value
-    before, after = kind.read(text), kind.read(edit.text)
+    edited = _put(kind, text, value)
+    assert _entry(kind, edited, "ours") == value
+    before, after = kind.read(text), kind.read(edited)
     assert _others(kind, after) == _others(kind, before)
-    assert kind.put(edit.text, "ours", value, edit.undo) == edit  # once more is nothing new
-    dropped = kind.drop(edit.text, "ours")  # without the undo, the entry alone is taken out
+    assert kind.put(edited, "ours", value) == edited  # an equal entry is not written again
+    dropped = kind.drop(edited, "ours")
     assert _entry(kind, dropped, "ours") is None
     assert _others(kind, kind.read(dropped)) == _others(kind, before)
     assert kind.drop(dropped, "ours") == dropped
@@ -132,18 +160,17 @@ def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dic
 @every_kind
 @given(data=st.data(), value=ENTRIES, others=st.lists(ENTRIES, min_size=1, max_size=3), gone=st.booleans())
 @examples(25)
-def test_what_others_edited_in_between_survives_byte_for_byte(
+def test_edits_of_others_in_between_survive_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], others: list[dict[str, Any]], gone: bool
 ) -> None:
     text = data.draw(kind.texts)
-    edit = _put(kind, text, value)
-    theirs = edit.text
+    theirs = edited = _put(kind, text, value)
     for number, other in enumerate(others):
-        theirs = kind.put(theirs, f"theirs {number}", {**other, "x": f"theirs {number}"}).text
+        theirs = kind.put(theirs, f"theirs {number}", {**other, "x": f"theirs {number}"})
     if gone:
         theirs = kind.drop(theirs, data.draw(st.sampled_from(["a", "é", "theirs 0"])))
     theirs = _commented(kind, theirs, data)
-    dropped = kind.drop(theirs, "ours", _kept(edit.undo))
+    dropped = kind.revert(theirs, "ours", kind.describe(text, edited, "ours"))
     assert _entry(kind, dropped, "ours") is None
     assert _others(kind, kind.read(dropped)) == _others(kind, kind.read(theirs))
     _only_one_piece_is_gone(theirs, dropped)
@@ -156,26 +183,19 @@ def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataO
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (
         lambda: editor.put_entry(format, text, ["s"], "b", {"x": 1}, listed=listed),
-        lambda: editor.remove_entry(
-            format, text, ["s"], "b", listed=listed, undo={"created": 1, "held": "", "root": ""}
-        ),
+        lambda: editor.remove_entry(format, text, ["s"], "b", listed=listed),
         lambda: editor.read_data(format, text),
     ):
         with contextlib.suppress(ConfigError):
             work()
 
 
-def _put(kind: Kind, text: str, value: dict[str, Any], name: str = "ours") -> Edit:
+def _put(kind: Kind, text: str, value: dict[str, Any], name: str = "ours") -> str:
     try:
         return kind.put(text, name, value)
     except UnsafeEdit:
         assume(False)
         raise
-
-
-def _kept(undo: Mapping[str, Any]) -> Any:
-    """The undo as it comes out of a file."""
-    return json.loads(json.dumps(undo))
 
 
 def _entry(kind: Kind, text: str, name: str) -> Any:

@@ -49,7 +49,7 @@ def test_an_entry_that_is_not_a_table_of_its_own_is_left_alone(text: str) -> Non
     with pytest.raises(UnsafeEdit, match="not a table of its own"):
         editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
     same = editor.put_entry("toml", text, ["mcp_servers"], "tools", {"command": "x"})
-    assert same.text == text
+    assert same == text
 
 
 TABLES = """# head
@@ -87,16 +87,17 @@ def test_an_entry_is_taken_out_with_the_tables_below_it_and_no_comment() -> None
 
 
 def test_an_entry_is_renewed_in_its_place() -> None:
-    edit = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
-    assert edit.text.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
-    assert tomllib.loads(edit.text) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
+    edited = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
+    assert edited.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
+    assert tomllib.loads(edited) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
 
 
 def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None:
     for text in ("a = 1", "a = 1\n", "a = 1\n\n", "a = 1 # x\r\n", "\n", ""):
-        edit = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
-        theirs = edit.text + ("" if edit.text.endswith("\n") else "\n") + "\n[theirs]\n"
-        dropped = editor.remove_entry("toml", theirs, ["s"], "b", undo=edit.undo)
+        edited = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
+        theirs = edited + ("" if edited.endswith("\n") else "\n") + "\n[theirs]\n"
+        change = editor.describe_change("toml", text, edited, ["s"], "b")
+        dropped = editor.revert_change("toml", theirs, ["s"], "b", change)
         assert dropped.startswith(text)
         assert dropped.endswith("\n[theirs]\n")
         assert dropped.count("\n") <= text.count("\n") + 3
@@ -107,8 +108,8 @@ TEXTS = ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "
 
 def test_every_text_comes_back_as_it_was_given() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, []], "env": {text: text for text in TEXTS}, "c": {"A b": 1.5}, "on": True}
-    edit = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
-    assert editor.read_data("toml", edit.text) == {"mcp servers": {"x.y": {'q"é': value}}}
+    edited = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
+    assert editor.read_data("toml", edited) == {"mcp servers": {"x.y": {'q"é': value}}}
 
 
 def test_null_cannot_be_said_in_toml() -> None:

@@ -101,18 +101,18 @@ def test_an_entry_that_others_refer_to_is_left_alone() -> None:
     ],
 )
 def test_an_entry_is_renewed_on_its_own_lines(text: str, after: str) -> None:
-    assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}).text == after
+    assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}) == after
 
 
 def test_an_item_is_renewed_on_its_own_lines() -> None:
     text = "s:\n- name: a\n- name: b\n  x: 1\n# end\n"
     after = 's:\n- name: a\n- name: "b"\n  x: 2\n# end\n'
-    assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}, listed=True).text == after
+    assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}, listed=True) == after
 
 
 def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     text = "s:\n  b: {y: [1, 0x10], x: 'on'}\n"
-    assert editor.put_entry("yaml", text, ["s"], "b", {"x": "on", "y": [1, 16]}).text == text
+    assert editor.put_entry("yaml", text, ["s"], "b", {"x": "on", "y": [1, 16]}) == text
 
 
 TEXTS = [
@@ -137,15 +137,15 @@ TEXTS = [
 
 def test_every_text_comes_back_as_it_was_given() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, [*TEXTS]], "env": {text: text for text in TEXTS}}
-    edit = editor.put_entry("yaml", "", ["s"], "b", value)
-    assert editor.read_data("yaml", edit.text) == {"s": {"b": value}}
+    edited = editor.put_entry("yaml", "", ["s"], "b", value)
+    assert editor.read_data("yaml", edited) == {"s": {"b": value}}
 
 
 def test_the_name_is_quoted_where_readers_would_take_it_for_something_else() -> None:
     for name in ("on", "1", "a b", "null", "-", "é", "#", "a:"):
-        edit = editor.put_entry("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
-        assert editor.read_data("yaml", edit.text) == {"s": {"a": 1, name: {"x": 1}}}
-        assert f'"{name}":' in edit.text
+        edited = editor.put_entry("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
+        assert editor.read_data("yaml", edited) == {"s": {"a": 1, name: {"x": 1}}}
+        assert f'"{name}":' in edited
 
 
 def test_data_is_read_as_yaml_1_2_has_it() -> None:
