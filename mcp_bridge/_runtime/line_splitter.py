@@ -28,11 +28,14 @@ class LineSplitter:
         self.fragments = (b"", b"")
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            yield from self._complete_line(data[start:end])
-            start = end + 1
-        self._append_tail(data[start:])
+        *lines, tail = data.split(b"\n")
+        for line in lines:
+            if self._rest or self._skipping or len(line) > self._limit:
+                yield from self._complete_line(line)
+            elif line.strip():
+                yield line
+        if tail:
+            self._append_tail(tail)
 
     def finish(self) -> Iterator[bytes | None]:
         """Yield the last line, which has no newline, when no more bytes come."""

@@ -16,9 +16,7 @@ from mcp_bridge._contracts.listing import ToolListing
 from mcp_bridge._contracts.state import State
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
-from mcp_bridge._protocol.peer.connection import PeerConnection
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, MessageStream
-from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._protocol.peer.connection import IncomingRequest, MessageStream, PeerConnection, RequestCounter
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS, STATELESS_VERSIONS
 from mcp_bridge._runtime.tasks import TaskOwner
@@ -363,7 +361,7 @@ class Endpoint:
         self._runner.abandon_calls()
 
 
-class ClientConnection:
+class ClientConnection(PeerConnection):
     """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
 
     `stream` carries messages that belong to no request. Every request has this `principal`, `client` and `transport`.
@@ -380,19 +378,15 @@ class ClientConnection:
         client: str | None = None,
         transport: str = "",
     ) -> None:
+        super().__init__(self, stream, tasks, counter)
         self._principal, self._client, self._transport = principal, client, transport
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
-        self.peer = PeerConnection(self, stream, tasks, counter)
-        self.session = Session(self.peer, endpoint.redactor, transport=transport, principal=principal)
-
-    def receive(self, message: Message, stream: MessageStream | None = None) -> None:
-        """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one."""
-        self.peer.receive(message, stream)
+        self.session = Session(self, endpoint.redactor, transport=transport, principal=principal)
 
     def close(self) -> None:
         """End the connection: cancel the client's requests and the session."""
-        self.peer.close()
+        super().close()
         self.session.end()
         self._endpoint.record_session(self.session)
 

@@ -11,8 +11,7 @@ from typing import Any
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError
 from mcp_bridge._contracts.log_levels import Level
 from mcp_bridge._contracts.observation import ClientInfo
-from mcp_bridge._protocol.peer.connection import PROGRESS, PeerConnection
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, RequestId, make_notification
+from mcp_bridge._protocol.peer.connection import PROGRESS, IncomingRequest, PeerConnection, RequestId, make_notification
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS
 from mcp_bridge._runtime.redaction import Redactor

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import anyio
 from anyio.abc import TaskGroup
 
+from mcp_bridge._protocol.peer.connection import RequestCounter
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
-from mcp_bridge._protocol.peer.request_counter import ClientRequests, RequestCounter
 from mcp_bridge._runtime.descriptors import raise_descriptor_limit
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
 from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
@@ -186,13 +186,12 @@ class LocalSocketServer:
                 self._change_connections(-1)
 
     async def _serve_messages(self, connected: socket.socket, token: str) -> None:
-        counter = ClientRequests(self.counter)
         writer = MessageWriter(Descriptor(connected.fileno()))
         principal = f"local/{token}"
         client = self._endpoint.connect(
             writer,
             self._tasks,
-            counter,
+            self.counter,
             principal=principal,
             client=f"principal/{principal}",
             transport="socket",
@@ -208,8 +207,7 @@ class LocalSocketServer:
             async with anyio.create_task_group() as group:
                 group.start_soon(write)
                 await reader.run()
-                counter.remove_all()  # a client disconnects once its requests are answered
-                client.close()
+                client.close()  # a client disconnects once its requests are answered
                 await writer.flush(CLOSE_TIMEOUT)
                 group.cancel_scope.cancel()
         finally:

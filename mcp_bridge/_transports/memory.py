@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import BaseModel
 
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.endpoint import Endpoint

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge._protocol.peer.incoming import Message
-from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._protocol.peer.connection import Message, RequestCounter
 from mcp_bridge._runtime.event_loop import is_importing, wake_on_signals
 from mcp_bridge._runtime.supervisor import Supervisor
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED
+from mcp_bridge._protocol.peer.connection import RequestCounter
 from mcp_bridge._protocol.peer.json_lines import format_error, parse_message
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
-from mcp_bridge._protocol.peer.request_counter import RequestCounter
 from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge._runtime.tasks import own_tasks

@@ -13,7 +13,7 @@ import anyio
 import httpx2
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._upstream.messages import Receiver

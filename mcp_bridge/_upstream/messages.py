@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
-from mcp_bridge._protocol.peer.incoming import Message, make_error
+from mcp_bridge._protocol.peer.connection import Message, make_error
 from mcp_bridge._protocol.peer.json_lines import BYTE_ORDER_MARK, find_invalid_member, repair_json
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.token_bucket import TokenBucket

@@ -13,7 +13,7 @@ from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcp_bridge._contracts.log_levels import LEVELS
-from mcp_bridge._protocol.peer.incoming import Message, MessageStream
+from mcp_bridge._protocol.peer.connection import Message, MessageStream
 from mcp_bridge._protocol.wire import questions
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.tasks import TaskOwner

@@ -16,8 +16,7 @@ import httpx2
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR
 from mcp_bridge._json_schema.headers import DeclaredHeader
-from mcp_bridge._protocol.peer.connection import CANCELLED
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import CANCELLED, Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._protocol.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS

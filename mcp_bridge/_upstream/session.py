@@ -18,8 +18,7 @@ from mcp_bridge._contracts.jsonrpc import (
     RpcError,
 )
 from mcp_bridge._contracts.tasks import TASKS
-from mcp_bridge._protocol.peer.connection import PeerConnection
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, MessageStream
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, PeerConnection
 from mcp_bridge._protocol.wire.meta_keys import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,

@@ -11,9 +11,7 @@ import anyio
 import orjson
 
 from mcp_bridge._contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
-from mcp_bridge._protocol.peer.connection import PeerConnection
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message
-from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, PeerConnection, RequestCounter
 from mcp_bridge._runtime.tasks import own_tasks
 
 Handler = Callable[[IncomingRequest], Any]

@@ -12,7 +12,7 @@ from mcp_bridge import CallContext, PromptArgument, PromptEntry, ResourceTemplat
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.pipeline import Pipeline
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS
 from mcp_bridge._runtime.tasks import own_tasks

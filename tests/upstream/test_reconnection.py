@@ -14,7 +14,7 @@ from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.source_status import SourceState
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._sources.upstream.source import UpstreamSource
 from mcp_bridge._upstream.messages import Receiver
 

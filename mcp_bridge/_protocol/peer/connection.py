@@ -1,28 +1,25 @@
-"""A JSON-RPC 2.0 connection. Both sides may send requests at any time, so one class serves clients and servers."""
+"""A JSON-RPC 2.0 connection. Both sides may send requests at any time, so one class serves clients and servers.
+
+Each request of the other side has at most one response, and can be cancelled until then. If its result is known at
+once, `receive` sends the response. Otherwise the service returns a coroutine, which runs in a task.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, Protocol
 
 import anyio
 
+from mcp_bridge._contracts.hold import Hold
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
-from mcp_bridge._protocol.peer.incoming import (
-    IncomingRequest,
-    Message,
-    MessageStream,
-    RequestId,
-    make_error,
-    make_notification,
-    make_response,
-    report_failure,
-)
-from mcp_bridge._protocol.peer.request_counter import RequestCounter
+from mcp_bridge._runtime.cancellation import CancellableBlock
 from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._runtime.limiter import Slot
 from mcp_bridge._runtime.tasks import TaskOwner
 
 logger = logging.getLogger("mcp_bridge.peer")
@@ -30,7 +27,26 @@ logger = logging.getLogger("mcp_bridge.peer")
 CANCELLED, PROGRESS = "notifications/cancelled", "notifications/progress"
 """The two notifications of MCP that belong to a request in flight rather than to a method."""
 
+RequestId = str | int
+Message = dict[str, Any]
+"""A JSON-RPC message as a dict that can be written as JSON."""
 ProgressListener = Callable[[Mapping[str, Any]], None]
+
+
+class MessageStream(Protocol):
+    """Carries messages to the other side, in the order in which they are sent."""
+
+    def send(self, message: Message) -> None:
+        """Queue a message. Never raises: a message that cannot arrive any more is dropped."""
+
+    async def drain(self) -> None:
+        """Wait while the other side reads more slowly than messages are queued."""
+
+    def finish(self, response: Message | None) -> None:
+        """Send the response of the stream's request, after everything else; None if the request was cancelled."""
+
+    async def close(self) -> None:
+        """Close the connection that carries the stream, if the other side can resume it; else do nothing."""
 
 
 class Service(Protocol):
@@ -43,10 +59,48 @@ class Service(Protocol):
         """Handle a notification. Raises RpcError for an invalid one, which is logged."""
 
 
+class RequestCounter:
+    """Counts the requests in flight of any number of connections, and lets the shutdown wait for them."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._news: anyio.Event | None = None  # made by the waiting task: calls should not pay for it
+        self.hurried = False
+
+    def add_request(self) -> None:
+        self._open += 1
+
+    def remove_request(self, number: int = 1) -> None:
+        """Count a response, or that there will be none."""
+        self._open -= number
+        if not self._open and self._news is not None:
+            self._news.set()
+
+    def shorten_waits(self) -> None:
+        """Shorten all waiting: a second signal has come, or the client has gone."""
+        self.hurried = True
+        if self._news is not None:
+            self._news.set()
+
+    async def wait_until_idle(self, patience: float, hurried: float = 0.0) -> bool:
+        """Wait until no request is in flight, at most `patience` seconds (`hurried` in a hurry). Return whether so."""
+        began = anyio.current_time()
+        while self._open:
+            left = began + (hurried if self.hurried else patience) - anyio.current_time()
+            if left <= 0:
+                break
+            if self._news is None or self._news.is_set():
+                self._news = anyio.Event()
+            with anyio.move_on_after(left):
+                await self._news.wait()
+        return not self._open
+
+
 class PeerConnection:
     """One connection. The transport passes each message to `receive`, and calls `close` at the end.
 
-    `stream` carries messages that belong to no request. `counter` counts the requests of the other side in flight.
+    `stream` carries messages that belong to no request. `counter` counts the requests of the other side in flight,
+    until the connection is closed.
     """
 
     def __init__(
@@ -81,9 +135,27 @@ class PeerConnection:
             return self._receive_response(message)
         if request_id is None:
             self._receive_notification(method, message.get("params") or {})
+            return True
+        request = IncomingRequest(request_id, method, message.get("params"), stream or self._stream)
+        if request_id in self._requests:
+            problem = RpcError(INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
+            request.stream.finish(make_error(request_id, problem))
+            return True
+        try:
+            outcome = self._service.handle_request(request)
+        except RpcError as error:
+            response = make_error(request_id, error)
+        except BaseException as error:  # SystemExit of a service must not end the server
+            response = make_error(request_id, report_failure(method, error))
         else:
-            request = IncomingRequest(request_id, method, message.get("params"), stream or self._stream)
-            self._receive_request(request)
+            if type(outcome) is CoroutineType:
+                self._requests[request_id] = request
+                self._counter.add_request()
+                self._tasks.spawn(self._serve, request, outcome, cancel=request.cancel)
+                return True
+            response = {"jsonrpc": "2.0", "id": request_id, "result": outcome}
+        request.is_done = True
+        request.stream.finish(response)
         return True
 
     async def request(
@@ -137,6 +209,7 @@ class PeerConnection:
     def close(self) -> None:
         """Handle the end of the connection: cancel the requests of the other side, and fail those of this one."""
         self._is_closed = True
+        self._counter.remove_request(len(self._requests))
         for request in list(self._requests.values()):
             request.cancel()
         while self._pending:
@@ -146,27 +219,6 @@ class PeerConnection:
         """Cancel a request of this side, unless it has a response already or the connection is closed."""
         if number in self._pending:
             stream.send(make_notification(CANCELLED, {"requestId": number, "reason": reason}))
-
-    def _receive_request(self, request: IncomingRequest) -> None:
-        if request.id in self._requests:
-            problem = RpcError(INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
-            request.stream.finish(make_error(request.id, problem))
-            return
-        try:
-            outcome = self._service.handle_request(request)
-        except RpcError as error:
-            response = make_error(request.id, error)
-        except BaseException as error:  # SystemExit of a service must not end the server
-            response = make_error(request.id, report_failure(request.method, error))
-        else:
-            if type(outcome) is CoroutineType:
-                self._requests[request.id] = request
-                self._counter.add_request()
-                self._tasks.spawn(self._serve, request, outcome, cancel=request.cancel)
-                return
-            response = make_response(request.id, outcome)
-        request.is_done = True
-        request.stream.finish(response)
 
     async def _serve(self, request: IncomingRequest, outcome: Coroutine[Any, Any, Any]) -> None:
         response: Message | None = None
@@ -182,7 +234,8 @@ class PeerConnection:
                 del self._requests[request.id]
             if not request.is_abandoned:
                 request.stream.finish(response)
-            self._counter.remove_request()
+            if not self._is_closed:
+                self._counter.remove_request()
 
     def _receive_notification(self, method: str, params: Mapping[str, Any]) -> None:
         try:
@@ -269,3 +322,105 @@ def _get_key(params: Mapping[str, Any], name: str) -> Any:
     """Return an id that can be looked up; one that is neither text nor an integer matches no request."""
     key = params.get(name)
     return key if isinstance(key, str | int) and not isinstance(key, bool) else object()
+
+
+class IncomingRequest:
+    """One request. `stream` carries what belongs to it: its response, notifications and requests in return.
+
+    Attributes:
+        principal: The authenticated caller, or None.
+        client: Whose quotas the request counts against; None if the server has only one client.
+        transport: How the client is connected (see `ClientInfo.transport`).
+        holds: What the call of the request holds (see `CallContext.holds`).
+        is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
+        is_abandoned: Whether the response was sent although the code that serves the request still runs.
+    """
+
+    __slots__ = (
+        "_block", "_error", "client", "holds", "id", "is_abandoned", "is_cancelled", "is_done", "method", "params",
+        "principal", "stream", "transport",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request_id: RequestId,
+        method: str,
+        params: Mapping[str, Any] | None,
+        stream: MessageStream,
+        *,
+        principal: str | None = None,
+        client: str | None = None,
+        transport: str = "",
+    ) -> None:
+        self.id = request_id
+        self.method = method
+        self.params: Mapping[str, Any] = params if params is not None else {}
+        self.stream = stream
+        self.principal = principal
+        self.client = client
+        self.transport = transport
+        self.holds: Sequence[Hold] = ()
+        self.is_cancelled = self.is_done = self.is_abandoned = False
+        self._block: CancellableBlock | None = None
+        self._error: RpcError | None = None
+
+    async def run(self, outcome: Coroutine[Any, Any, Any]) -> Message | None:
+        """Await the result. Returns the response; None if the request was cancelled without an error."""
+        response: Message | None = None
+        if self.is_cancelled:
+            outcome.close()
+        else:
+            with CancellableBlock() as self._block:
+                try:
+                    response = {"jsonrpc": "2.0", "id": self.id, "result": await outcome}
+                except RpcError as error:
+                    response = make_error(self.id, error)
+                except BaseException as error:
+                    if self.is_cancelled or is_being_cancelled(error) or self._block.is_interrupted(error):
+                        raise
+                    response = make_error(self.id, report_failure(self.method, error))
+        self.is_done = True
+        if not self.is_cancelled:
+            return response
+        return make_error(self.id, self._error) if self._error is not None else None
+
+    def lend_slots(self) -> None:
+        """Lend the slots of limiters that the call holds, while no client reads its stream (see `Slot.lend`)."""
+        for hold in self.holds:
+            if isinstance(hold, Slot):
+                hold.lend()
+
+    def reclaim_slots(self) -> None:
+        """Take back what `lend_slots` has lent."""
+        for hold in self.holds:
+            if isinstance(hold, Slot):
+                hold.reclaim()
+
+    def cancel(self, error: RpcError | None = None) -> None:
+        """Cancel the request. With an error, that is its response; without one, it has none."""
+        if not self.is_cancelled:
+            self.is_cancelled = self.is_done = True
+            self._error = error
+        if self._block is not None:
+            self._block.cancel()
+
+    def abandon(self) -> None:
+        """Send the error of a cancelled request whose code ignores the cancellation. What it returns is dropped."""
+        if self._error is not None and not self.is_abandoned:
+            self.is_abandoned = True
+            self.stream.finish(make_error(self.id, self._error))
+
+
+def report_failure(method: str, error: BaseException) -> RpcError:
+    """Log an unexpected error. Returns the error for the other side, which gets a reference to the log and no more."""
+    reference = os.urandom(6).hex()
+    logger.error("%s failed, reference %s", method, reference, exc_info=error)
+    return RpcError(INTERNAL_ERROR, f"{method} failed with an internal error (reference {reference}).")
+
+
+def make_error(request_id: RequestId | None, error: RpcError) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "error": error.to_json()}
+
+
+def make_notification(method: str, params: Mapping[str, Any] | None) -> Message:
+    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._runtime.line_splitter import MAX_LINE
 
@@ -44,9 +44,16 @@ def parse_message(line: bytes | None) -> Message | bytes:
             return _reject_line(line, error)
     if not isinstance(data, dict):
         return format_invalid(None, "a message must be one JSON object, not a batch of them")
-    if _is_usual_request(data) and _is_lossless(data, line):
-        return data
-    return _check_message(data, line)
+    if not _is_lossless(data, line):
+        # orjson reads integers of more than 64 bits as floats, and keeps the last of two equal names.
+        try:
+            data = _STRICT.decode(line.decode())
+        except DuplicateName as duplicate:
+            number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
+            return format_invalid(number, f"{str(duplicate)[:80]!r} occurs twice in an object")
+        except (ValueError, RecursionError):
+            return format_invalid(_get_request_id(data), "a message is nested too deep")
+    return data if _is_usual_request(data) else _check_members(data)
 
 
 def repair_json(data: bytes) -> Any:
@@ -110,20 +117,7 @@ def _is_usual_request(data: dict[str, Any]) -> bool:
     meta = params.get("_meta")
     if meta is not None and (type(meta) is not dict or type(meta.get("progressToken", 0)) not in _ID_TYPES):
         return False
-    return type(data["method"]) is str and type(number) in _ID_TYPES
-
-
-def _check_message(data: dict[str, Any], line: bytes) -> Message | bytes:
-    try:
-        if not _is_lossless(data, line):
-            # orjson reads integers of more than 64 bits as floats, and keeps the last of two equal names.
-            data = _STRICT.decode(line.decode())
-    except DuplicateName as duplicate:
-        number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
-        return format_invalid(number, f"{str(duplicate)[:80]!r} occurs twice in an object")
-    except (ValueError, RecursionError):
-        return format_invalid(_get_request_id(data), "a message is nested too deep")
-    return _check_members(data)
+    return type(data["method"]) is str and (type(number) is str or (type(number) is int and number in _INT64))
 
 
 def _check_members(data: dict[str, Any]) -> Message | bytes:
@@ -228,7 +222,11 @@ def format_invalid(request: str | int | None, problem: str) -> bytes:
 def dump_message(message: Message) -> bytes:
     """Return a message as a line. Never raises: a response that cannot be encoded becomes an error, others nothing."""
     try:
-        return dump_json(message) + b"\n"
+        return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # it has integers of more than 64 bits, or cannot be written
+        pass
+    try:
+        return dump_json(message, option=orjson.OPT_APPEND_NEWLINE)
     except (TypeError, ValueError, RecursionError):
         if "method" in message:
             logger.warning("a message that cannot be written as JSON is dropped: %s", message["method"])

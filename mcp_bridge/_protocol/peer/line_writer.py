@@ -8,7 +8,7 @@ import math
 
 import anyio
 
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 from mcp_bridge._runtime.stdio_descriptors import Descriptor

@@ -21,7 +21,7 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, report_failure
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, report_failure
 from mcp_bridge._runtime.event_loop import is_being_cancelled
 from mcp_bridge._server.calls.context import ServedContext
 from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion

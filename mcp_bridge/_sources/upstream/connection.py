@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.extension import StartTurns
 from mcp_bridge._contracts.jsonrpc import RpcError
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._sources.upstream.credentials import CredentialAddress, UpstreamAddress
 from mcp_bridge._upstream.session import SessionListener, UpstreamSession

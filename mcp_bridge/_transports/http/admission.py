@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, RpcError
-from mcp_bridge._protocol.peer.incoming import Message, RequestId, make_error
+from mcp_bridge._protocol.peer.connection import Message, RequestCounter, RequestId, make_error
 from mcp_bridge._protocol.peer.json_lines import dump_message, parse_message
-from mcp_bridge._protocol.peer.request_counter import RequestCounter
 from mcp_bridge._runtime.tasks import TaskOwner
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_rejection
 from mcp_bridge._transports.shutdown import SHUTDOWN_MESSAGE, is_new_request

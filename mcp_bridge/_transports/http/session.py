@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from mcp_bridge._contracts.jsonrpc import RpcError
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, RequestId, make_error
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, RequestId, make_error
 from mcp_bridge._protocol.peer.json_lines import dump_message, format_invalid
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
 from mcp_bridge._server.endpoint import Endpoint
@@ -65,7 +65,7 @@ class HttpSession:
 
     def get_request(self, request_id: RequestId) -> IncomingRequest | None:
         """Return the request with this id that is in flight, or None."""
-        return self._client.peer.get_request(request_id)
+        return self._client.get_request(request_id)
 
     def receive_message(self, message: Message) -> None:
         """Handle a notification or a response."""
@@ -74,7 +74,7 @@ class HttpSession:
     async def serve_request(self, request: HttpRequest, message: Message) -> None:
         """Serve a request and send its stream, until its response or until the client disconnects."""
         request_id: RequestId = message["id"]
-        if self._client.peer.has_request(request_id):
+        if self._client.has_request(request_id):
             raise HttpRejection(400, format_invalid(request_id, "a request with this id is in flight"), self.headers)
         events = EventStream(request, self.headers)
         stream = SessionStream(self, request_id)

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR
 from mcp_bridge._contracts.store import Store
-from mcp_bridge._protocol.peer.incoming import Message, make_error
+from mcp_bridge._protocol.peer.connection import Message, make_error
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._server.requests import has_envelope

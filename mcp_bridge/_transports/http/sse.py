@@ -5,9 +5,8 @@ from __future__ import annotations
 from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
-from mcp_bridge._protocol.peer.request_counter import ClientRequests
 from mcp_bridge._server.endpoint import ClientConnection, Endpoint
 from mcp_bridge._transports.http.admission import Admission
 from mcp_bridge._transports.http.event_stream import EventStream, format_event
@@ -31,7 +30,7 @@ class SseEndpoint:
         self._admission.check_ending()
         if len(self._clients) >= self._most:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
-        stream, counter = SseStream(request), ClientRequests(self._admission.counter)
+        stream, counter = SseStream(request), self._admission.counter
         principal = request.read_principal()
         name = uuid4().hex
         key = make_client_key(principal, name)
@@ -46,7 +45,6 @@ class SseEndpoint:
             await stream.events.attend()
         finally:
             del self._clients[name]
-            counter.remove_all()
             client.close()
 
     async def serve_message(self, request: HttpRequest) -> None:

@@ -17,7 +17,7 @@ from mcp_bridge._contracts.jsonrpc import (
     UNSUPPORTED_VERSION,
     RpcError,
 )
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message, make_error, make_response, report_failure
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, make_error, report_failure
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._server.requests import check_version
@@ -96,7 +96,9 @@ class StatelessEndpoint:
             return make_error(incoming.id, error)
         except Exception as error:
             return make_error(incoming.id, report_failure(incoming.method, error))
-        return outcome if type(outcome) is CoroutineType else make_response(incoming.id, outcome)
+        if type(outcome) is CoroutineType:
+            return outcome
+        return {"jsonrpc": "2.0", "id": incoming.id, "result": outcome}
 
     async def _accept_notification(self, request: HttpRequest, version: str) -> None:
         """Accept and drop a notification: a client cancels a request by closing the connection."""

@@ -17,8 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from mcp_bridge._protocol.peer.connection import CANCELLED
-from mcp_bridge._protocol.peer.incoming import Message
+from mcp_bridge._protocol.peer.connection import CANCELLED, Message
 from mcp_bridge._protocol.peer.json_lines import dump_message, parse_message
 from mcp_bridge._protocol.wire.meta_keys import SUBSCRIPTION_ID
 from mcp_bridge._runtime.tasks import own_tasks

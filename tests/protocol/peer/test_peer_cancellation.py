@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
-from mcp_bridge._protocol.peer.incoming import IncomingRequest
+from mcp_bridge._protocol.peer.connection import IncomingRequest
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import PeerSide, RecordingStream, join_peers, let_run
 

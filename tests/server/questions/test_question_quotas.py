@@ -14,7 +14,7 @@ from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry, tool
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.state import State
-from mcp_bridge._protocol.peer.incoming import IncomingRequest, Message
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message
 from mcp_bridge._server.calls import rounds
 from mcp_bridge._server.questions.used_states import StateUse, UsedStates
 from mcp_bridge._storage.stores.memory import MemoryStore

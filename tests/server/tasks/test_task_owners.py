@@ -16,7 +16,7 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.jsonrpc import HEADER_MISMATCH, RpcError
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._engine.authoring import tool
-from mcp_bridge._protocol.peer.incoming import IncomingRequest
+from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge._server.tasks.run import NoStream
 from tests.kits.http.http_hosting import ENVELOPE, hosted, stateless_request
 from tests.kits.loops import BOTH_LOOPS
