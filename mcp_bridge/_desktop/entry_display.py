@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,6 @@ REDACTION_MARK = "…"
 """Replaces what is not shown, because it may be secret or belongs to another server."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_SEPARATORS = r"\s\"'{}\[\],:="
-"""What separates words in all formats."""
-_MARKS = re.compile(rf"(?:[\"']?{REDACTION_MARK}[\"']?[\s,:=]*){{2,}}")
-_MAX_LINES = 2000
-"""Lines of a change; more are not compared one by one."""
 
 
 def redact_entry(client: Client, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -43,43 +37,25 @@ def redact_command(client: Client, value: Any) -> str:
 def render_entry_diff(
     client: Client, place: ConfigPlace, path: Path, keys: Sequence[str], name: str, texts: tuple[str, str]
 ) -> str:
-    """Return the difference between two texts of a file that differ in the entry `name` below `keys`.
+    """Return the difference between the redacted entry `name` below `keys` in two texts of a file; empty if equal.
 
-    Both are compared with the redacted entry in them, so that no spelling of a value is left.
+    Each is shown as a file that has nothing else, so that nothing of the file's other content is shown.
     """
-    known = {REDACTION_MARK, name, ".".join([*keys, name]), *keys, *(place.opening.replace(":", " ").split())}
-    safe: list[str] = []
-    for text in texts:
-        safe.append(text)
-        try:
-            entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
-            if isinstance(entry, Mapping):
-                shown = redact_entry(client, name, entry)
-                safe[-1] = editor.put_entry(place.format, text, keys, name, shown, listed=place.listed)
-                known |= {*_list_words(shown)} | {f"{'.'.join([*keys, name])}.{key}" for key in shown}
-        except ConfigError:
-            return f"--- {path}\n+++ {path}\n{REDACTION_MARK}\n"
-    return render_unified_diff(path, *safe, known=sorted(known))
+    before, after = (_render_entry_alone(client, place, keys, name, text) for text in texts)
+    lines = difflib.unified_diff(before, after, str(path), str(path), lineterm="")
+    return "".join(f"{line}\n" for line in lines if not line.startswith("@@"))
 
 
-def render_unified_diff(path: Path, old: str, new: str, *, known: Sequence[str] = ()) -> str:
-    """Return a unified difference without context; empty where the texts are equal.
-
-    A word that is not `known` is replaced by a mark: a changed line may contain another server or a comment.
-    """
-    if old == new:
-        return ""
-    before, after = _split_lines(old), _split_lines(new)
-    start = _count_equal(before, after)
-    end = min(_count_equal(before[::-1], after[::-1]), min(len(before), len(after)) - start)
-    words = _compile_word_pattern(known)
-    shown = [f"--- {path}", f"+++ {path}"]
-    for removed, added in _find_changes(before[start : len(before) - end], after[start : len(after) - end]):
-        ranges = [f"{start + lines.start + 1},{len(lines)}" for lines in (removed, added)]
-        shown.append(f"@@ -{ranges[0]} +{ranges[1]} @@")
-        shown += [f"-{_redact_line(before[start + at], words)}" for at in removed]
-        shown += [f"+{_redact_line(after[start + at], words)}" for at in added]
-    return "\n".join(shown) + "\n"
+def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str], name: str, text: str) -> list[str]:
+    """Return the lines of a file with the redacted entry alone; a mark if it cannot be read."""
+    try:
+        entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
+        if not isinstance(entry, Mapping):
+            return []
+        shown = redact_entry(client, name, entry)
+        return editor.put_entry(place.format, "", keys, name, shown, listed=place.listed).splitlines()
+    except ConfigError:
+        return [REDACTION_MARK]
 
 
 def _redact_slot(client: Client, name: str, slot: Any, value: Any, known: Sequence[str]) -> Any:
@@ -120,52 +96,3 @@ def _is_reference(client: Client, text: Any) -> bool:
 
 def _is_plain(word: str) -> bool:
     return not re.search(r"[\s=]", word)
-
-
-def _list_words(value: Any) -> Iterator[str]:
-    """The keys and the scalars of a value, as a file spells them."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from (str(key), *_list_words(inner))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _list_words(inner)
-    elif value is None or isinstance(value, bool):
-        yield {None: "null", True: "true", False: "false"}[value]
-    else:
-        yield str(value)
-
-
-def _split_lines(text: str) -> list[str]:
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-
-
-def _count_equal(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (line, its) in enumerate(pairs) if line != its), min(len(one), len(other)))
-
-
-def _find_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[range, range]]:
-    if len(old) + len(new) > _MAX_LINES:
-        yield range(len(old)), range(len(new))
-        return
-    for action, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if action != "equal":
-            yield range(start, end), range(new_start, new_end)
-
-
-def _compile_word_pattern(known: Sequence[str]) -> re.Pattern[str]:
-    """Match each word of a line; the group `known` matches words that may be shown, in every spelling of JSON."""
-    spelled = {form for word in known for form in (word, json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False))}
-    forms = sorted({form.strip('"') for form in spelled} - {""}, key=len, reverse=True)
-    either = "|".join(map(re.escape, forms)) or r"(?!)"
-    return re.compile(rf"(?<![^{_SEPARATORS}])(?P<known>{either})(?![^{_SEPARATORS}])|[^{_SEPARATORS}]+")
-
-
-def _redact_line(line: str, words: re.Pattern[str]) -> str:
-    def redact_word(found: re.Match[str]) -> str:
-        word = found.group()
-        return word if found["known"] is not None or not any(map(str.isalnum, word)) else REDACTION_MARK
-
-    return _MARKS.sub(REDACTION_MARK, words.sub(redact_word, line))
