@@ -38,7 +38,6 @@ scale: .venv/.test      ## servers and workers on one Redis, killed at random un
 
 modules: .venv/.test    ## public Amplifier modules from git, unmodified, with the official client (CLONES=folder: use these clones)
 	$(BIN)/python -m tests.kits.amplifier.public_modules $(if $(CLONES),--clones $(CLONES))
-	$(if $(CLONES),$(BIN)/python -m tests.kits.amplifier.public_suites $(CLONES))
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
 	$(BIN)/ruff check .

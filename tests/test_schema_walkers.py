@@ -24,7 +24,7 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
 from mcp_bridge._engine.tool_use.chain_wiring import find_wiring_problems
 from mcp_bridge._engine.tool_use.steps import ChainStep
-from mcp_bridge._integrations.amplifier.validation.tools import generate_odd_arguments
+from mcp_bridge._integrations.amplifier.behavior.tools import generate_arguments
 from mcp_bridge._integrations.export.null_arguments import remove_nulls
 from mcp_bridge._integrations.export.strict import to_strict
 from mcp_bridge._integrations.export.tools import export_tool
@@ -135,7 +135,7 @@ def convert_for_xaibo(schema: Schema) -> None:
 
 
 WALKERS: dict[str, Callable[[Schema], object]] = {
-    "_integrations/amplifier/validation/tools.py": generate_odd_arguments,
+    "_integrations/amplifier/behavior/tools.py": generate_arguments,
     "_protocol/dialects/argument_repair.py": lambda schema: ArgumentRepair(schema).repair(ARGUMENTS),
     "_protocol/dialects/flattening.py": flatten_root,
     "_protocol/dialects/linting.py": lambda schema: [

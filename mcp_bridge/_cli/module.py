@@ -1,6 +1,6 @@
-"""`module validate`: checks a module against the contract of its type.
+"""`module validate`: checks a module with the contract suite of its type.
 
-The module is examined in separate processes: a new one is started whenever the module ends one.
+The suite runs in separate processes: a new one is started whenever the module ends one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any
 from mcp_bridge._cli.child_process import ChildProcess
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import ModuleOptions, check_timeout
-from mcp_bridge._cli.output import format_count, print_lines, show_table, write_json
+from mcp_bridge._cli.output import format_count, print_lines, write_json
 from mcp_bridge._contracts.errors import BridgeError, ConfigError
 from mcp_bridge._integrations.amplifier.errors import ModuleNotFoundError
-from mcp_bridge._integrations.amplifier.validation.checklist import ItemFindings, list_ids
 from mcp_bridge._integrations.amplifier.validation.structure import ExaminedModule, check_structure, find_module
 from mcp_bridge._isolation import worker_system
 from mcp_bridge._runtime import process_group
@@ -30,7 +29,7 @@ from mcp_bridge._runtime.terminal_text import escape_line
 START_TIMEOUT = 60.0
 """Seconds until a process must have started."""
 SLACK = 2.0
-"""Seconds added to the timeout of a step: the process enforces that one itself unless the module blocks it."""
+"""Seconds added to the timeout of a rule: the process enforces that one itself unless the module blocks it."""
 GRACE = 2.0
 """Seconds that a process has to exit by itself, and then after it is signalled."""
 KILL_TIMEOUT = 25.0
@@ -38,21 +37,19 @@ KILL_TIMEOUT = 25.0
 MAX_PROCESSES = 50
 STDERR_TAIL = 300
 """Characters of stderr that are shown."""
-MESSAGES = frozenset({"step", "alive", "found", "kind", "over"})
+MESSAGES = frozenset({"rule", "outcome", "kind", "over"})
 GARBLED = "the module wrote to the channel of the check"
 COMMAND = [sys.executable, "-P", "-m", "mcp_bridge._integrations.amplifier.validation.worker"]
+STDOUT_RULE = "it_prints_nothing_to_stdout"
+NEEDED_RULES = ("it_can_be_imported", "it_mounts_what_its_type_requires")
+"""The rules without which no other is checked."""
 Json = dict[str, Any]
-_ADVICE = {
-    "slow": "Wait without blocking (await), or raise --timeout",
-    "item": "A module must not end the process it runs in",
-}
 _SECRET_KEY = re.compile("key|token|secret|passw|credential|auth", re.IGNORECASE)
-_LABELS = {"passed": "ok  ", "failed": "FAIL", "warned": "warn", "skipped": "-   "}
-_COLOURS = {"passed": "green", "failed": "red", "warned": "yellow", "skipped": "dim"}
+_LABELS = {"passed": "ok  ", "failed": "FAIL", "skipped": "-   "}
 
 
 def check_module(options: ModuleOptions) -> None:
-    """Check a module; exit with 1 if a requirement is not met.
+    """Check a module; exit with 1 if it breaks a rule.
 
     Raises ConfigError for invalid options, and for a module that does not exist.
     """
@@ -63,11 +60,9 @@ def check_module(options: ModuleOptions) -> None:
     except ModuleNotFoundError as error:
         hint = "Pass its folder or file, or install it"
         raise ConfigError(str(error), where="MODULE", hint=hint) from error
-    findings = ItemFindings()
-    examination = ProbedModule(subject, options.type, config, options.timeout, findings)
-    if check_structure(subject, findings):
-        examination.run()
-    result = Redactor(_list_secrets(config)).redact_value(_describe_check(options.module, examination, findings))
+    examination = ProbedModule(subject, options.type, config, options.timeout)
+    examination.run()
+    result = Redactor(_list_secrets(config)).redact_value({"module": options.module, **examination.describe()})
     if options.as_json:
         write_json(result)
     else:
@@ -99,47 +94,15 @@ def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:
     return [value] if is_secret and isinstance(value, str) else []
 
 
-def _describe_check(module: str, examination: ProbedModule, findings: ItemFindings) -> dict[str, Any]:
-    rows = findings.build_findings(examination.kind)
-    failed = list_ids(rows, "failed")
-    return {
-        "module": module,
-        "type": examination.kind,
-        "type_from": examination.kind_source,
-        "ok": not failed,
-        "failed": failed,
-        "warned": list_ids(rows, "warned"),
-        "items": [finding.to_dict() for finding in rows],
-    }
-
-
-def _print_result(result: dict[str, Any]) -> None:
-    """Print a line for each item, or on a terminal a table in colour, and the summary."""
-    if sys.stdout.isatty():
-        rows, styles = [], []
-        for item in result["items"]:
-            rows.append((_LABELS[item["state"]], item["id"], item["contract"], _describe(item)))
-            rows += [("", "", "", item["advice"])] if item["advice"] else []
-            styles += [_COLOURS[item["state"]]] * (2 if item["advice"] else 1)
-        show_table(("", "item", "contract", "found"), rows, styles=styles)
-    else:
-        for item in result["items"]:
-            print_lines(f"{_LABELS[item['state']]} {item['id']}: {escape_line(_describe(item))}")
-            if item["advice"]:
-                print_lines(f"     {item['advice']} ({item['contract']})")
-    print_lines(f"{result['module']}: {_summarize(result)}")
-
-
-def _describe(item: dict[str, Any]) -> str:
-    return str(item["found"] or item["what"])
-
-
-def _summarize(result: dict[str, Any]) -> str:
+def _print_result(result: Json) -> None:
+    """Print a line for each rule, and the summary."""
+    for outcome in result["rules"]:
+        reason = f": {escape_line(outcome['reason'])}" if outcome["reason"] else ""
+        print_lines(f"{_LABELS[outcome['state']]} {outcome['rule']}{reason}")
     kind = f"{result['type']} (from {result['type_from']})" if result["type"] else "a module of unknown type"
-    failed, warned = result["failed"], result["warned"]
-    parts = [f"{format_count(len(failed), 'requirement')} not met: {', '.join(failed)}"] if failed else []
-    parts += [f"{format_count(len(warned), 'warning')}: {', '.join(warned)}"] if warned else []
-    return "; ".join([kind, *(parts or ["all checks passed"])])
+    failed = result["failed"]
+    summary = f"{format_count(len(failed), 'rule')} broken: {', '.join(failed)}" if failed else "all rules are followed"
+    print_lines(f"{result['module']}: {kind}; {summary}")
 
 
 class Probe(ChildProcess):
@@ -194,36 +157,48 @@ class Probe(ChildProcess):
 
 
 class ProbedModule:
-    """Examines a module until every step was tried once; `timeout` is in seconds for each step.
+    """Examines a module until every rule was tried once; `timeout` is in seconds for each rule."""
 
-    `kind` is the type of the module once it is known, and `kind_source` where that is declared.
-    """
-
-    def __init__(
-        self, subject: ExaminedModule, kind: str | None, config: Json, timeout: float, findings: ItemFindings
-    ) -> None:
+    def __init__(self, subject: ExaminedModule, kind: str | None, config: Json, timeout: float) -> None:
         self._subject = subject
         self._config = config
         self._timeout = timeout
-        self._findings = findings
-        self._tried: set[str] = set()
-        self._step: Json | None = None
-        self._given_kind = kind
-        self.kind = kind
-        self.kind_source = "--type" if kind else ""
+        self._outcomes: dict[str, tuple[str, str]] = {}
+        self._rule = ""
+        self._kind = kind
+        self._kind_source = "--type" if kind else ""
 
     def run(self) -> None:
         """Examine the module. Raises BridgeError if no process can be started."""
+        for rule, problem in check_structure(self._subject).items():
+            self._record(rule, "failed" if problem else "passed", problem)
         for _ in range(MAX_PROCESSES):
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 if self._run_process(folder):
                     break
-        if not self._findings.has_failed("stdout"):
-            self._findings.add("stdout", "passed")
+        self._outcomes.setdefault(STDOUT_RULE, ("passed", ""))
+
+    def describe(self) -> Json:
+        """Return the type of the module, and the outcome of each rule."""
+        failed = [rule for rule, (state, _) in self._outcomes.items() if state == "failed"]
+        return {
+            "type": self._kind,
+            "type_from": self._kind_source,
+            "ok": not failed,
+            "failed": failed,
+            "rules": [
+                {"rule": rule, "state": state, "reason": reason} for rule, (state, reason) in self._outcomes.items()
+            ],
+        }
+
+    def _record(self, rule: str, state: str, reason: str) -> None:
+        """Record an outcome; a rule that has failed once stays failed, with its first reason."""
+        if self._outcomes.get(rule, ("", ""))[0] != "failed":
+            self._outcomes[rule] = (state, reason)
 
     def _run_process(self, folder: str) -> bool:
-        """Run one process for the steps not tried yet; return whether none is left."""
-        self._step = None
+        """Run one process for the rules not tried yet; return whether none is left."""
+        self._rule = ""
         try:
             probe = Probe(self._to_order(), folder)
         except OSError as error:
@@ -231,18 +206,18 @@ class ProbedModule:
         with probe:
             while True:
                 try:
-                    message = probe.receive_report(self._timeout + SLACK if self._step else START_TIMEOUT)
+                    message = probe.receive_report(self._timeout + SLACK if self._rule else START_TIMEOUT)
                 except queue.Empty:
                     probe.end()
-                    return self._fail_step("slow", f"it blocked the process for {self._timeout:g} s")
+                    return self._fail_rule(f"it blocked the process for {self._timeout:g} s")
                 if message is None:
-                    return self._fail_step("item", probe.describe_end())
+                    return self._fail_rule(probe.describe_end())
                 if message["say"] == "over":
                     return True
                 try:
                     self._handle(message)
                 except (LookupError, TypeError, ValueError):  # the module can write to this channel, too
-                    return self._fail_step("item", GARBLED)
+                    return self._fail_rule(GARBLED)
 
     def _to_order(self) -> Json:
         subject = self._subject
@@ -250,29 +225,23 @@ class ProbedModule:
             "id": subject.id,
             "path": str(subject.path) if subject.path is not None else None,
             "point": subject.point.value if subject.point is not None else None,
-            "kind": self._given_kind,
+            "kind": self._kind,
             "config": self._config,
-            "patience": self._timeout,
-            "tried": sorted(self._tried),
+            "timeout": self._timeout,
+            "tried": list(self._outcomes),
         }
 
     def _handle(self, message: Json) -> None:
-        if message["say"] == "step":
-            if self._step is not None:
-                self._tried.add(self._step["key"])
-            self._step = message
-        elif message["say"] == "found":
-            self._findings.add(message["item"], message["state"], message["found"], message["advice"])
+        if message["say"] == "rule":
+            self._rule = str(message["rule"])
+        elif message["say"] == "outcome":
+            self._record(str(message["rule"]), str(message["state"]), str(message["reason"]))
         elif message["say"] == "kind":
-            self.kind, self.kind_source = message["kind"], message["how"]
+            self._kind, self._kind_source = message["kind"], self._kind_source or message["origin"]
 
-    def _fail_step(self, blamed: str, problem: str) -> bool:
-        """Record the step that ended the process as failed; return whether no other step can run without it."""
-        step = self._step
-        if step is None:
+    def _fail_rule(self, problem: str) -> bool:
+        """Record the rule during which the process ended as broken; return whether no other can be checked."""
+        if not self._rule:
             raise BridgeError(f"the module could not be examined: {problem}")
-        subject = f"'{step['key'].partition(':')[2]}': " if step["key"].partition(":")[2] else ""
-        item = step[blamed] or step["item"]
-        self._findings.add(item, "failed", f"{subject}{problem}", _ADVICE[blamed])
-        self._tried |= {step["key"], step["group"] or step["key"]}
-        return bool(step["always"])
+        self._record(self._rule, "failed", problem)
+        return self._rule in NEEDED_RULES

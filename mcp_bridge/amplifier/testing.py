@@ -1,6 +1,6 @@
 """Test doubles and contract suites for tests of Amplifier modules (the sections "Testing" of the contracts).
 
-The suites need pytest, and are imported when they are first used.
+The suites are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from mcp_bridge._runtime.lazy_import import make_lazy_getattr
 if TYPE_CHECKING:
     from mcp_bridge._integrations.amplifier.behavior import (
         ContextBehaviorTests,
+        HookBehaviorTests,
         OrchestratorBehaviorTests,
         ProviderBehaviorTests,
+        ToolBehaviorTests,
         find_violations,
     )
     from mcp_bridge._integrations.amplifier.doubles import (
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ContextBehaviorTests",
     "EventRecorder",
+    "HookBehaviorTests",
     "MockApprovals",
     "MockContextManager",
     "MockCoordinator",
@@ -45,12 +48,13 @@ __all__ = [
     "RecordedMethod",
     "ScriptedOrchestrator",
     "TestCoordinator",
+    "ToolBehaviorTests",
     "create_test_coordinator",
     "find_violations",
     "wait_for",
 ]
 
-_SUITES = ("ContextBehaviorTests", "OrchestratorBehaviorTests", "ProviderBehaviorTests", "find_violations")
+_SUITES = tuple(name for name in __all__ if name.endswith("BehaviorTests") or name == "find_violations")
 __getattr__ = make_lazy_getattr(
     __name__,
     {

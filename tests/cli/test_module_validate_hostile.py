@@ -1,4 +1,4 @@
-"""`module validate` and modules that do what nobody should: one item fails, and nothing is left running."""
+"""`module validate` and hostile modules: one rule is broken, and no process is left."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import psutil
 import pytest
 
 from tests.kits.cli.cli_running import PATIENCE, Done, Inside, run
-from tests.kits.cli.examining import Module, examine
-from tests.kits.cli.validated_modules import HEAD, TOOL, project, source
+from tests.kits.cli.validated_modules import project, source
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the hostile modules are POSIX's")
-CALL = '        logger.debug("a call")\n'
+CALL = '        text = input.get("text")\n'
+IMPORT, MOUNTING = "it_can_be_imported", "it_mounts_what_its_type_requires"
+CALLS = "valid_arguments_give_a_result_and_are_not_changed"
+STDOUT = "it_prints_nothing_to_stdout"
 GARBLES = """for fd in range(3, 30):
             try:
                 os.write(fd, b'{}\\n')
@@ -37,66 +39,43 @@ def placed(place: str, does: str) -> str:
     return source("tool").replace(old, f"{old}{indent}{does}\n")
 
 
-def told(done: Done, item: str) -> str:
-    """What was found about an item."""
-    return next(str(one["found"]) for one in done.json["items"] if one["id"] == item)
+def get_reason(done: Done, rule: str) -> str:
+    return next(str(outcome["reason"]) for outcome in done.json["rules"] if outcome["rule"] == rule)
 
 
 @pytest.mark.parametrize(
-    ("place", "does", "item", "found"),
+    ("place", "does", "rule", "reason"),
     [
-        ("import", "os._exit(0)", "structure.import", "exit code 0"),
-        ("mount", "os.kill(os.getpid(), 9)", "mount.works", "SIGKILL"),
-        ("call", "os._exit(3)", "tool.errors", "exit code 3"),
-        ("call", "import ctypes; ctypes.string_at(0)", "tool.errors", "SIGSEGV"),
-        ("call", "os.killpg(0, 9)", "tool.errors", "SIGKILL"),
-        ("call", GARBLES, "tool.errors", "channel of the check"),
-        ("call", GARBLES.replace("{}", '{"say": "found", "item": []}'), "tool.errors", "channel of the check"),
-        ("call", "os.closerange(0, 100)", "tool.errors", "it "),
+        ("import", "os._exit(0)", IMPORT, "exit code 0"),
+        ("mount", "os.kill(os.getpid(), 9)", MOUNTING, "SIGKILL"),
+        ("call", "os._exit(3)", CALLS, "exit code 3"),
+        ("call", "import ctypes; ctypes.string_at(0)", CALLS, "SIGSEGV"),
+        ("call", "os.killpg(0, 9)", CALLS, "SIGKILL"),
+        ("call", GARBLES, CALLS, "channel of the check"),
+        ("call", GARBLES.replace("{}", '{"say": "outcome", "rule": []}'), CALLS, "channel of the check"),
+        ("call", "os.closerange(0, 100)", CALLS, "it "),
+        ("import", "sys.exit('bye')", IMPORT, "SystemExit"),
+        ("mount", "sys.exit()", MOUNTING, "SystemExit"),
+        ("mount", "raise KeyboardInterrupt", MOUNTING, "KeyboardInterrupt"),
+        ("call", "sys.exit()", CALLS, "SystemExit"),
+        ("call", "raise asyncio.CancelledError", CALLS, "CancelledError"),
+        ("call", "raise BaseExceptionGroup('', [KeyboardInterrupt()])", CALLS, "BaseExceptionGroup"),
+        ("import", "time.sleep(3600)", IMPORT, "blocked the process for 2 s"),
+        ("mount", "threading.Event().wait()", MOUNTING, "blocked the process for 2 s"),
+        ("call", "time.sleep(3600)", CALLS, "blocked the process for 2 s"),
     ],
 )
-def test_whatever_ends_the_process_is_one_failing_item(
-    inside: Inside, tmp_path: Path, place: str, does: str, item: str, found: str
+def test_a_module_that_ends_or_blocks_its_process_breaks_rules(
+    inside: Inside, tmp_path: Path, place: str, does: str, rule: str, reason: str
 ) -> None:
-    code = placed(place, does)
-    done = check(inside, tmp_path, code)
-    assert (done.json["failed"], done.code) == ([item], 1), done.out
-    assert found in told(done, item)
-
-
-def test_whatever_is_raised_is_one_failing_item(tmp_path: Path) -> None:
-    rows = {
-        "an exit at import": ("import", "sys.exit('bye')", "structure.import", "SystemExit"),
-        "an exit when mounted": ("mount", "sys.exit()", "mount.works", "SystemExit"),
-        "an interrupt": ("mount", "raise KeyboardInterrupt", "mount.works", "KeyboardInterrupt"),
-        "an exit in a call": ("call", "sys.exit()", "tool.errors", "SystemExit"),
-        "a cancellation": ("call", "raise asyncio.CancelledError", "tool.errors", "CancelledError"),
-        "a group": ("call", "raise BaseExceptionGroup('', [KeyboardInterrupt()])", "tool.errors", "BaseExceptionGroup"),
-        "a recursion": ("call", "(lambda f: f(f))(lambda f: f(f))", "tool.errors", "RecursionError"),
-    }
-    modules = {
-        name: Module(path=project(tmp_path / name, placed(place, does))) for name, (place, does, *_) in rows.items()
-    }
-    results = examine(modules, tmp_path)
-    assert {name: result.wrong[0] for name, result in results.items()} == {name: [row[2]] for name, row in rows.items()}
-    for name, (_, _, item, found) in rows.items():
-        assert found in results[name].item(item).found
-
-
-@pytest.mark.parametrize(
-    ("place", "item", "wait"),
-    [
-        ("import", "structure.import", "time.sleep(3600)"),
-        ("mount", "mount.works", "threading.Event().wait()"),
-        ("call", "tool.time", "time.sleep(3600)"),
-    ],
-)
-def test_what_blocks_for_ever_is_one_failing_item(
-    inside: Inside, tmp_path: Path, place: str, item: str, wait: str
-) -> None:
-    done = check(inside, tmp_path, placed(place, wait), "2")
-    assert (done.json["failed"], done.json["warned"]) == ([item], [])
-    assert "blocked the process for 2 s" in told(done, item)
+    if place == "call":  # only a call with valid arguments
+        does = f"if text == 'sample': {does.strip()}" if "\n" not in does else does
+    done = check(inside, tmp_path, placed(place, does), "2")
+    assert rule in done.json["failed"]
+    others = {"a_call_that_is_cancelled_stops", "missing_arguments_cause_no_error_of_the_code"}
+    assert set(done.json["failed"]) <= {rule, *others}, done.out
+    assert done.code == 1
+    assert reason in get_reason(done, rule)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +89,13 @@ def test_what_blocks_for_ever_is_one_failing_item(
 )
 def test_whatever_is_printed_is_found(inside: Inside, tmp_path: Path, prints: str, place: str) -> None:
     done = check(inside, tmp_path, placed(place, prints))
-    assert (done.json["failed"], done.json["warned"]) == (["stdout"], []), done.out
-    assert "hello" in told(done, "stdout")
+    assert done.json["failed"] == [STDOUT], done.out
+    assert "hello" in get_reason(done, STDOUT)
 
 
 def test_what_is_read_from_stdin_is_its_end(inside: Inside, tmp_path: Path) -> None:
     done = check(inside, tmp_path, source("tool").replace(CALL, f"{CALL}        assert sys.stdin.read() == ''\n"))
-    assert (done.json["failed"], done.json["warned"]) == ([], [])
+    assert done.json["failed"] == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a daemon is out of reach")
@@ -139,7 +118,7 @@ def test_nothing_that_a_module_starts_is_left(inside: Inside, tmp_path: Path, en
     {ends}
 """
     done = check(inside, tmp_path, source("tool").replace(MOUNT, MOUNT + starts), "2")
-    assert (done.json["failed"], done.json["warned"]) == ((["mount.works"], []) if ends else ([], ["mount.leftovers"]))
+    assert done.json["failed"] == ([MOUNTING] if ends else [])
     pids = [int(line) for line in started.read_text().split()]
     assert pids
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
@@ -159,9 +138,9 @@ def test_hundreds_of_processes_are_ended_too(inside: Inside, tmp_path: Path) -> 
         time.sleep(0.01)
 """
     done = check(inside, tmp_path, source("tool").replace(MOUNT, MOUNT + starts))
-    assert (done.json["failed"], done.json["warned"]) == ([], ["mount.leftovers"])
+    assert done.json["failed"] == []
     pids = [int(pid) for pid in started.read_text().split()]
-    assert len(pids) == 300
+    assert len(pids) >= 300
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
 
 
@@ -169,22 +148,7 @@ def test_hundreds_of_processes_are_ended_too(inside: Inside, tmp_path: Path) -> 
 def test_a_module_that_stops_its_supervisor_is_ended_all_the_same(inside: Inside, tmp_path: Path) -> None:
     stops = f"{MOUNT}    import signal\n    os.kill(os.getppid(), signal.SIGSTOP)\n    time.sleep(3600)\n"
     done = check(inside, tmp_path, source("tool").replace(MOUNT, stops), "2")
-    assert done.json["failed"] == ["mount.works"]
-
-
-def test_one_tool_that_ends_the_process_keeps_no_other_from_being_checked(inside: Inside, tmp_path: Path) -> None:
-    second = TOOL.partition("async def mount")[0].replace("Sample", "Other").replace('"sample"', '"other"')
-    code = (
-        HEAD.replace("KIND", "tool")
-        + second.replace(CALL, "        os._exit(1)\n")
-        + TOOL.replace(
-            "    return None", '    await coordinator.mount("tools", Other(), name="other")\n    return None'
-        ).replace("return ToolResult(output=text)", "return text")
-    )
-    done = check(inside, tmp_path, code)
-    assert done.json["failed"] == ["tool.result", "tool.errors"]
-    assert told(done, "tool.errors").startswith("'other'")
-    assert told(done, "tool.result").startswith("'sample'")
+    assert done.json["failed"] == [MOUNTING]
 
 
 def test_a_module_sees_neither_the_folder_nor_the_home_of_the_person(
@@ -202,7 +166,7 @@ def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
     code = source("tool").replace(MOUNT, f"{MOUNT}    print('hello')\n    os._exit(0)\n")
     done = run("module", "validate", project(tmp_path / "sample", code), cwd=tmp_path)
     assert (done.code, done.err) == (1, "")
-    assert done.out.splitlines()[-1].endswith("1 requirement not met: mount.works")
+    assert done.out.splitlines()[-1].endswith("1 rule broken: it_mounts_what_its_type_requires")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a supervisor of the end of its parent")

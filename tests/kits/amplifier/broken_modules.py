@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-
-import pytest
+from unittest import SkipTest
 
 from mcp_bridge._integrations.amplifier.behavior import ModuleBehaviorTests
+from mcp_bridge._integrations.amplifier.behavior.module_tests import list_rules
 
 
-def list_rules(suite: type[ModuleBehaviorTests]) -> set[str]:
-    return {name.removeprefix("test_") for name in dir(suite) if name.startswith("test_")}
+def list_own_rules(suite: type[ModuleBehaviorTests]) -> set[str]:
+    """Return the rules of a suite that the others do not have."""
+    return set(list_rules(suite)) - set(list_rules(ModuleBehaviorTests))
 
 
 async def run_rule(suite: type[ModuleBehaviorTests], rule: str, module: Any, **attributes: Any) -> str:
@@ -23,6 +24,6 @@ async def run_rule(suite: type[ModuleBehaviorTests], rule: str, module: Any, **a
         return str(error)
     except TimeoutError:
         return "timeout"
-    except pytest.skip.Exception as skipped:
+    except SkipTest as skipped:
         raise AssertionError(f"the rule was skipped: {skipped}") from skipped
     return ""

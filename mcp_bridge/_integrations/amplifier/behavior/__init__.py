@@ -1,19 +1,33 @@
-"""Contract suites: tests that every provider, orchestrator and context must pass, to subclass in a test file.
+"""Contract suites: tests that every module must pass, to subclass in a test file.
 
-`find_violations` runs a suite without pytest's collection, and returns what it found.
+`find_violations` runs a suite without pytest, and returns the rules that a module breaks.
 """
 
 from __future__ import annotations
 
 from mcp_bridge._integrations.amplifier.behavior.contexts import ContextBehaviorTests
+from mcp_bridge._integrations.amplifier.behavior.hooks import HookBehaviorTests
 from mcp_bridge._integrations.amplifier.behavior.module_tests import ModuleBehaviorTests, find_violations
 from mcp_bridge._integrations.amplifier.behavior.orchestrators import OrchestratorBehaviorTests
 from mcp_bridge._integrations.amplifier.behavior.providers import ProviderBehaviorTests
+from mcp_bridge._integrations.amplifier.behavior.tools import ToolBehaviorTests
 
 __all__ = [
+    "SUITES",
     "ContextBehaviorTests",
+    "HookBehaviorTests",
     "ModuleBehaviorTests",
     "OrchestratorBehaviorTests",
     "ProviderBehaviorTests",
+    "ToolBehaviorTests",
     "find_violations",
 ]
+
+SUITES: dict[str, type[ModuleBehaviorTests]] = {
+    "tool": ToolBehaviorTests,
+    "provider": ProviderBehaviorTests,
+    "orchestrator": OrchestratorBehaviorTests,
+    "context": ContextBehaviorTests,
+    "hook": HookBehaviorTests,
+}
+"""The suites by the types of modules."""

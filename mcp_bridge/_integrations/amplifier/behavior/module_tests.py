@@ -1,17 +1,34 @@
-"""What the contract suites have in common: they mount the module under test for each rule, on either host."""
+"""What the contract suites have in common: the rules of every module, and how its module is mounted for each rule."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
+from unittest import SkipTest
 
 import anyio
-import pytest
 
+from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._integrations.amplifier.coordinator import NAMED_POINTS
 from mcp_bridge._integrations.amplifier.doubles import MockApprovals, MockDisplay, TestCoordinator
-from mcp_bridge._runtime.third_party import describe_error, resolve_awaitable
+from mcp_bridge._integrations.amplifier.session import accept_mount_result
+from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
+
+MOUNTING_RULE = "it_mounts_what_its_type_requires"
+"""The rule without which a module cannot follow any other."""
+_PREFIX = "test_"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOutcome:
+    """Whether a module follows a rule, and the reason if it does not, or if the rule is skipped."""
+
+    state: Literal["passed", "failed", "skipped"]
+    reason: str = ""
 
 
 class ModuleBehaviorTests:
@@ -24,7 +41,8 @@ class ModuleBehaviorTests:
         timeout: Seconds that a test may take.
     """
 
-    pytestmark: ClassVar[Any] = pytest.mark.anyio
+    # Pytest is not needed outside of it, and has imported itself where it collects these classes.
+    pytestmark: ClassVar[Any] = [sys.modules["pytest"].mark.anyio] if "pytest" in sys.modules else []
     mount_point: ClassVar[str]
 
     module: Any = None
@@ -49,27 +67,70 @@ class ModuleBehaviorTests:
         """Mount the module, with further keys of its configuration, and yield the coordinator."""
         coordinator = self.create_coordinator()
         with anyio.fail_after(self.timeout):
-            cleanup = await resolve_awaitable(self.module.mount(coordinator, {**self.config, **config}))
+            result = await resolve_awaitable(self.module.mount(coordinator, {**self.config, **config}))
+            if not inspect.isroutine(result):
+                accept_mount_result(coordinator, result)
+            on_ready = getattr(self.module, "on_session_ready", None)
+            if on_ready is not None:
+                await resolve_awaitable(on_ready(coordinator))
             try:
                 yield coordinator
             finally:
-                if inspect.isroutine(cleanup):
-                    await resolve_awaitable(cleanup())
+                if inspect.isroutine(result):
+                    await resolve_awaitable(result())
                 await coordinator.cleanup()
 
     @asynccontextmanager
     async def open_module(self, **config: Any) -> AsyncIterator[Any]:
-        """Mount the module and yield what it has mounted."""
+        """Mount the module and yield what it has mounted, or the first of several."""
         async with self.mount_module(**config) as coordinator:
-            yield get_mounted(coordinator, self.mount_point)
+            yield next(iter(self.list_mounted(coordinator).values()))
+
+    def list_mounted(self, coordinator: Any) -> dict[str, Any]:
+        """Return what is mounted at the mount point by name. Raises AssertionError if there is nothing."""
+        mounted = list_mounted(coordinator, self.mount_point)
+        require(mounted, f"`mount` mounted nothing at '{self.mount_point}'")
+        return mounted
+
+    async def test_mount_is_an_async_function_of_a_coordinator_and_a_configuration(self) -> None:
+        require(is_async(self.module.mount), "`mount` is not an `async def`")
+        require_parameters(self.module.mount, None, {})
+
+    async def test_it_mounts_what_its_type_requires(self) -> None:
+        async with self.mount_module() as coordinator:
+            self.list_mounted(coordinator)
+
+    async def test_two_sessions_can_mount_it_at_once_with_the_same_result(self) -> None:
+        async with self.mount_module() as first, self.mount_module() as second:
+            names = sorted(self.list_mounted(first))
+            others = sorted(list_mounted(second, self.mount_point))
+        require(
+            names == others, f"the first session has {', '.join(names)}, the second {', '.join(others) or 'nothing'}"
+        )
+
+    async def test_its_cleanups_raise_nothing(self) -> None:
+        cleanups: list[Callable[[], Any]] = []
+        coordinator = self.create_coordinator()
+        coordinator.register_cleanup = cleanups.append
+        with anyio.fail_after(self.timeout):
+            result = await resolve_awaitable(self.module.mount(coordinator, {**self.config}))
+            for cleanup in (result, *reversed(cleanups)):
+                if inspect.isroutine(cleanup):
+                    await resolve_awaitable(cleanup())
 
 
-def get_mounted(coordinator: Any, point: str) -> Any:
-    """Return the module at a mount point, or the first of several. Raises AssertionError if there is none."""
+def list_mounted(coordinator: Any, point: str) -> dict[str, Any]:
+    """Return what is mounted at a mount point by name. At `hooks`, these are the registrations of handlers."""
+    if point == "hooks":
+        return {
+            f"{registration.name} on {event}": (event, registration.handler)
+            for event, registrations in coordinator.hooks.list_registrations().items()
+            for registration in registrations
+        }
     mounted = coordinator.mount_points[point]
-    mounted = next(iter(mounted.values()), None) if point == "providers" else mounted
-    require(mounted is not None, f"`mount` mounted nothing at '{point}'")
-    return mounted
+    if point in NAMED_POINTS:
+        return dict(mounted)
+    return {} if mounted is None else {point: mounted}
 
 
 def require(condition: object, problem: str) -> None:
@@ -80,7 +141,16 @@ def require(condition: object, problem: str) -> None:
 
 def skip_rule(reason: str) -> NoReturn:
     """Skip a rule that cannot be tested on this module."""
-    pytest.skip(reason)
+    raise SkipTest(reason)
+
+
+def require_parameters(function: Any, *arguments: Any) -> None:
+    """Require that a function can be called with these arguments. Raises AssertionError."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise AssertionError(f"its parameters are {signature}: {error}") from error
 
 
 def require_async_method(subject: Any, name: str, *parameters: str) -> None:
@@ -94,6 +164,31 @@ def require_async_method(subject: Any, name: str, *parameters: str) -> None:
     require(not missing, f"`{name}` does not take {', '.join(missing)}")
 
 
+def list_rules(suite: type[ModuleBehaviorTests]) -> list[str]:
+    """Return the rules of a suite; the one without which no other can be followed comes first."""
+    rules = sorted(name.removeprefix(_PREFIX) for name in dir(suite) if name.startswith(_PREFIX))
+    return sorted(rules, key=lambda rule: rule != MOUNTING_RULE)
+
+
+async def check_rule(suite: type[ModuleBehaviorTests], rule: str, module: Any, **attributes: Any) -> RuleOutcome:
+    """Run one rule of a suite on a module. Raises nothing that the module raises."""
+    tests = suite()
+    vars(tests).update(attributes, module=module)
+    try:
+        await getattr(tests, f"{_PREFIX}{rule}")()
+    except SkipTest as skipped:
+        return RuleOutcome("skipped", str(skipped))
+    except TimeoutError:
+        return RuleOutcome("failed", f"it took more than {tests.timeout:g} seconds")
+    except AssertionError as error:
+        return RuleOutcome("failed", str(error))
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        return RuleOutcome("failed", describe_error(error))
+    return RuleOutcome("passed")
+
+
 async def find_violations(suite: type[ModuleBehaviorTests], module: Any, **attributes: Any) -> dict[str, str]:
     """Run a suite on a module, and return the rules that it breaks with the reasons.
 
@@ -102,17 +197,5 @@ async def find_violations(suite: type[ModuleBehaviorTests], module: Any, **attri
         module: The Python module, or anything else with `mount(coordinator, config)`.
         attributes: Those of the suite, such as `config`.
     """
-    found: dict[str, str] = {}
-    for name in sorted(name for name in dir(suite) if name.startswith("test_")):
-        tests = suite()
-        vars(tests).update(attributes, module=module)
-        try:
-            await getattr(tests, name)()
-        except pytest.skip.Exception:
-            continue
-        except TimeoutError:
-            found[name.removeprefix("test_")] = f"it took more than {tests.timeout:g} seconds"
-        except Exception as error:
-            is_rule = isinstance(error, AssertionError)
-            found[name.removeprefix("test_")] = str(error) if is_rule else describe_error(error)
-    return found
+    outcomes = {rule: await check_rule(suite, rule, module, **attributes) for rule in list_rules(suite)}
+    return {rule: outcome.reason for rule, outcome in outcomes.items() if outcome.state == "failed"}

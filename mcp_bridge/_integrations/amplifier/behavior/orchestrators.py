@@ -11,7 +11,6 @@ import anyio
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.behavior.module_tests import (
     ModuleBehaviorTests,
-    get_mounted,
     require,
     require_async_method,
 )
@@ -45,7 +44,7 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
     async def open_scene(self, *args: Any, **config: Any) -> AsyncIterator[OrchestratorScene]:
         """Mount the orchestrator, with a model and tools unless further arguments are given."""
         async with self.mount_module(**config) as coordinator:
-            get_mounted(coordinator, self.mount_point)
+            self.list_mounted(coordinator)
             yield OrchestratorScene(coordinator, self.host, *args)
 
     async def test_execute_takes_the_arguments_of_the_contract_and_the_coordinator(self) -> None:

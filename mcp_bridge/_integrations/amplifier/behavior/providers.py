@@ -84,16 +84,18 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
         situations: Further keys of the configuration for `text` (a text; by default the configuration alone causes
             it), `models` (`list_models` works), `tool_call` (a call to the tool `measure`), `thinking` (with a
             signature), `error` (the API reports an error) and `silence` (the API never responds).
+        can_call_model: Whether the configuration alone causes the situations `text` and `models`.
     """
 
     mount_point = "providers"
 
     situations: Mapping[str, Mapping[str, Any]] = {}
+    can_call_model: bool = True
 
     @asynccontextmanager
     async def open_situation(self, name: str) -> AsyncIterator[Any]:
         """Mount the provider so that its model does what the situation says, and yield the provider."""
-        if name not in self.situations and name not in ("text", "models"):
+        if name not in self.situations and (not self.can_call_model or name not in ("text", "models")):
             skip_rule(f"there is no configuration for the situation '{name}'")
         async with self.open_module(**self.situations.get(name, {})) as provider:
             yield provider

@@ -1,1 +1,1 @@
-"""Validation of modules: the checklists of all five types of modules, and the checks behind each item."""
+"""Validation of one module: its structure, and the contract suite of its type, which run in a process of their own."""

@@ -1,4 +1,4 @@
-"""The structure of a module, checked without running it: its folder, its pyproject.toml and its entry point."""
+"""The structure of a module, checked without running it: its name, and the entry point in its pyproject.toml."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import os
 import sys
 import tomllib
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge._integrations.amplifier.loader import ModuleLoader
-from mcp_bridge._integrations.amplifier.module_import import ImportTarget, find_import_target
+from mcp_bridge._integrations.amplifier.module_import import find_import_target
 from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP, FileSource
-from mcp_bridge._integrations.amplifier.validation.checklist import ItemFindings
 
-PREFIX = "amplifier-module-"
-_POINT = f'[project.entry-points."{ENTRY_POINT_GROUP}"]'
+NAME_RULE = "its_import_name_is_valid"
+ENTRY_POINT_RULE = "its_pyproject_has_an_entry_point_that_names_it"
+_FOLDER_PREFIX = "amplifier-module-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,146 +30,85 @@ class ExaminedModule:
     point: EntryPoint | None = None
 
 
-def find_module(given: str, folder: Path) -> ExaminedModule:
-    """Find the module that a path or a name means. Names resolve as in the loader. Raises ModuleNotFoundError."""
-    if "://" in given and not given.startswith("file://"):
-        raise ModuleNotFoundError(f"{given[:100]} is a URL, and this command fetches nothing")
-    if _is_path(given, folder):
+def find_module(address: str, folder: Path) -> ExaminedModule:
+    """Find the module of a path or a name. Names resolve as in the loader. Raises ModuleNotFoundError."""
+    if "://" in address and not address.startswith("file://"):
+        raise ModuleNotFoundError(f"{address[:100]} is a URL, and this command fetches nothing")
+    if _is_path(address, folder):
         try:
-            path = FileSource(given if given.startswith(("file://", "~")) else folder / given).resolve()
+            path = FileSource(address if address.startswith(("file://", "~")) else folder / address).resolve()
         except OSError as error:
-            raise ModuleNotFoundError(f"{given[:100]}: {error.strerror}") from error
+            raise ModuleNotFoundError(f"{address[:100]}: {error.strerror}") from error
         if path.is_file() and path.suffix != ".py":
-            raise ModuleNotFoundError(f"{given[:100]} is a file, but not a Python file")
+            raise ModuleNotFoundError(f"{address[:100]} is a file, but not a Python file")
         name = path.stem if path.is_file() else path.name
-        return ExaminedModule(id=name.removeprefix(PREFIX), path=path)
+        return ExaminedModule(id=name.removeprefix(_FOLDER_PREFIX), path=path)
     points = entry_points(group=ENTRY_POINT_GROUP)
-    if found_points := points.select(name=given):
-        return ExaminedModule(id=given, point=next(iter(found_points)))
-    found = ModuleLoader(search_paths=[folder]).search_folders(given)
-    if found is not None:
-        return ExaminedModule(id=given, path=found.resolve())
-    known = f". Installed modules: {', '.join(sorted(points.names))}" if points else ""
+    if matches := points.select(name=address):
+        return ExaminedModule(id=address, point=next(iter(matches)))
+    match = ModuleLoader(search_paths=[folder]).search_folders(address)
+    if match is not None:
+        return ExaminedModule(id=address, path=match.resolve())
+    installed = f". Installed modules: {', '.join(sorted(points.names))}" if points else ""
     raise ModuleNotFoundError(
-        f"'{given}' is neither a folder nor a file, and no module of that name is installed or in {folder}{known}"
+        f"'{address}' is neither a folder nor a file, and no module of that name is installed or in {folder}{installed}"
     )
 
 
-def check_structure(subject: ExaminedModule, findings: ItemFindings) -> bool:
-    """Check the structure of a module. Return whether there is anything to import."""
+def check_structure(subject: ExaminedModule) -> dict[str, str]:
+    """Return the problem of each rule of the structure, empty for none. Rules that do not apply are left out."""
     if subject.point is not None:
-        return _check_installed(subject.point, findings)
+        return {NAME_RULE: _describe_name_problem(subject.point.module)}
     assert subject.path is not None
     try:
-        place = find_import_target(subject.path, subject.id)
-    except ModuleLoadError as error:
-        _check_pyproject(subject, None, findings)
-        findings.add("structure.package", "failed", str(error), "Put the code into a package, with __init__.py")
-        return False
-    top = place.name.partition(".")[0]
-    there = PathFinder.find_spec(top, [str(place.folder)]) is not None
-    _add_package(findings, f"{place.folder} has '{place.name}'", there=there)
-    _check_name(place.name, findings)
-    _check_pyproject(subject, place, findings)
-    return there
-
-
-def _check_installed(point: EntryPoint, findings: ItemFindings) -> bool:
-    top = point.module.partition(".")[0]
-    there = PathFinder.find_spec(top, sys.path) is not None
-    _add_package(findings, f"the entry point '{point.name}' names '{point.value}'", there=there)
-    _check_name(point.module, findings)
-    findings.add("structure.pyproject", "skipped", "an installed module needs none")
-    if there:
-        findings.add("structure.entry_point", "passed", f"{point.name} = {point.value}")
-    return there
-
-
-def _add_package(findings: ItemFindings, what: str, *, there: bool) -> None:
-    if there:
-        findings.add("structure.package", "passed", what)
-    else:
-        findings.add("structure.package", "failed", f"{what}, which does not exist", "Check the package and its name")
-
-
-def _check_name(name: str, findings: ItemFindings) -> None:
-    wrong = next((part for part in name.split(".") if not part.isidentifier() or keyword.iskeyword(part)), None)
-    top = name.partition(".")[0]
-    if wrong is not None:
-        advice = f"Rename it, such as to '{''.join(c if c.isalnum() else '_' for c in wrong)}'"
-        findings.add("structure.name", "failed", f"'{wrong}' is not valid in an import", advice)
-    elif top in sys.stdlib_module_names:
-        findings.add("structure.name", "failed", f"'{top}' is a module of the standard library", "Rename it")
-    else:
-        findings.add("structure.name", "passed", name)
-
-
-def _check_pyproject(subject: ExaminedModule, place: ImportTarget | None, findings: ItemFindings) -> None:
-    """Check the pyproject.toml, which a single file does not need."""
-    assert subject.path is not None
+        name = find_import_target(subject.path, subject.id).name
+    except ModuleLoadError:  # the import reports it
+        return {}
+    problems = {NAME_RULE: _describe_name_problem(name)}
     file = _find_pyproject(subject.path)
-    if file is None and subject.path.is_file():
-        for item in ("structure.pyproject", "structure.entry_point"):
-            findings.add(item, "skipped", "a single file needs none")
-        return
+    if file is not None or not subject.path.is_file():
+        problems[ENTRY_POINT_RULE] = _describe_entry_point_problem(file, subject.path, name)
+    return problems
+
+
+def _describe_name_problem(name: str) -> str:
+    for part in name.split("."):
+        if not part.isidentifier() or keyword.iskeyword(part):
+            return f"'{part}' is not valid in an import. Rename it"
+    top = name.partition(".")[0]
+    return f"'{top}' is a module of the standard library. Rename it" if top in sys.stdlib_module_names else ""
+
+
+def _describe_entry_point_problem(file: Path | None, path: Path, name: str) -> str:
+    table = f'[project.entry-points."{ENTRY_POINT_GROUP}"]'
     if file is None:
-        found = f"{subject.path} has no pyproject.toml"
-        findings.add("structure.pyproject", "failed", found, f"Add one, with {_POINT}")
-        findings.add("structure.entry_point", "skipped", found)
-        return
+        return f"{path} has no pyproject.toml. Add one, with {table}"
     try:
         declared: Any = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        findings.add("structure.pyproject", "failed", f"{file} cannot be read: {error}", "Fix the file")
-        findings.add("structure.entry_point", "skipped", "pyproject.toml cannot be read")
-        return
-    findings.add("structure.pyproject", "passed", str(file))
-    if place is None:
-        findings.add("structure.entry_point", "skipped", "there is no package for it")
-        return
-    _check_entry_point(file, _read_entry_points(declared), place, findings, single=subject.path.is_file())
-
-
-def _check_entry_point(
-    file: Path, points: dict[str, str], place: ImportTarget, findings: ItemFindings, *, single: bool
-) -> None:
-    targets = {name: value.partition(":")[0].strip() for name, value in points.items()}
-    mine = next((name for name, target in targets.items() if target == place.name), None)
-    if mine is not None:
-        findings.add("structure.entry_point", "passed", f"{mine} = {points[mine]}")
-        return
-    if single and not points:
-        findings.add("structure.entry_point", "skipped", "a single file needs none")
-        return
-    known = ", ".join(f"{name} = {value}" for name, value in points.items()) or "none"
-    advice = f'Add {_POINT} with NAME = "{place.name}:mount"'
-    findings.add(
-        "structure.entry_point",
-        "failed",
-        f"the entry points {ENTRY_POINT_GROUP} of {file} are: {known}, and none of them names '{place.name}'",
-        advice,
-    )
-
-
-def _read_entry_points(declared: Any) -> dict[str, str]:
-    try:
         points = declared["project"]["entry-points"][ENTRY_POINT_GROUP]
-        return {str(name): str(value) for name, value in points.items()}
+        targets = [str(value).partition(":")[0].strip() for value in points.values()]
+    except (OSError, ValueError) as error:
+        return f"{file} cannot be read: {error}"
     except (KeyError, TypeError, AttributeError):
-        return {}
+        targets = []
+    if name in targets or (path.is_file() and not targets):  # a single file needs no entry point
+        return ""
+    return f"no entry point in {file} names '{name}'. Add {table} with NAME = \"{name}:mount\""
 
 
 def _find_pyproject(path: Path) -> Path | None:
-    """The pyproject.toml of a folder, or of the project around a file or a package, at most one `src` further up."""
-    if path.is_dir() and not (path / "__init__.py").is_file():
-        return path / "pyproject.toml" if (path / "pyproject.toml").is_file() else None
-    top = path if path.is_dir() else path.parent
-    while (top / "__init__.py").is_file() and not (top / "pyproject.toml").is_file():
-        top = top.parent
-    places = [top, top.parent] if top.name == "src" else [top]
-    return next((place / "pyproject.toml" for place in places if (place / "pyproject.toml").is_file()), None)
+    """Return the pyproject.toml of the project around a file or a package, at most one `src` further up."""
+    folder = path if path.is_dir() else path.parent
+    while (folder / "__init__.py").is_file() and not (folder / "pyproject.toml").is_file():
+        folder = folder.parent
+    for place in (folder, folder.parent) if folder.name == "src" else (folder,):
+        if (place / "pyproject.toml").is_file():
+            return place / "pyproject.toml"
+    return None
 
 
-def _is_path(given: str, folder: Path) -> bool:
-    is_marked = given.startswith(("file://", "~", ".")) or "/" in given or "\\" in given or given.endswith(".py")
-    return is_marked or os.path.exists(folder / given)
+def _is_path(address: str, folder: Path) -> bool:
+    is_marked = (
+        address.startswith(("file://", "~", ".")) or "/" in address or "\\" in address or address.endswith(".py")
+    )
+    return is_marked or os.path.exists(folder / address)

@@ -17,103 +17,108 @@ from functools import partial
 from importlib.metadata import EntryPoint
 from io import TextIOWrapper
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import IO, Any
 
 import anyio
 
-from mcp_bridge._integrations.amplifier.module_import import import_module_at, wrap_load_errors
+from mcp_bridge._integrations.amplifier.behavior import SUITES
+from mcp_bridge._integrations.amplifier.behavior.module_tests import (
+    MOUNTING_RULE,
+    ModuleBehaviorTests,
+    RuleOutcome,
+    check_rule,
+    list_mounted,
+    list_rules,
+)
+from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
+from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE, import_module_at, wrap_load_errors
 from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP
-from mcp_bridge._integrations.amplifier.validation.contexts import build_context_steps
-from mcp_bridge._integrations.amplifier.validation.examiner import Examiner, Report, Step
-from mcp_bridge._integrations.amplifier.validation.hooks import build_hook_steps
-from mcp_bridge._integrations.amplifier.validation.mounting import ModuleUnderTest, detect_kind
-from mcp_bridge._integrations.amplifier.validation.orchestrators import build_orchestrator_steps
-from mcp_bridge._integrations.amplifier.validation.providers import build_provider_steps
-from mcp_bridge._integrations.amplifier.validation.tools import build_tool_steps
 from mcp_bridge._runtime.event_loop import make_loop_factory
 
-MAX_FILE_SIZE = 256 * 1024 * 1024  # bytes of the largest file that a module may write
+IMPORT_RULE = "it_can_be_imported"
+STDOUT_RULE = "it_prints_nothing_to_stdout"
+_MAX_FILE_SIZE = 256 * 1024 * 1024  # bytes of the largest file that a module may write
 _MAX_PRINTED = 80  # characters of printed text that are reported
-_BUILDERS: dict[str, Callable[[Examiner, ModuleUnderTest], list[Step]]] = {
-    "tool": build_tool_steps,
-    "hook": build_hook_steps,
-    "orchestrator": build_orchestrator_steps,
-    "context": build_context_steps,
-    "provider": build_provider_steps,
-}
+_MAX_REASON = 300
+Report = Callable[[dict[str, Any]], None]
 
 
 class ModuleExamination:
-    """The examination of one module, from its import to its cleanup."""
+    """The examination of one module: its import, and the rules of its suite that no process has tried before."""
 
-    def __init__(self, order: dict[str, Any], report: Report, examiner: Examiner) -> None:
+    def __init__(self, order: dict[str, Any], report: Report, read_printed: Callable[[], str]) -> None:
         self._order = order
         self._report = report
-        self._examiner = examiner
-        self._module: ModuleUnderTest | None = None
-        self._kind: str | None = order["kind"]
-        self._is_mounted = self._has_kind = False
+        self._read_printed = read_printed
 
     async def run(self) -> None:
-        """Run every step that the steps before it allow."""
-        await self._run_step("structure.import", self._import)
-        if self._module is not None:
-            await self._run_step("mount.works", partial(self._mount, self._module))
-            if self._is_mounted:
-                await self._run_step("mount.ready", partial(self._get_ready, self._module))
-            if self._has_kind and self._kind is not None:
-                await self._examiner.run_steps(self._build_steps(self._module, self._kind))
-        self._report({"say": "over"})
-
-    async def _run_step(self, item: str, run: Callable[[], Any]) -> None:
-        await self._examiner.run_steps([Step(item=item, run=run, always=True)])
-
-    async def _import(self) -> None:
-        examiner = self._examiner
+        """Import the module and check its rules. Nothing is checked of a module that cannot be mounted."""
+        self._report({"say": "rule", "rule": IMPORT_RULE})
         try:
-            module, mount = _import_module(self._order)
-        except Exception as error:  # its message names the problem
-            examiner.report_failed("structure.import", str(error), "Fix what keeps it from being imported")
+            module = _import_module(self._order)
+        except ModuleLoadError as error:
+            self._report_outcome(IMPORT_RULE, RuleOutcome("failed", str(error)))
             return
-        examiner.report_passed("structure.import")
-        advice = "Write `async def mount(coordinator, config)`, and name it in the entry point"
-        if not examiner.check("mount.function", "" if callable(mount) else "there is no `mount`", advice):
-            return
-        self._kind, source = detect_kind(module, f"{self._order['id']}.{module.__name__}", self._kind, examiner)
-        self._report({"say": "kind", "kind": self._kind, "how": source})
-        mounted = ModuleUnderTest(examiner, mount, module, self._order["config"])
-        if mounted.check_function():
-            self._module = mounted
+        self._report_outcome(IMPORT_RULE, RuleOutcome("passed"))
+        attributes = {
+            "config": self._order["config"],
+            "timeout": self._order["timeout"],
+            "host": "core" if CORE_PACKAGE in sys.modules else "native",
+        }
+        self._report({"say": "rule", "rule": MOUNTING_RULE})
+        kind, origin = await _detect_type(module, self._order["kind"], attributes)
+        self._report({"say": "kind", "kind": kind, "origin": origin})
+        suite = SUITES[kind]
+        if kind == "provider":
+            attributes["can_call_model"] = False
+        for rule in list_rules(suite):
+            if rule in self._order["tried"]:
+                continue
+            self._report({"say": "rule", "rule": rule})
+            outcome = await check_rule(suite, rule, module, **attributes)
+            self._report_outcome(rule, outcome)
+            if rule == MOUNTING_RULE and outcome.state == "failed":
+                return
 
-    async def _mount(self, module: ModuleUnderTest) -> None:
-        self._is_mounted = await module.check_mount()
-
-    async def _get_ready(self, module: ModuleUnderTest) -> None:
-        await module.check_ready()
-        if self._kind is None:
-            self._kind = module.guess_kind()
-            self._report({"say": "kind", "kind": self._kind, "how": "what it mounts"})
-        self._has_kind = module.check_mounted(self._kind)
-
-    def _build_steps(self, module: ModuleUnderTest, kind: str) -> list[Step]:
-        return [
-            Step(item="events", run=module.check_events),
-            *_BUILDERS[kind](self._examiner, module),
-            Step(item="mount.twice", run=partial(module.check_second_session, kind)),
-            Step(item="mount.cleanup", run=partial(module.check_cleanup, kind)),
-        ]
+    def _report_outcome(self, rule: str, outcome: RuleOutcome) -> None:
+        reason = outcome.reason if len(outcome.reason) <= _MAX_REASON else f"{outcome.reason[:_MAX_REASON]}…"
+        self._report({"say": "outcome", "rule": rule, "state": outcome.state, "reason": reason})
+        if printed := self._read_printed():
+            reason = f"{printed!r} was printed during {rule}. Use logging, or print to sys.stderr"
+            self._report({"say": "outcome", "rule": STDOUT_RULE, "state": "failed", "reason": reason})
 
 
-def _import_module(order: dict[str, Any]) -> tuple[ModuleType, Any]:
-    """The module and its `mount`. Raises ModuleLoadError."""
+def _import_module(order: dict[str, Any]) -> Any:
+    """Import a module, and return what a suite needs of it. Raises ModuleLoadError."""
     if order["path"] is not None:
         module, name = import_module_at(Path(order["path"]), order["id"], aside=False)
-        return module, getattr(module, name, None)
-    point = EntryPoint(order["id"], order["point"], ENTRY_POINT_GROUP)
-    with wrap_load_errors(point.name, aside=False):
-        module, loaded = importlib.import_module(point.module), point.load()
-    return module, loaded if point.attr else getattr(loaded, "mount", None)
+        mount = getattr(module, name, None)
+    else:
+        point = EntryPoint(order["id"], order["point"], ENTRY_POINT_GROUP)
+        with wrap_load_errors(point.name, aside=False):
+            module, mount = importlib.import_module(point.module), point.load()
+        mount = mount if point.attr else getattr(mount, "mount", None)
+    if not callable(mount):
+        raise ModuleLoadError("there is no `mount`. Write `async def mount(coordinator, config)`")
+    declared = getattr(module, "__amplifier_module_type__", None)
+    return SimpleNamespace(mount=mount, on_session_ready=getattr(module, "on_session_ready", None), type=declared)
+
+
+async def _detect_type(module: Any, option: str | None, attributes: dict[str, Any]) -> tuple[str, str]:
+    """Return the type of a module, and what it is from: the option, the declaration, or else what it mounts."""
+    if option is not None:
+        return option, "--type"
+    if module.type in SUITES:
+        return str(module.type), "__amplifier_module_type__"
+    with suppress(Exception):  # the suite reports what the module raises
+        tests = ModuleBehaviorTests()
+        vars(tests).update(attributes, module=module)
+        async with tests.mount_module() as coordinator:
+            for kind, suite in SUITES.items():
+                if list_mounted(coordinator, suite.mount_point):
+                    return kind, "what it mounts"
+    return "tool", "no declaration"
 
 
 def _read_order() -> dict[str, Any]:
@@ -150,7 +155,7 @@ class CapturedOutput:
         self._position = 0
 
     def read_new(self) -> str:
-        """The beginning of what was printed since the last call."""
+        """Return the beginning of what was printed since the last call."""
         with suppress(Exception):  # a module may have replaced sys.stdout
             sys.stdout.flush()
         end = self._file.seek(0, os.SEEK_END)
@@ -165,7 +170,7 @@ def _limit_resources() -> None:
     if sys.platform != "win32":
         import resource
 
-        for which, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, MAX_FILE_SIZE)):
+        for which, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MAX_FILE_SIZE)):
             _, hard = resource.getrlimit(which)
             resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
@@ -175,8 +180,11 @@ def main() -> None:
     _limit_resources()
     report, read_printed = _capture_stdout()
     os.environ["HOME"] = os.getcwd()  # an examination must not touch the user's files
-    examiner = Examiner(report, order["patience"], order["tried"], read_printed)
-    anyio.run(ModuleExamination(order, report, examiner).run, backend_options={"loop_factory": make_loop_factory()})
+    examination = ModuleExamination(order, report, read_printed)
+    anyio.run(examination.run, backend_options={"loop_factory": make_loop_factory()})
+    report({"say": "over"})
+    sys.stderr.flush()
+    os._exit(0)  # amplifier-core can crash an interpreter that exits after it has emitted an event
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from mcp_bridge._integrations.amplifier.behavior import ContextBehaviorTests
 from mcp_bridge._integrations.amplifier.contexts.simple import ContextConfig, SimpleContext
 from mcp_bridge.amplifier.testing import MockContextManager
-from tests.kits.amplifier.broken_modules import list_rules, run_rule
+from tests.kits.amplifier.broken_modules import list_own_rules, run_rule
 
 
 class WithoutWaiting(MockContextManager):
@@ -176,7 +176,7 @@ def build_module(kind: Any) -> Any:
 
 
 def test_every_rule_has_an_example() -> None:
-    assert list_rules(ContextBehaviorTests) == set(BROKEN)
+    assert list_own_rules(ContextBehaviorTests) == set(BROKEN)
 
 
 @pytest.mark.parametrize("rule", BROKEN)

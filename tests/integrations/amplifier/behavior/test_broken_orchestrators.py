@@ -16,7 +16,7 @@ from mcp_bridge._integrations.amplifier.behavior import OrchestratorBehaviorTest
 from mcp_bridge._integrations.amplifier.message_models import ChatRequest, Message, ToolSpec
 from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge.amplifier.testing import ScriptedOrchestrator
-from tests.kits.amplifier.broken_modules import list_rules, run_rule
+from tests.kits.amplifier.broken_modules import list_own_rules, run_rule
 
 CUT = "[the call was interrupted]"
 
@@ -253,7 +253,7 @@ async def build_module(flaws: Flaws | None) -> AsyncIterator[Any]:
 
 
 def test_every_rule_has_an_example() -> None:
-    assert list_rules(OrchestratorBehaviorTests) == set(BROKEN)
+    assert list_own_rules(OrchestratorBehaviorTests) == set(BROKEN)
 
 
 @pytest.mark.parametrize("rule", BROKEN)

@@ -20,7 +20,7 @@ from mcp_bridge._integrations.amplifier.message_models import (
     Usage,
 )
 from mcp_bridge._integrations.amplifier.models import ModelInfo, ProviderInfo
-from tests.kits.amplifier.broken_modules import list_rules, run_rule
+from tests.kits.amplifier.broken_modules import list_own_rules, run_rule
 
 SITUATIONS: dict[str, Any] = {name: {"situation": name} for name in ("tool_call", "thinking", "error", "silence")}
 
@@ -215,7 +215,7 @@ def build_module(kind: type[GoodProvider], host: str) -> Any:
 
 
 def test_every_rule_has_an_example() -> None:
-    assert list_rules(ProviderBehaviorTests) == set(BROKEN)
+    assert list_own_rules(ProviderBehaviorTests) == set(BROKEN)
 
 
 @pytest.mark.parametrize("rule", BROKEN)

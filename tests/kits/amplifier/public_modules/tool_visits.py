@@ -35,12 +35,30 @@ SHELL_HOOKS = {
 }
 """What hook-shell runs before a call: a program that denies it, and does not read about it."""
 DENIALS = 100
-KNOWN_FAILURES = {
-    "amplifier_module_loop_basic": ["orchestrator.hooks"],  # both ignore `modify` at tool:pre
-    "amplifier_module_loop_streaming": ["orchestrator.events", "orchestrator.hooks"],  # no provider:response
-    "amplifier_module_provider_mock": ["provider.protocol"],  # no get_info, no list_models
+LOOP_RULES = {
+    "a_history_in_the_format_of_the_contract_is_continued",
+    "only_one_provider_is_used_and_default_provider_selects_it",
+    "prompt_submit_modify_changes_the_prompt",
+    "tool_pre_inject_context_reaches_the_model_and_the_call_runs",
+    "tool_pre_modify_changes_the_arguments",
 }
-"""Requirements of their contracts that modules do not meet. They run in agents all the same."""
+"""The rules that both public loops break."""
+KNOWN_FAILURES = {
+    "loop_basic": {*LOOP_RULES, "a_call_without_arguments_runs", "max_iterations_stops_a_model_that_never_stops"},
+    "loop_streaming": {*LOOP_RULES, "a_call_that_fails_emits_tool_error", "events_come_in_order_with_their_data"},
+    "context_simple": {
+        "a_message_without_a_role_raises_value_error_and_is_not_stored",
+        "compaction_emits_its_events",
+    },
+    "provider_mock": {
+        "get_info_describes_the_provider",
+        "get_info_returns_a_provider_info_of_amplifier_core",
+        "it_has_the_members_of_the_contract",
+        "the_window_in_its_defaults_leaves_room_for_a_request",
+    },
+}
+"""The rules that modules break (docs/module-tests.md has the table). They run in agents all the same."""
+SECONDS = "30"  # the compaction of context-simple is slow
 
 
 def visit_tools(repositories: Repositories, seen: Seen) -> None:
@@ -122,10 +140,11 @@ async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
 
 
 def validate_modules(folder: Path, seen: Seen) -> None:
-    """Every module that was fetched meets the requirements of its contract, except the known ones."""
+    """Every module that was fetched follows the rules of its contract, except the known ones."""
     for package in sorted(folder.glob("modules/**/amplifier_module_*/__init__.py")):
-        command = [sys.executable, "-m", "mcp_bridge", "module", "validate", str(package.parents[1]), "--json"]
+        path = str(package.parents[1])
+        command = [sys.executable, "-m", "mcp_bridge", "module", "validate", path, "--json", "--timeout", SECONDS]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        failed = json.loads(done.stdout)["failed"] if done.stdout else done.stderr
-        known = KNOWN_FAILURES.get(package.parent.name, [])
-        seen.check(f"module validate {package.parent.name}", failed, lambda found, known=known: found == known)
+        failed = json.loads(done.stdout)["failed"] if done.stdout else [done.stderr]
+        known = sorted(KNOWN_FAILURES.get(package.parent.name.removeprefix("amplifier_module_"), ()))
+        seen.check(f"module validate {package.parent.name}", sorted(failed), lambda found, known=known: found == known)
