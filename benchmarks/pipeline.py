@@ -11,7 +11,8 @@ import statistics
 import time
 
 from benchmarks.servers.offer import INPUT_SCHEMA
-from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge import Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._protocol.wire.results import to_mcp
 from mcp_bridge._protocol.wire.tools import to_wire
 from mcp_bridge._runtime.event_loop import make_loop_factory
@@ -76,7 +77,7 @@ def dispatching(entry, arguments, *, middleware=(), render=False):
     async def run(count):
         dispatch = registry.dispatch
         for _ in range(count):
-            result = await dispatch(ToolCall(id="1", name=name, arguments=arguments), CallContext())
+            result = await dispatch(ToolCall(id="1", name=name, arguments=arguments), RunningCall())
             if render:
                 size = result.encoded.size if result.encoded is not None else None
                 await truncator.truncate(to_mcp(result, wire, VERSION), VERSION, declared=declared, output_size=size)
@@ -110,7 +111,7 @@ def constructing():
     async def run(count):
         for _ in range(count):
             ToolCall(id="1", name="echo", arguments=TEXT)
-            CallContext()
+            RunningCall()
 
     return run
 

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Command] = {
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
     "explain": Command(policy_options.ExplainOptions, "explain:explain_tool_call"),
-    "read": Command(options.ReadOptions, "reading:read_resource"),
+    "read": Command(options.ReadOptions, "reading:print_resource"),
     "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
     "validate": Command(options.ValidateOptions, "listing:validate_target"),

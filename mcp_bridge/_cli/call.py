@@ -21,9 +21,9 @@ from mcp_bridge._cli.output import format_json, print_lines, report
 from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge._cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge._cli.target import load_target, run_sources
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ConfigError, InvalidOutput
 from mcp_bridge._contracts.log_levels import Level, check_level
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.values import to_plain, to_text
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcp_bridge._contracts.question import Question
 
 
-class TerminalContext(CallContext):
+class TerminalCall(RunningCall):
     """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
 
     The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. What only a client
@@ -52,7 +52,7 @@ class TerminalContext(CallContext):
         self._task: Any = None
         self._last_line = ""
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         message = self.filter_message(message)
         if not sys.stderr.isatty():
             line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
@@ -122,7 +122,7 @@ def call_tool(options: CallOptions) -> None:
 def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
     from mcp_bridge._cli.remote import call_remote_tool, format_block
 
-    with contextlib.closing(TerminalContext(_open_prompt(sys.stdin.fileno()))) as ctx:
+    with contextlib.closing(TerminalCall(_open_prompt(sys.stdin.fileno()))) as ctx:
         row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
     if as_json:
         print(format_json(row, indent=2))
@@ -158,11 +158,11 @@ async def _dispatch_call(
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             _check_not_built_in(bridge, name)
-            return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
+            return await bridge.registry.dispatch(ToolCall(id="cli", name=name), RunningCall())
         data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema)
         call, result = ToolCall(id="cli", name=name, arguments=data), None
         # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
-        with contextlib.closing(TerminalContext(prompt)) as ctx:
+        with contextlib.closing(TerminalCall(prompt)) as ctx:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
                 result = await bridge.registry.dispatch(call, ctx)

@@ -16,7 +16,7 @@ from mcp_bridge._cli.policy_options import ExplainOptions
 from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge._cli.server_address import split_target
 from mcp_bridge._cli.target import load_target, run_until_started
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.explanation import CallExplanation, ExplainedLayer, explain_call
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
@@ -50,10 +50,10 @@ async def _explain(
     if entry is None:
         raise make_not_found_error(name, bridge.registry.list_names())
     data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema) if pairs else None
-    return await _explain_entry(bridge.registry, entry, data, CallContext(principal=principal))
+    return await _explain_entry(bridge.registry, entry, data, RunningCall(principal=principal))
 
 
-async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ctx: CallContext) -> CallExplanation:
+async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ctx: RunningCall) -> CallExplanation:
     """Explain a call, and if the tool is a chain, its steps. `data` is None if the arguments are unknown."""
     prepared, arguments = registry.get_prepared(entry.name), {} if data is None else data
     assert prepared is not None

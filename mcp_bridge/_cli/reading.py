@@ -20,7 +20,7 @@ from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._runtime.terminal_text import escape_text
 
 
-def read_resource(options: ReadOptions) -> None:
+def print_resource(options: ReadOptions) -> None:
     """Print the contents of a resource: text, bytes (not on a terminal), or the result as JSON. Raises BridgeError."""
     words, target = options.words, options.file
     if len(words) == 2 and target is None:

@@ -20,7 +20,7 @@ from mcp_bridge._engine.registry import make_not_found_error
 from mcp_bridge._protocol.wire.client_names import to_client_name
 
 if TYPE_CHECKING:
-    from mcp_bridge._contracts.context import CallContext
+    from mcp_bridge._contracts.running_call import RunningCall
 
 T = TypeVar("T")
 _PAGES = 1_000
@@ -116,7 +116,7 @@ async def _list_pages(list_page: Callable[..., Awaitable[Any]], kind: str) -> li
 
 
 async def call_remote_tool(
-    address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, ctx: CallContext
+    address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, ctx: RunningCall
 ) -> dict[str, Any]:
     """Call a tool of another server, and return its result as `call --json` prints it. Raises BridgeError.
 
@@ -132,7 +132,7 @@ async def call_remote_tool(
             raise make_not_found_error(name, tools)
         data = arguments if arguments is not None else parse_pairs(pairs, tools[name].input_schema)
         began = time.perf_counter()
-        result = await client.call_tool(name, data, progress_callback=ctx.progress)
+        result = await client.call_tool(name, data, progress_callback=ctx.report_progress)
         return _describe_result(result) | {"duration_ms": round((time.perf_counter() - began) * 1000, 3)}
 
     async def forward_log(params: Any) -> None:

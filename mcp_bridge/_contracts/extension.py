@@ -15,11 +15,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source_status import SourceStatus
 from mcp_bridge._contracts.store import Store
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 
 CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
+"""Runs the rest of the pipeline. A middleware passes on the context that it received."""
 Publish = Callable[[Offer], None]
 
 
@@ -149,11 +151,14 @@ class Stage(IntEnum):
 
 @runtime_checkable
 class Middleware(Protocol):
-    """A policy that runs around calls, at its stage."""
+    """A policy that runs around calls, at its stage.
+
+    A middleware that needs no more than a handler annotates `ctx` as a `CallContext`.
+    """
 
     stage: Stage
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Return the result of the call, usually that of `call_next`."""
 
 

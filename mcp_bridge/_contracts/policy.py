@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 
 
@@ -26,7 +26,7 @@ class Forecast(NamedTuple):
 class PolicyLayer(Protocol):
     """A policy as a layer of the calls of one entry."""
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Return the result of the call, usually that of `call_next`."""
 
 
@@ -36,7 +36,7 @@ class ForecastingLayer(Protocol):
 
     name: str
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict what a call would meet, without running the tool, asking a user, or counting the call."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._protocol.wire.redacted_values import redact_arguments
 from mcp_bridge._protocol.wire.values import to_text
@@ -23,7 +23,7 @@ _SESSION = re.compile(r"(session/[^/]{8})[^/]+")
 _REFERENCE = re.compile(r"\((reference [0-9a-f]+)\)\.$")
 
 
-def log_call(call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None, redactor: Redactor) -> None:
+def log_call(call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResult | None, redactor: Redactor) -> None:
     """Log a call that has ended; without a result, it was cancelled. Call this only if the level info is enabled."""
     duration, client = f"{seconds * 1000:.1f} ms", _describe_client(ctx.client)
     name = redactor.redact_text(call.name)[:MAX_NAME]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.policy import ForecastingLayer, Policy
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.prepared import PreparedEntry
@@ -46,7 +46,7 @@ class CallExplanation(NamedTuple):
 
 
 async def explain_call(
-    pipeline: Pipeline, tool: PreparedEntry, call: ToolCall, ctx: CallContext, *, has_arguments: bool = True
+    pipeline: Pipeline, tool: PreparedEntry, call: ToolCall, ctx: RunningCall, *, has_arguments: bool = True
 ) -> CallExplanation:
     """Predict what the layers would do with a call. Without arguments, their validation is left out."""
     explained: list[ExplainedLayer] = []

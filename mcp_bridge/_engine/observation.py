@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.observation import LayerTime, ObservedCall
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-
-Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
+from mcp_bridge._engine.binding import Layer, compose_layer, run_nothing
 
 
 class CallObserver(Protocol):
     """Observes the calls of a pipeline. It must be fast, because every call waits for it."""
 
-    def begin_call(self, call: ToolCall, ctx: CallContext) -> ObservedCall:
+    def begin_call(self, call: ToolCall, ctx: RunningCall) -> ObservedCall:
         """A call begins."""
 
 
@@ -29,24 +28,24 @@ def observe_calls(observer: CallObserver, layers: Sequence[Layer], composed: Cal
     """
     begin_call = observer.begin_call
 
-    def run_observed(call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
+    def run_observed(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
         ctx.observation = observed = begin_call(call, ctx)
         return (composed if observed.layers is None else _compose_timed(layers, observed.layers))(call, ctx)
 
-    return run_observed
+    return cast("CallNext", run_observed)
 
 
 def _compose_timed(layers: Sequence[Layer], times: list[LayerTime]) -> CallNext:
     """Compose the layers for one call, so that each adds its time to `times`."""
     times += [LayerTime(_name_layer(layer)) for layer in layers]
-    call_next: CallNext = _run_nothing
+    call_next: CallNext = run_nothing
     for layer, one in zip(reversed(layers), reversed(times), strict=True):
-        call_next = partial(_run_timed, layer, one, call_next)
+        call_next = compose_layer(partial(_run_timed, layer, one), call_next)
     return call_next
 
 
 async def _run_timed(
-    layer: Layer, timed: LayerTime, call_next: CallNext, call: ToolCall, ctx: CallContext
+    layer: Layer, timed: LayerTime, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> ToolResult:
     timed.is_entered = True
     began = time.perf_counter()
@@ -54,10 +53,6 @@ async def _run_timed(
         return await layer(call, ctx, call_next)
     finally:
         timed.seconds = (timed.seconds or 0.0) + time.perf_counter() - began
-
-
-async def _run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
-    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
 
 
 def _name_layer(layer: Any) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.argument_removal import ArgumentRemoval, list_argument_schemas
 from mcp_bridge._engine.prepared import PreparedEntry
@@ -74,10 +74,10 @@ class ToolOverride:
         def complete_arguments(data: Any) -> dict[str, Any]:
             return {**{name: value for name, value in (data or {}).items() if name not in removed}, **fixed}
 
-        async def run_async(data: Any, ctx: CallContext) -> Any:
+        async def run_async(data: Any, ctx: RunningCall) -> Any:
             return await prepared.handler(complete_arguments(data), ctx)
 
-        def run_sync(data: Any, ctx: CallContext) -> Any:
+        def run_sync(data: Any, ctx: RunningCall) -> Any:
             return prepared.handler(complete_arguments(data), ctx)
 
         handler: Any = tool.handler
@@ -91,10 +91,10 @@ class _CompletingHandler(PlanningHandler):
     """A handler that plans its calls, with arguments that clients do not give."""
 
     planning: PlanningHandler
-    run: Callable[[Any, CallContext], Awaitable[Any]]
+    run: Callable[[Any, RunningCall], Awaitable[Any]]
     complete: Callable[[Any], dict[str, Any]]
 
-    async def __call__(self, data: Any, ctx: CallContext) -> Any:
+    async def __call__(self, data: Any, ctx: RunningCall) -> Any:
         """Run the handler."""
         return await self.run(data, ctx)
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from anyio import get_cancelled_exc_class
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import (
     CallError,
     InvalidOutput,
@@ -28,9 +27,10 @@ from mcp_bridge._contracts.errors import (
 from mcp_bridge._contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.policy import Policy
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine import validation
-from mcp_bridge._engine.binding import Layer, bind_middleware
+from mcp_bridge._engine.binding import Layer, bind_middleware, compose_layer, run_nothing
 from mcp_bridge._engine.observation import CallObserver
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._json_schema.size_limits import SizeLimits
@@ -154,9 +154,10 @@ class Pipeline:
         """
         composed = tool.composed.get(self)
         if composed is None:
-            composed, layers = _run_no_handler, self.layers(tool)
+            layers = self.layers(tool)
+            composed = run_nothing
             for layer in reversed(layers):
-                composed = _compose_layer(layer, composed)
+                composed = compose_layer(layer, composed)
             if self.observer is not None:
                 from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
 
@@ -177,7 +178,7 @@ class Pipeline:
         return own if own.timeout is not None else own._replace(timeout=self.timeout)
 
     async def _map_errors(
-        self, call: ToolCall, ctx: CallContext, call_next: CallNext, *, is_outermost: bool = True
+        self, call: ToolCall, ctx: RunningCall, call_next: CallNext, *, is_outermost: bool = True
     ) -> ToolResult:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
         started = time.monotonic()
@@ -205,12 +206,12 @@ class Pipeline:
                 if logger.isEnabledFor(logging.INFO):
                     self._log_call(call, ctx, time.monotonic() - started, ended)
 
-    def _log_call(self, call: ToolCall, ctx: CallContext, seconds: float, result: ToolResult | None) -> None:
+    def _log_call(self, call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResult | None) -> None:
         from mcp_bridge._engine.call_log import log_call  # a start does not need it, nor does the default log level
 
         log_call(call, ctx, seconds, result, self.redactor)
 
-    async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def _map_unexpected_errors(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""
         watch = CancellationWatch()
         try:
@@ -231,7 +232,7 @@ class Pipeline:
         shown = describe_error(error) if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
-    async def _limit_time(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def _limit_time(self, timeout: float, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         with self._deadlines.start_deadline(timeout, ctx.deadline) as deadline:
             ctx.holds.append(deadline)
             try:
@@ -247,7 +248,7 @@ class Pipeline:
         nested_quotas: tuple[Quota, ...],
         timeout: float | None,
         call: ToolCall,
-        ctx: CallContext,
+        ctx: RunningCall,
         call_next: CallNext,
     ) -> ToolResult:
         """Run the call in a slot of the limiter, which is lent to other calls while a user is asked.
@@ -273,7 +274,7 @@ class Pipeline:
             slot.release()
 
     async def _wait_for_slot(
-        self, key: tuple[bool, tuple[Quota, ...]], timeout: float | None, call: ToolCall, ctx: CallContext
+        self, key: tuple[bool, tuple[Quota, ...]], timeout: float | None, call: ToolCall, ctx: RunningCall
     ) -> Slot:
         in_total, quotas = key
         seconds = math.inf if timeout is None else timeout
@@ -286,7 +287,7 @@ class Pipeline:
             problem = "no other call ended in time"
         raise Overloaded(f"The server is at capacity: '{call.name}' did not run, because {problem}. Retry later.")
 
-    async def _run_handler(self, tool: PreparedEntry, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
+    async def _run_handler(self, tool: PreparedEntry, call: ToolCall, ctx: RunningCall, _: CallNext) -> ToolResult:
         """Run the handler, and again with the answers for as long as it returns `NeedsInput`.
 
         Between two runs of the outermost handler, `ctx.needs` is all the state that the call has, so another instance
@@ -323,11 +324,3 @@ def _extract_cancellation(error: BaseException) -> BaseException:
             logger.error("a call that was being cancelled raised something else", exc_info=others)
             return cancelled
     return error
-
-
-async def _run_no_handler(call: ToolCall, ctx: CallContext) -> ToolResult:
-    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
-
-
-def _compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
-    return lambda call, ctx: layer(call, ctx, call_next)

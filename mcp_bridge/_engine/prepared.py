@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidOutput
 from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._json_schema.callables import find_context_parameter
 from mcp_bridge._json_schema.keywords import MAX_DEPTH, MAX_SCHEMAS
@@ -103,7 +103,7 @@ class PreparedEntry:
         return find_context_parameter(self._handler)
 
     @cached_property
-    def handler(self) -> Callable[[Any, CallContext], Any]:
+    def handler(self) -> Callable[[Any, RunningCall], Any]:
         """The entry's handler, called with the arguments and the context, whichever of these it takes."""
         handler, context = self._handler, self.context
         if context is None:
@@ -118,7 +118,7 @@ class PreparedEntry:
         """Whether the handler is a coroutine function, and so needs no thread."""
         return is_async(self._handler)
 
-    async def run(self, arguments: Any, ctx: CallContext, threads: ThreadPool) -> Any:
+    async def run(self, arguments: Any, ctx: RunningCall, threads: ThreadPool) -> Any:
         """Run the handler and return what it returns; an iterator's items become a list.
 
         An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for an iterator of
@@ -144,7 +144,7 @@ class PreparedEntry:
             return self._check_length(items)
         return value
 
-    def _run_sync(self, arguments: Any, ctx: CallContext) -> Any:
+    def _run_sync(self, arguments: Any, ctx: RunningCall) -> Any:
         value = self.handler(arguments, ctx)
         if type(value) not in _PLAIN and isinstance(value, Iterator):
             # The items are computed in this thread too.

@@ -19,6 +19,7 @@ from mcp_bridge._contracts.errors import CallError, Overloaded, ToolNotFound, To
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.running_call import RunningCall, start_call
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._contracts.tool_use_results import Result, ResultStatus
 from mcp_bridge._engine.decorators import PromptDecorator, ResourceDecorator, ToolDecorator, load_decorator
@@ -228,7 +229,7 @@ class ToolRegistry:
             return tool
         started = time.monotonic()
         try:
-            data = tool.handler(input_data, CallContext(caller=self))
+            data = tool.handler(input_data, RunningCall(caller=self))
             if inspect.isawaitable(data):
                 data = _run_to_completion(data)
         except Exception as error:
@@ -242,7 +243,7 @@ class ToolRegistry:
             return tool
         started = time.monotonic()
         try:
-            data = await tool.run(input_data, CallContext(caller=self), self.pipeline.threads)
+            data = await tool.run(input_data, RunningCall(caller=self), self.pipeline.threads)
         except Exception as error:
             return _fail(name, error, started)
         return _check_result(tool, data, started, validate=validate)
@@ -252,13 +253,14 @@ class ToolRegistry:
 
         Raises ToolNotFound. Every other problem is in the result.
         """
+        running = start_call(ctx)
         tool = self.get_prepared(call.name)
         if tool is None:
-            absent = await self.find_absent(call.name, ctx.client)
+            absent = await self.find_absent(call.name, running.client)
             tool = self.get_prepared(call.name) or (PreparedEntry(absent) if absent is not None else None)
         if tool is None:
             raise make_not_found_error(call.name, self.list_names())
-        return await self.run_prepared(tool, call, ctx)
+        return await self.run_prepared(tool, call, running)
 
     async def find_absent(self, name: str, client: str | None) -> ToolEntry | None:
         """Wait until the source that may have an unknown tool has tried to connect.
@@ -277,11 +279,11 @@ class ToolRegistry:
             slot.release()
         return _build_failing_tool(name, ToolUnavailable(reason)) if reason else None
 
-    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
+    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: RunningCall) -> ToolResult:
         """Run an unpublished tool through the pipeline. Every problem is in the result."""
         return await self.run_prepared(PreparedEntry(entry), call, ctx)
 
-    async def dispatch_resource(self, uri: str, call_id: str, ctx: CallContext) -> ToolResult:
+    async def dispatch_resource(self, uri: str, call_id: str, ctx: RunningCall) -> ToolResult:
         """Read a resource through the pipeline. Its contents are the content of the result, with every problem.
 
         Raises ResourceNotFound.
@@ -289,7 +291,7 @@ class ToolRegistry:
         match = self.finder.find_resource(uri)
         return await self.run_prepared(match.prepared, match.make_call(call_id), ctx)
 
-    def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
+    def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
         """Run an entry of any kind through the pipeline. Every problem is in the result.
 
         A nested call stays under the pipeline of the outermost call, whichever registry it is made to.

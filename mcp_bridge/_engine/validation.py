@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments, InvalidOutput
 from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.binding import BoundMiddleware, Layer
 from mcp_bridge._engine.prepared import PreparedEntry
@@ -24,7 +24,7 @@ RecheckPolicies = Callable[[Sequence[BoundMiddleware]], Iterator[Layer]]
 
 
 def validate_input(
-    check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext
+    check: Callable[[ToolCall], None], call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> Awaitable[ToolResult]:
     check(call)
     return call_next(call, ctx)
@@ -34,7 +34,7 @@ def provide_checks(
     check: Callable[[ToolCall], None],
     check_output: Callable[[Any, str], None] | None,
     call: ToolCall,
-    ctx: CallContext,
+    ctx: RunningCall,
     call_next: CallNext,
 ) -> Any:
     """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
@@ -49,7 +49,7 @@ def check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall) -> None
         raise InvalidArguments(tool.input.describe_problems(call.arguments, call.root), tool=call.name, kind=call.kind)
 
 
-async def validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+async def validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
     if result.success and not tool.output.is_valid(result.output):
         check_output(tool, result.output, result=result)
@@ -75,7 +75,7 @@ def recheck_policies(tool: PreparedEntry, changing: Sequence[BoundMiddleware]) -
 
 
 async def _recheck_output(
-    tool: PreparedEntry, policy: str, call: ToolCall, ctx: CallContext, call_next: CallNext
+    tool: PreparedEntry, policy: str, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> ToolResult:
     """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
     result = to_result(await call_next(call, ctx))

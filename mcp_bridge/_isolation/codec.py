@@ -10,11 +10,11 @@ import anyio
 
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.content import Content
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._isolation.order import CONTEXT_FIELDS
 from mcp_bridge._json_schema.forms import create_form
@@ -200,7 +200,7 @@ def decode_needs(given: Json) -> NeedsInput:
     return NeedsInput({key: decode_question(one) for key, one in given["questions"].items()}, given["state"])
 
 
-def encode_context(ctx: CallContext) -> Json:
+def encode_context(ctx: RunningCall) -> Json:
     return {
         **{name: getattr(ctx, name) for name in CONTEXT_FIELDS},
         "state_key": ctx.state_key,
@@ -214,5 +214,5 @@ def encode_context(ctx: CallContext) -> Json:
     }
 
 
-def get_time_left(ctx: CallContext) -> float | None:
+def get_time_left(ctx: RunningCall) -> float | None:
     return None if ctx.deadline is None else ctx.deadline - anyio.current_time()

@@ -12,9 +12,9 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import Denied, InvalidOutput, Overloaded
 from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._isolation.codec import (
     Json,
@@ -69,7 +69,7 @@ class WorkerCrash(Exception):
 
 
 async def run_worker_call(
-    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, isolation: IsolationOptions
+    worker: WorkerProcess, request: WorkerCall, ctx: RunningCall, isolation: IsolationOptions
 ) -> ToolResult | NeedsInput | Exception:
     """Run a call in a worker and return its result, or the exception that the handler raised.
 
@@ -91,7 +91,7 @@ async def run_worker_call(
 async def _serve_until_result(
     worker: WorkerProcess,
     request: WorkerCall,
-    ctx: CallContext,
+    ctx: RunningCall,
     isolation: IsolationOptions,
     message: Json,
     messages: MemoryObjectReceiveStream[Json],
@@ -134,11 +134,11 @@ def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -
         raise WorkerCrash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
 
 
-async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> None:
+async def _forward_notification(event: Any, message: Json, ctx: RunningCall) -> None:
     """Pass a notification of the call on to the client; an invalid one is dropped."""
     try:
         if event == "progress":
-            await ctx.progress(float(message["progress"]), message["total"], message["message"])
+            await ctx.report_progress(float(message["progress"]), message["total"], message["message"])
         elif event == "message":
             await ctx.log(message["level"], message["data"], message["logger"])
         elif event == "close stream":
@@ -202,13 +202,13 @@ class _WorkerRequests:
             return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
         raise ValueError(f"a call cannot ask for '{what}'")
 
-    async def _read_resource(self, uri: str, ctx: CallContext) -> Json:
+    async def _read_resource(self, uri: str, ctx: RunningCall) -> Json:
         if not self._isolation.can_read(uri):
             text = f"'{uri}' cannot be read from this isolated tool. The setting isolation.invokes allows it."
             return encode_result(to_error_result(Denied(text)))
         return encode_result(await ctx.fetch_resource(uri))
 
-    async def _use_state(self, what: str, key: str, message: Json, ctx: CallContext) -> Any:
+    async def _use_state(self, what: str, key: str, message: Json, ctx: RunningCall) -> Any:
         """Read or change a value of the session. Those of other sources have other keys."""
         if what == "read state":
             return await ctx.get_state(key)
@@ -216,7 +216,7 @@ class _WorkerRequests:
             return await ctx.set_state(key, json.loads(message["value"]))
         return await ctx.delete_state(key)
 
-    async def _run_tool(self, name: str, arguments: Any, ctx: CallContext) -> Json:
+    async def _run_tool(self, name: str, arguments: Any, ctx: RunningCall) -> Json:
         if not self._isolation.can_invoke(name):
             text = f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
             return encode_result(to_error_result(Denied(text)))

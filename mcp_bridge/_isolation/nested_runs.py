@@ -16,18 +16,18 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, Denied, Overloaded
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._isolation.codec import Json, decode_error, decode_result, encode_context, encode_error, encode_result
 
 MAX_RUNS = 100
 """Runs that a call in a worker can have at once."""
-PublishTool = Callable[[CallContext, ToolEntry], ToolEntry]
+PublishTool = Callable[[RunningCall, ToolEntry], ToolEntry]
 """Returns a tool that the worker describes as it is published. Raises CallError for one that it may not call."""
 
 
-def reject_tool(ctx: CallContext, entry: ToolEntry) -> ToolEntry:
+def reject_tool(ctx: RunningCall, entry: ToolEntry) -> ToolEntry:
     """Reject every tool: the default."""
     raise Denied(f"Tool '{entry.name}' cannot be called here.")
 
@@ -37,7 +37,7 @@ class NestedRuns:
 
     tasks: TaskGroup
 
-    def __init__(self, ctx: CallContext, publish_tool: PublishTool) -> None:
+    def __init__(self, ctx: RunningCall, publish_tool: PublishTool) -> None:
         self._ctx = ctx
         self._publish_tool = publish_tool
         self._numbers = count(1)
@@ -51,7 +51,7 @@ class NestedRuns:
         described = ToolEntry(str(message["name"]), "", run_in_worker, schema if isinstance(schema, dict) else {})
         entry = self._publish_tool(self._ctx, described)
         run = self._runs[number] = _NestedRun(number)
-        self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
+        self.tasks.start_soon(run.run_entry, self.get_context(message["within"]), entry, message["arguments"])
         return await self._wait_for_reply(number)
 
     async def proceed(self, message: Json) -> Json:
@@ -62,7 +62,7 @@ class NestedRuns:
             self._runs[number].outcomes.send_nowait(message)
         return await self._wait_for_reply(number)
 
-    def get_context(self, number: Any) -> CallContext:
+    def get_context(self, number: Any) -> RunningCall:
         """Return the context of the nested run with this number, or of the call."""
         run = self._runs.get(number) if isinstance(number, int) else None
         return self._ctx if run is None or run.ctx is None else run.ctx
@@ -92,9 +92,9 @@ class _NestedRun:
         self._reported: MemoryObjectReceiveStream[Json]
         self._send, self.replies = anyio.create_memory_object_stream[Json](1)
         self.outcomes, self._reported = anyio.create_memory_object_stream[Json](1)
-        self.ctx: CallContext | None = None
+        self.ctx: RunningCall | None = None
 
-    async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
+    async def run_entry(self, ctx: RunningCall, entry: ToolEntry, arguments: Any) -> None:
         _RUN.set(self)
         try:
             reply = {"result": encode_result(await ctx.invoke_entry(entry, arguments))}
@@ -107,7 +107,7 @@ class _NestedRun:
         for stream in (self._send, self.replies, self.outcomes, self._reported):
             stream.close()
 
-    async def order_run(self, data: Any, ctx: CallContext) -> Any:
+    async def order_run(self, data: Any, ctx: RunningCall) -> Any:
         self.ctx = ctx
         await self._send.send({"run": self._number, "arguments": data, "context": encode_context(ctx)})
         outcome = await self._reported.receive()
@@ -119,6 +119,6 @@ class _NestedRun:
 _RUN: ContextVar[_NestedRun] = ContextVar("nested_run")
 
 
-async def run_in_worker(data: Any, ctx: CallContext) -> Any:
+async def run_in_worker(data: Any, ctx: RunningCall) -> Any:
     """Run the tool in the worker that has announced the call: the handler of these tools, for every call."""
     return await _RUN.get().order_run(data, ctx)

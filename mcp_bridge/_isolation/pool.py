@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import Overloaded, SourceError, ToolCrashed, ToolUnavailable
 from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._isolation.affinity import WorkerAffinity
 from mcp_bridge._isolation.codec import Json
@@ -90,7 +90,7 @@ class WorkerPool:
         finally:
             self._tasks = None
 
-    async def call(self, request: WorkerCall, ctx: CallContext) -> ToolResult | NeedsInput:
+    async def call(self, request: WorkerCall, ctx: RunningCall) -> ToolResult | NeedsInput:
         """Run a call in a worker.
 
         Raises:
@@ -127,7 +127,7 @@ class WorkerPool:
             raise result
         return result
 
-    async def _acquire_slot(self, request: WorkerCall, ctx: CallContext) -> Slot:
+    async def _acquire_slot(self, request: WorkerCall, ctx: RunningCall) -> Slot:
         """Wait for a worker. Tools and clients that wait take turns, as they do in the pipeline."""
         if not self._within.get():
             keys = (f"{request.kind}/{request.name}", *((ctx.client,) if ctx.client is not None else ()))

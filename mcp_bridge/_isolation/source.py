@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import Denied, SourceError
 from mcp_bridge._contracts.extension import (
     AgentSource,
@@ -25,6 +24,7 @@ from mcp_bridge._contracts.extension import (
     ToolSource,
 )
 from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.selection import Selection
 from mcp_bridge._isolation.codec import Json
@@ -158,14 +158,14 @@ class IsolatedSource:
 
     def _make_remote_handler(self, kind: EntryKind, name: str, part: str, context: bool) -> Callable[..., Any]:
 
-        async def call(data: Any, ctx: CallContext) -> Any:
+        async def call(data: Any, ctx: RunningCall) -> Any:
             return await self._pool.call(make_request(data), ctx)
 
         async def call_without_context(data: Any) -> Any:
-            return await self._pool.call(make_request(data), CallContext())
+            return await self._pool.call(make_request(data), RunningCall())
 
         async def complete_in_worker(value: str, known: Any) -> Any:
-            result = await self._pool.call(make_request({"value": value, "known": known}), CallContext())
+            result = await self._pool.call(make_request({"value": value, "known": known}), RunningCall())
             return result.output if isinstance(result, ToolResult) else ()
 
         def make_request(data: Any) -> WorkerCall:
@@ -187,7 +187,7 @@ class IsolatedSource:
         handler = call if context else call_without_context
         return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
 
-    def _publish_tool(self, ctx: CallContext, described: ToolEntry) -> ToolEntry:
+    def _publish_tool(self, ctx: RunningCall, described: ToolEntry) -> ToolEntry:
         """Return a tool that an agent in a worker calls as it is published, with the handler of `described`.
 
         What the source has offered counts, not what the worker describes, except for the tools of a subagent's own

@@ -29,7 +29,7 @@ from mcp_bridge._isolation import worker_system
 from mcp_bridge._isolation.codec import Json, encode_error, encode_needs, encode_result
 from mcp_bridge._isolation.offer_codec import EntryKind, encode_offer, index_entries
 from mcp_bridge._isolation.order import MAX_WORKER_LINE, WorkerLimits, WorkerOrder, make_size_error
-from mcp_bridge._isolation.worker_context import WorkerContext
+from mcp_bridge._isolation.worker_context import IsolatedCall
 from mcp_bridge._isolation.worker_link import WorkerLink
 from mcp_bridge._json_schema.callables import adapt_completion
 from mcp_bridge._json_schema.size_limits import has_too_many_values
@@ -131,7 +131,7 @@ class SourceRunner:
     async def _invoke_handler(self, message: Json) -> Json:
         kind, name, part = message["kind"], message["name"], message["part"]
         prepared = self._prepare_entry(kind, name, part)
-        ctx = WorkerContext(self._link, message["id"], message["context"], self._threads)
+        ctx = IsolatedCall(self._link, message["id"], message["context"], self._threads)
         returned = await prepared.run(message["arguments"], ctx, self._threads)
         if isinstance(returned, NeedsInput):
             return {"needs": encode_needs(returned)}

@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, InvalidAnswer, QuestionExpired
 from mcp_bridge._contracts.log_levels import Level, check_level
 from mcp_bridge._contracts.question import Form, Question
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.session_state import StateValues, encode_value
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.prepared import PreparedEntry
@@ -37,7 +37,7 @@ MAX_TRIES = 3
 """How often a question is asked again because its type rejects the answer."""
 
 
-class WorkerContext(CallContext):
+class IsolatedCall(RunningCall):
     """A running call, as its tool sees it inside a worker."""
 
     __slots__ = (
@@ -75,7 +75,7 @@ class WorkerContext(CallContext):
     def deadline(self) -> float | None:
         return self._end
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         self._notify_bridge("progress", progress=to_plain(progress), total=to_plain(total), message=to_plain(message))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
@@ -135,7 +135,7 @@ class WorkerContext(CallContext):
         return decode_result(answer["result"])
 
     async def _run_entry(self, prepared: PreparedEntry, order: Json) -> Json:
-        ctx = WorkerContext(self._link, self._call, order["context"], self._threads, order["run"])
+        ctx = IsolatedCall(self._link, self._call, order["context"], self._threads, order["run"])
         try:
             with ctx._limit_time():
                 return {"result": encode_result(to_result(await prepared.run(order["arguments"], ctx, self._threads)))}

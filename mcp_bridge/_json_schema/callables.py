@@ -15,7 +15,8 @@ from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.handlers import is_async
 
 SCHEMA_HINT = "or give input_schema="
-_CONTEXT_NAME = CallContext.__name__
+_CONTEXT_NAMES = ("CallContext", "RunningCall")
+"""The context for authors, and the one for code of the bridge."""
 _SECTION_SIGNS = frozenset("\n:@")
 """Without any of these characters, a docstring has no sections."""
 _FORWARDREF = 3  # annotationlib.Format.FORWARDREF; from 3.14 on, the default format raises for unresolvable names
@@ -68,7 +69,7 @@ def _is_context_text(text: str) -> bool:
 def _is_context_node(node: ast.expr) -> bool:
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name == _CONTEXT_NAME
+            return name in _CONTEXT_NAMES
         case ast.Constant(value=str(text)):
             return _is_context_text(text)
         case ast.BinOp(left=left, right=right):

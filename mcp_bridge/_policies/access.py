@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_bridge._contracts.context import CallContext
-from mcp_bridge._contracts.decision import PolicyDecision
 from mcp_bridge._contracts.errors import Denied
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._policies.selection import SelectionOptions, is_built_in
 from mcp_bridge._policies.services import PolicyServices
@@ -90,19 +89,19 @@ class AccessLayer:
         self._rules = rules
         self._denies = denies
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises Denied."""
         if (reason := self._find_reason(call, ctx)) is not None:
             ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
             raise Denied(f"{call.kind.capitalize()} '{call.name}' was denied: {reason}. Do not retry this call.")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call is denied."""
         reason = self._find_reason(call, ctx)
         return Forecast("passes") if reason is None else Forecast("stops", reason)
 
-    def _find_reason(self, call: ToolCall, ctx: CallContext) -> str | None:
+    def _find_reason(self, call: ToolCall, ctx: RunningCall) -> str | None:
         matches = any(rule.applies_to_call(call) and rule.applies_to_principal(ctx) for rule in self._rules)
         if matches != self._denies:
             return None

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._policies.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge._policies.selection import ToolSelectionOptions, is_built_in
@@ -64,7 +64,7 @@ class ApprovalLayer:
         self._gate = gate
         self._options = options
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises ApprovalDeclined."""
         if self._options.applies_to_principal(ctx):
             decision = await self._gate.resolve_question(self._build_question(call), ctx)
@@ -74,7 +74,7 @@ class ApprovalLayer:
                 raise ApprovalDeclined(f"Tool '{call.name}' was not approved. {reason}")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the user would be asked; a remembered decision passes."""
         if not self._options.applies_to_principal(ctx):
             return Forecast("passes")

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import (
     ApprovalDeclined,
     AuditUnavailable,
@@ -21,6 +20,7 @@ from mcp_bridge._contracts.errors import (
 )
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.approvals.decisions import hash_json
 from mcp_bridge._policies.audit_trail.database import AuditFileError, Synchronous, check_location
@@ -125,7 +125,7 @@ class AuditLayer:
         self._fails_closed = policy.options.on_failure == "deny"
         self._latest_caller: tuple[Any, dict[str, Any]] = (None, {})  # replaced as one, for other threads
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Run the call, and return its result once it is recorded. A call that cannot be recorded is an error."""
         if self._is_selective and not self._applies_to(call, ctx):
             return await call_next(call, ctx)
@@ -146,7 +146,7 @@ class AuditLayer:
                 return _make_failure(call, f"{ran}, and its result is not returned")
         return result
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call is recorded, or that it is denied because the file cannot be written."""
         if self._is_selective and not self._applies_to(call, ctx):
             return Forecast("passes", "not recorded")
@@ -157,7 +157,7 @@ class AuditLayer:
                 return Forecast("stops", str(error))
         return Forecast("passes", "recorded")
 
-    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+    def _applies_to(self, call: ToolCall, ctx: RunningCall) -> bool:
         return self._options.applies_to_call(call) and self._options.applies_to_principal(ctx)
 
     async def _can_start(self, record: Mapping[str, Any]) -> bool:
@@ -171,7 +171,7 @@ class AuditLayer:
             return not self._fails_closed
         return True
 
-    def _describe_call(self, call: ToolCall, ctx: CallContext) -> dict[str, Any]:
+    def _describe_call(self, call: ToolCall, ctx: RunningCall) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments. Empty members are left out."""
         parent, caller = ctx.parent_id, self._describe_caller(ctx)
         name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
@@ -188,7 +188,7 @@ class AuditLayer:
         given = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
         return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
 
-    def _describe_caller(self, ctx: CallContext) -> dict[str, Any]:
+    def _describe_caller(self, ctx: RunningCall) -> dict[str, Any]:
         """Describe the source and the caller. The description is reused for the next call of the same caller."""
         info = ctx.client_info
         key = (info, ctx.principal, ctx.protocol_version)
@@ -218,7 +218,7 @@ class AuditLayer:
             record["shape"] = type(arguments).__name__
 
     def _complete_record(
-        self, record: dict[str, Any], ctx: CallContext, started: float, outcome: Mapping[str, Any]
+        self, record: dict[str, Any], ctx: RunningCall, started: float, outcome: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Add the outcome of the call."""
         record |= outcome

@@ -10,10 +10,9 @@ import orjson
 from cachetools import TTLCache
 from pydantic import Field
 
-from mcp_bridge._contracts.context import CallContext
-from mcp_bridge._contracts.decision import PolicyDecision
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import EncodedOutput, ToolCall, ToolEntry, ToolResult
 from mcp_bridge._policies.selection import READ_ONLY, ToolSelectionOptions, has_hint
 from mcp_bridge._policies.services import PolicyServices
@@ -91,7 +90,7 @@ class CacheLayer:
         self._options = options
         self._results = results
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Return a kept result, or that of the call."""
         key = self._build_key(call, ctx) if self._options.applies_to_principal(ctx) else None
         if key is None:
@@ -107,12 +106,12 @@ class CacheLayer:
             self._results[key] = kept
         return result
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes: the results are those of a running server."""
         applies = self._options.applies_to_principal(ctx)
         return Forecast("passes", f"or returns a result of the last {self._options.ttl:g} seconds" if applies else "")
 
-    def _build_key(self, call: ToolCall, ctx: CallContext) -> CacheKey | None:
+    def _build_key(self, call: ToolCall, ctx: RunningCall) -> CacheKey | None:
         try:
             return id(self._entry), ctx.principal, dump_json(call.arguments, option=orjson.OPT_SORT_KEYS)
         except (TypeError, RecursionError):  # a caller in process can pass anything

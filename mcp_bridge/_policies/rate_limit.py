@@ -14,12 +14,11 @@ import anyio
 from anyio.lowlevel import current_token
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from mcp_bridge._contracts.context import CallContext
-from mcp_bridge._contracts.decision import PolicyDecision
 from mcp_bridge._contracts.errors import ConfigError, RateLimited
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
 from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.selection import SelectionOptions, add_single_schema, parse_list
 from mcp_bridge._policies.services import PolicyServices
@@ -203,7 +202,7 @@ class RateLimitLayer:
         self._policy = policy
         self._template = template
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises RateLimited."""
         if self._applies_to(call, ctx):
             exceeded = await self._counter.count(*self._build_key(call, ctx))
@@ -213,7 +212,7 @@ class RateLimitLayer:
                 raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call exceeds a limit. Counts in the memory of a running server are unknown."""
         if not self._applies_to(call, ctx):
             return Forecast("passes")
@@ -222,10 +221,10 @@ class RateLimitLayer:
         exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
         return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
 
-    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+    def _applies_to(self, call: ToolCall, ctx: RunningCall) -> bool:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
 
-    def _build_key(self, call: ToolCall, ctx: CallContext) -> tuple[str, ...]:
+    def _build_key(self, call: ToolCall, ctx: RunningCall) -> tuple[str, ...]:
         name = f"{call.kind}:{self._template or call.name}" if "tool" in self._options.per else ""
         principal = ctx.principal or "" if "principal" in self._options.per else ""
         return self._policy, name, principal

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge._contracts.context import CallContext
-from mcp_bridge._contracts.decision import PolicyDecision
 from mcp_bridge._contracts.errors import Denied
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._policies.selection import READ_ONLY, ToolSelectionOptions, has_hint, is_built_in
 from mcp_bridge._policies.services import PolicyServices
@@ -50,13 +49,13 @@ class ReadOnlyLayer:
     def __init__(self, options: ReadOnlyOptions) -> None:
         self._options = options
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises Denied."""
         if self._options.applies_to_principal(ctx):
             ctx.record_decision(PolicyDecision(self.name, "denied", reason=_REASON))
             raise Denied(f"Tool '{call.name}' was denied: {_REASON}. Use a tool that only reads.")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call is denied."""
         return Forecast("stops", _REASON) if self._options.applies_to_principal(ctx) else Forecast("passes")

@@ -11,10 +11,10 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from mcp_bridge._contracts.content import Content
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.secret_patterns import PATTERNS, expand_names, redact_card_numbers
 from mcp_bridge._policies.selection import Patterns, SelectionOptions, add_single_schema, parse_list
@@ -203,7 +203,7 @@ class RedactLayer:
         self._redaction = redaction
         self._has_arguments, self._has_results = (each in options.apply_to for each in ("arguments", "results"))
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Return the redacted result, or error, of the call with redacted arguments."""
         if not self._applies_to(call, ctx):
             return await call_next(call, ctx)
@@ -216,14 +216,14 @@ class RedactLayer:
         ctx.add_filter(self._redact_message)
         return self._redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes."""
         if not self._applies_to(call, ctx):
             return Forecast("passes")
         given = self._redact_arguments(call) if self._has_arguments else call
         return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}", given)
 
-    def _applies_to(self, call: ToolCall, ctx: CallContext) -> bool:
+    def _applies_to(self, call: ToolCall, ctx: RunningCall) -> bool:
         return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
 
     def _redact_message(self, data: Any) -> Any:

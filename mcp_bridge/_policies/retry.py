@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, ToolFailed
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.selection import IDEMPOTENT, READ_ONLY, Patterns, ToolSelectionOptions, has_hint
 from mcp_bridge._policies.services import PolicyServices
@@ -84,7 +84,7 @@ class RetryLayer:
         self._options = options
         self._start_attempts = retry_context
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises what the last attempt raises."""
         if not self._options.applies_to_principal(ctx):
             return await call_next(call, ctx)
@@ -93,7 +93,7 @@ class RetryLayer:
         except _FailedAttempt as failed:
             return failed.result
 
-    async def _repeat(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def _repeat(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         options, was_started = self._options, ctx.started
         async for attempt in self._start_attempts(
             self._is_repeatable,
@@ -113,7 +113,7 @@ class RetryLayer:
                 return result
         raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
-    async def predict(self, call: ToolCall, ctx: CallContext) -> Forecast:
+    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes."""
         applies = self._options.applies_to_principal(ctx)
         return Forecast("passes", f"at most {self._options.attempts} attempts" if applies else "")

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 
 from mcp_bridge._contracts.completion import CompletionEntry
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.listing import BuiltInEntry
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._json_schema.uris import includes_uri
 from mcp_bridge._settings.sections import SettingsModel
@@ -78,7 +78,7 @@ class ToolSelectionOptions(SettingsModel):
             and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
         )
 
-    def applies_to_principal(self, ctx: CallContext) -> bool:
+    def applies_to_principal(self, ctx: RunningCall) -> bool:
         """Whether calls of this caller match."""
         return not self.principals or _includes_principal(self.principals, ctx.principal or "")
 

@@ -9,8 +9,8 @@ from weakref import ref
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import Overloaded
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.limiter import compute_share
 
 SWEEP = 0.25
@@ -35,7 +35,7 @@ Key = TypeVar("Key", bound=Hashable)
 Kept = TypeVar("Kept", bound=KeptSession)
 
 
-def get_owner(ctx: CallContext) -> str | None:
+def get_owner(ctx: RunningCall) -> str | None:
     """Return whose share a session counts against, or None if there is only one client."""
     return f"principal/{ctx.principal}" if ctx.principal else ctx.client
 
@@ -78,7 +78,7 @@ async def end_idle_sessions(
                 end(key)
 
 
-def end_with_client(ctx: CallContext, sessions: Mapping[Key, Kept], key: Key, end: Callable[[Key], None]) -> None:
+def end_with_client(ctx: RunningCall, sessions: Mapping[Key, Kept], key: Key, end: Callable[[Key], None]) -> None:
     """Call `end` when the client of a call disconnects, unless another session has this key by then."""
     added = ref(sessions[key])  # weak, because a client may outlive many sessions
 

@@ -81,8 +81,8 @@ class ThreadPool:
 
         Args:
             name: What `stuck` calls it.
-            client: Whose share of the threads it counts against (see `CallContext.client`).
-            holds: A list that contains the thread's slot while the function runs (see `CallContext.holds`). Its
+            client: Whose share of the threads it counts against (see `RunningCall.client`).
+            holds: A list that contains the thread's slot while the function runs (see `RunningCall.holds`). Its
                 deadlines are paused while the function waits for a thread, which takes no longer than they allow.
 
         Raises:

@@ -16,7 +16,7 @@ from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._json_schema.callables import adapt_completion
 from mcp_bridge._protocol.wire.values import to_plain
-from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.client_text import RequestError
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses
@@ -73,7 +73,7 @@ class CompletionMethod:
     ) -> Collection[Any] | Mapping[str, Any]:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
         prepared = self._prepare_completion(completed, name, data["argument"], offered)
-        result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
+        result = await self._registry.run_prepared(prepared, call, ServedCall(request, self._registry))
         output = to_plain(self._responses.check_success(result, request.version, name=name).output)
         return output if isinstance(output, list | Mapping) else [] if output is None else [output]
 

@@ -9,10 +9,10 @@ from typing import Any, TypeGuard
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcp_bridge._contracts.log_levels import LEVELS
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._protocol.peer.connection import Message, MessageStream
 from mcp_bridge._protocol.wire import questions
 from mcp_bridge._runtime.exact_json import dump_json
@@ -35,7 +35,7 @@ class RelayedCall:
     It is also the message stream of its request, and notes the id that this gets.
     """
 
-    def __init__(self, ctx: CallContext, tasks: TaskOwner, stream: MessageStream, server: str) -> None:
+    def __init__(self, ctx: RunningCall, tasks: TaskOwner, stream: MessageStream, server: str) -> None:
         self.ctx = ctx
         self.number: Any = None
         self._tasks = tasks
@@ -122,7 +122,7 @@ class RelayedCall:
             message = TextScreen().screen_text(message, "")
         if not _is_number(progress) or not (total is None or _is_number(total)) or not isinstance(message, str | None):
             raise TypeError("progress and total are numbers, and message is a text")
-        await self.ctx.progress(progress, total, message)
+        await self.ctx.report_progress(progress, total, message)
 
     async def _send_log(self, params: Mapping[str, Any]) -> None:
         level, data, logger_name = params["level"], params.get("data"), params.get("logger")

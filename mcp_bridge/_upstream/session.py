@@ -9,7 +9,6 @@ from typing import Any, Literal, Protocol
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.jsonrpc import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
@@ -17,6 +16,7 @@ from mcp_bridge._contracts.jsonrpc import (
     UNSUPPORTED_VERSION,
     RpcError,
 )
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, PeerConnection
 from mcp_bridge._protocol.wire.meta_keys import (
@@ -218,14 +218,14 @@ class UpstreamSession:
             raise self._read_error(error) from error
         return result
 
-    async def relay(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+    async def relay(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         """Send the request of a client's call and return the result. Raises RpcError."""
         if self._turn is None:
             return await self._relay(method, params, ctx)
         async with self._turn:
             return await self._relay(method, params, ctx)
 
-    async def _relay(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+    async def _relay(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         call = RelayedCall(ctx, self._tasks, self.channel.stream, self.name)
         meta = {key: value for key, value in ctx.meta.items() if key not in _OWN_KEYS} if ctx.meta else {}
         if self.is_stateless:

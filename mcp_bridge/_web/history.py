@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.observation import ClientInfo, LayerTime
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._web.value_sizes import MAX_SIZE, TOO_LARGE, estimate_result_size, estimate_size, is_small
 
@@ -48,7 +48,7 @@ class CallRecord:
         *("result", "seconds", "size", "started"),
     )
 
-    def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: CallContext) -> None:
+    def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: RunningCall) -> None:
         self._history = history
         info = ctx.client_info
         self.client = info if info.transport else info._replace(transport="http")  # the requests of tasks have none
@@ -105,7 +105,7 @@ class CallHistory:
         self._ended: deque[CallRecord] = deque(maxlen=MAX_UNWATCHED)
         self._calls = 0
 
-    def begin_call(self, call: ToolCall, ctx: CallContext) -> CallRecord:
+    def begin_call(self, call: ToolCall, ctx: RunningCall) -> CallRecord:
         """Record a call that begins."""
         self._calls = number = self._calls + 1
         record = self._running[number] = CallRecord(self, number, call, ctx)

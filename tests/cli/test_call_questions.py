@@ -51,7 +51,7 @@ class Size(Enum):
 
 @tool
 async def order(ctx: CallContext) -> str:
-    await ctx.progress(1, 2, "asking")
+    await ctx.report_progress(1, 2, "asking")
     size = await ctx.ask("Which size?", Size)
     sure = await ctx.ask("Sure?")
     return f"{size.data} {sure.action}"

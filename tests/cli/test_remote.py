@@ -20,7 +20,7 @@ from mcp_bridge import CallContext, prompt, resource, tool
 @tool
 async def take(item: str, ctx: CallContext, amount: int = 1) -> dict:
     """Take something."""
-    await ctx.progress(1, 2, "half")
+    await ctx.report_progress(1, 2, "half")
     await ctx.log("info", "taking")
     return {"item": item, "amount": amount}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.registry import MAX_WAITING, ToolRegistry
 from mcp_bridge._runtime.limiter import compute_share
@@ -29,7 +29,7 @@ class StartingSource:
         return "It has not started."
 
     async def call(self, client: str) -> ToolResult:
-        ctx = CallContext()
+        ctx = RunningCall()
         ctx.client = client
         return await self.registry.dispatch(ToolCall(id="1", name="late__echo", arguments={}), ctx)
 

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolError, ToolRegistry, tool
 from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._contracts.running_call import RunningCall
 from tests.kits.loops import BOTH_LOOPS
 
 
@@ -53,7 +54,7 @@ def create_registry(**options: Any) -> ToolRegistry:
 
 
 async def dispatch(registry: ToolRegistry, name: str, arguments: Any, client: str | None = None) -> Any:
-    ctx = CallContext()
+    ctx = RunningCall()
     ctx.client = client
     return await registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
 
@@ -139,7 +140,7 @@ async def test_a_uri_is_logged_without_secrets_and_not_in_full_length(caplog: py
     def note(name: str) -> str:
         return name
 
-    await CallContext(caller=registry).read_resource(f"note://hush-hush-hush{'x' * 1000}")
+    await RunningCall(caller=registry).read_resource(f"note://hush-hush-hush{'x' * 1000}")
     (line,) = list_lines(caplog)
     assert "note://[secret]xxx" in line
     assert len(line) < 300

@@ -13,6 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from tests.kits.loops import BOTH_LOOPS
 
@@ -61,7 +62,7 @@ def make_registry(pipeline: Pipeline, *tools: ToolEntry) -> ToolRegistry:
 
 
 async def dispatch(registry: ToolRegistry, name: str, client: str | None = None) -> ToolResult:
-    ctx = CallContext()
+    ctx = RunningCall()
     ctx.client = client
     return await registry.dispatch(ToolCall(id="1", name=name, arguments={}), ctx)
 

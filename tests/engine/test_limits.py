@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from tests.kits.loops import BOTH_LOOPS
@@ -43,7 +44,7 @@ def registry_of(pipeline: Pipeline, **tools: Any) -> ToolRegistry:
 
 
 async def dispatch(registry: ToolRegistry, name: str, data: Any = None) -> ToolResult:
-    return await registry.dispatch(ToolCall(id="1", name=name, arguments={} if data is None else data), CallContext())
+    return await registry.dispatch(ToolCall(id="1", name=name, arguments={} if data is None else data), RunningCall())
 
 
 @asynccontextmanager

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import CallContext, ToolEntry, ToolRegistry
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._json_schema.validator import validate
 from mcp_bridge.testing import connect
@@ -81,7 +82,7 @@ async def test_paths_begin_with_the_argument_that_wraps_the_input(given: Any, to
 
 async def test_an_input_that_is_not_wrapped_is_the_root() -> None:
     call = ToolCall(id="1", name="a", arguments=["b"])
-    result = await register(LIST, {}).dispatch(call, CallContext())
+    result = await register(LIST, {}).dispatch(call, RunningCall())
     assert "- $[0]: expected type integer, got string" in result.error_text
 
 

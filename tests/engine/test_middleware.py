@@ -24,6 +24,7 @@ from mcp_bridge import (
 )
 from mcp_bridge._contracts.errors import Denied
 from mcp_bridge._contracts.extension import CallNext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
@@ -71,7 +72,7 @@ def under(middleware: list[Middleware], *entries: ToolEntry, **options: Any) -> 
 
 async def dispatch(registry: ToolRegistry, arguments: Any = None, name: str = "t") -> ToolResult:
     made = ToolCall(id="1", name=name, arguments={} if arguments is None else arguments)
-    return await registry.dispatch(made, CallContext())
+    return await registry.dispatch(made, RunningCall())
 
 
 def names_of(layers: list[Any]) -> list[str]:

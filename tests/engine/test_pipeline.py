@@ -16,6 +16,7 @@ import anyio.lowlevel
 import pytest
 
 from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolEntry, ToolError, ToolRegistry, ToolResult
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge.testing import connect
@@ -36,7 +37,7 @@ def under(pipeline: Pipeline, *entries: ToolEntry) -> ToolRegistry:
 
 async def dispatch(registry: ToolRegistry, name: str = "t", arguments: Any = None, **ctx: Any) -> ToolResult:
     made = ToolCall(id="1", name=name, arguments={} if arguments is None else arguments)
-    return await registry.dispatch(made, CallContext(**ctx))
+    return await registry.dispatch(made, RunningCall(**ctx))
 
 
 def in_kind(kind: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -299,12 +300,12 @@ async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
     async def look(data: Any, ctx: CallContext) -> None:
         seen.append(ctx.deadline)
 
-    ctx = CallContext()
+    ctx = RunningCall()
     before = anyio.current_time()
     made = ToolCall(id="1", name="t", arguments={})
     await under(Pipeline(timeout=30), entry_of(look)).dispatch(made, ctx)
     assert ctx.deadline is None
-    await under(Pipeline(timeout=None), entry_of(look)).dispatch(made, CallContext())
+    await under(Pipeline(timeout=None), entry_of(look)).dispatch(made, RunningCall())
     assert seen[0] is not None
     assert before + 30 <= seen[0] <= anyio.current_time() + 30
     assert seen[1] is None
@@ -418,11 +419,11 @@ async def test_a_builtin_is_a_handler() -> None:
 
 
 async def test_a_tool_outside_a_registry_cannot_call_others() -> None:
-    ctx = CallContext()
+    ctx = RunningCall()
     assert ctx.tools() == ()
     with pytest.raises(RuntimeError, match="outside a registry"):
         await ctx.invoke("t")
-    await ctx.progress(1)
+    await ctx.report_progress(1)
 
 
 async def test_a_tool_calls_another_by_name_and_sees_its_result() -> None:

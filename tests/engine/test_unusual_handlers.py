@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Form, NeedsInput, Pipeline, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge import Form, NeedsInput, Pipeline, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ROUNDS
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
@@ -21,7 +22,7 @@ def registry_of(handler: Any, **options: Any) -> ToolRegistry:
 
 
 async def dispatch(registry: ToolRegistry) -> Any:
-    return await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+    return await registry.dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
 
 
 @BOTH_LOOPS
@@ -58,7 +59,7 @@ def test_a_need_is_of_something() -> None:
 
 
 async def test_a_handler_that_always_needs_more_is_ended() -> None:
-    class Patient(CallContext):
+    class Patient(RunningCall):
         async def put(self, questions: Any) -> Any:
             return dict.fromkeys(questions, "yes")
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import psutil
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge.amplifier.testing import wait_for
 from tests.isolation.test_untrusted_workers import FINE, REQUEST, pool_of
 from tests.kits.loops import BOTH_LOOPS
@@ -22,13 +22,13 @@ async def test_a_worker_that_keeps_state_ends_when_its_offer_is_out_of_date() ->
     others = set(psutil.Process().children())
     async with pool_of(KEEPS) as pool:
         before = set(psutil.Process().children()) - others
-        await pool.call(request, CallContext())
+        await pool.call(request, RunningCall())
         pool.current = {"say": "offer", "tools": "others"}
-        await pool.call(request, CallContext())
+        await pool.call(request, RunningCall())
         assert await wait_for(lambda: not before & set(psutil.Process().children()), 10)
 
 
-class SlowContext(CallContext):
+class SlowContext(RunningCall):
     """A call whose question cannot be cancelled until `released` is set."""
 
     def __init__(self) -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
 from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._isolation.conversation import WorkerCall
@@ -54,7 +54,7 @@ async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
 async def said(pool: WorkerPool) -> Any:
     """What a call comes to: its output, or the code of its error."""
     try:
-        answer = await pool.call(REQUEST, CallContext())
+        answer = await pool.call(REQUEST, RunningCall())
     except CallError as error:
         return error.code
     except Exception as error:
@@ -253,7 +253,7 @@ async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker
             worker.kill()
             await worker.ended.wait()
             with anyio.move_on_after(0.001):
-                await pool.call(REQUEST, CallContext())
+                await pool.call(REQUEST, RunningCall())
             assert await said(pool) == "fine"
             assert len(pool._all) == 1
         assert pool._slots.in_use == 0
@@ -265,7 +265,7 @@ async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_wor
         huge = WorkerCall(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
         for request in (REQUEST, huge):
             with anyio.move_on_after(0.2):
-                await pool.call(request, CallContext())
+                await pool.call(request, RunningCall())
             await until(lambda: pool._slots.in_use == 0)
 
 
@@ -274,7 +274,7 @@ async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> No
     async with pool_of("exit") as pool:
         for wait in (0.0, 0.005, 0.02, 0.05):
             with anyio.move_on_after(wait), contextlib.suppress(ToolCrashed, ToolUnavailable):
-                await pool.call(REQUEST, CallContext())
+                await pool.call(REQUEST, RunningCall())
             await until(lambda: pool._slots.in_use == 0)
 
 

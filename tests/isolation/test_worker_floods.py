@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._isolation import process
 from mcp_bridge._isolation.conversation import MAX_REQUESTS, WorkerCall
@@ -24,14 +24,14 @@ from tests.kits.isolation.strange_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
 
 
-class CountingContext(CallContext):
+class CountingContext(RunningCall):
     """Counts what a call does, and never finishes a call of another tool."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         self.counts["progress"] += 1
 
     async def log(self, level: Any, data: Any, logger: str | None = None) -> None:

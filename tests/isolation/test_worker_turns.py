@@ -7,14 +7,14 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from tests.isolation.test_untrusted_workers import REQUEST, pool_of
 from tests.kits.loops import BOTH_LOOPS
 
 PROGRESS = {"say": "progress", "id": "$id", "progress": 1, "total": None, "message": None}
 
 
-class WaitingContext(CallContext):
+class WaitingContext(RunningCall):
     """A call that ends when `released` is set."""
 
     def __init__(self, client: str) -> None:
@@ -22,7 +22,7 @@ class WaitingContext(CallContext):
         self.client = client
         self.started, self.released = anyio.Event(), anyio.Event()
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         self.started.set()
         await self.released.wait()
 

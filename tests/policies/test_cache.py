@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.registry import ToolRegistry
@@ -58,7 +58,7 @@ def fail() -> int:
 async def report(ctx: CallContext) -> int:
     """Report progress."""
     runs.append("")
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     return len(runs)
 
 
@@ -154,7 +154,7 @@ async def test_a_reload_empties_the_cache(tmp_path: Path) -> None:
 
 
 async def dispatch(registry: ToolRegistry, key: str) -> Any:
-    return (await registry.dispatch(ToolCall(id="1", name="look", arguments={"key": key}), CallContext())).output
+    return (await registry.dispatch(ToolCall(id="1", name="look", arguments={"key": key}), RunningCall())).output
 
 
 def build_registry(clock: list[float], **options: Any) -> ToolRegistry:
@@ -196,5 +196,5 @@ async def test_a_result_that_is_larger_than_the_cache_is_not_kept() -> None:
 async def test_arguments_that_are_not_json_are_not_kept() -> None:
     registry = build_registry([0.0])
     made = ToolCall(id="1", name="look", arguments={"key": object()})
-    first, second = [(await registry.dispatch(made, CallContext())).output for _ in range(2)]
+    first, second = [(await registry.dispatch(made, RunningCall())).output for _ in range(2)]
     assert first != second

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp.types import ElicitResult
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.explanation import explain_call
@@ -41,7 +41,7 @@ runs = []
 async def report(ctx: CallContext) -> int:
     """Report progress."""
     runs.append("")
-    await ctx.progress(1, message="mail to ada@example.org")
+    await ctx.report_progress(1, message="mail to ada@example.org")
     return len(runs)
 '''
 ABLE: Any = {**EVERYTHING, "extensions": {TASKS: {}}}
@@ -103,14 +103,14 @@ async def wait_for(talk: Any, task: str, status: str) -> Any:
 
 async def test_a_tool_of_an_agent_is_under_the_policies(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, {"deny": {"tools": "private_*"}}) as bridge:
-        ctx = CallContext(caller=bridge.registry)
+        ctx = RunningCall(caller=bridge.registry)
         entry = ToolEntry("private_tool", "Not published.", lambda data: "ran")
         assert (await ctx.invoke_entry(entry)).code == "denied"
 
 
 async def test_a_tool_of_an_agent_is_no_tool_of_the_server_itself(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, {"allow": {"tools": "look"}}) as bridge:
-        ctx = CallContext(caller=bridge.registry)
+        ctx = RunningCall(caller=bridge.registry)
         entry = ToolEntry("read_resource", "Not published.", lambda data: "ran")
         assert (await ctx.invoke_entry(entry)).code == "denied"
 
@@ -180,5 +180,5 @@ async def test_a_remembered_decision_is_not_asked_for_again(tmp_path: Path) -> N
         prepared = bridge.registry.get_prepared("change")
         assert prepared is not None
         made = ToolCall(id="1", name="change", arguments={})
-        explained = await explain_call(bridge.registry.pipeline, prepared, made, CallContext())
+        explained = await explain_call(bridge.registry.pipeline, prepared, made, RunningCall())
     assert ("approval", "passes", "the user has allowed this call earlier") in explained.layers

@@ -263,7 +263,7 @@ class Mail:
 
 @tool
 async def inner(ctx: CallContext) -> str:
-    await ctx.progress(1, message="mail of ada@example.org")
+    await ctx.report_progress(1, message="mail of ada@example.org")
     await ctx.log("info", Mail("ada@example.org"), "ada@example.org")
     return "done"
 

@@ -13,8 +13,9 @@ import pytest
 from anyio import from_thread
 from anyio.lowlevel import checkpoint
 
-from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
+from mcp_bridge import Pipeline, ToolCall, ToolRegistry
 from mcp_bridge._contracts.errors import Overloaded
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import entry_of, raising
@@ -31,7 +32,7 @@ def serving(handler: Any, threads: int) -> ToolRegistry:
 
 
 async def dispatch(registry: ToolRegistry, arguments: Any = None) -> Any:
-    return (await registry.dispatch(ToolCall(id="1", name="t", arguments=arguments or {}), CallContext())).output
+    return (await registry.dispatch(ToolCall(id="1", name="t", arguments=arguments or {}), RunningCall())).output
 
 
 async def until_free(threads: ThreadPool) -> None:

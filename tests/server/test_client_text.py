@@ -59,7 +59,7 @@ GUESSES: dict[str, tuple[str, Mapping[str, Any]]] = {
 
 
 async def report(data: Any, ctx: CallContext) -> str:
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     return "done"
 
 

@@ -138,7 +138,7 @@ async def test_a_cancelled_client_call_stops_the_handler(mode: str) -> None:
 async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> None:
     async def work(data: Any, ctx: CallContext) -> str:
         for value in (10, 5, 20, 20, 30):
-            await ctx.progress(value, 30)
+            await ctx.report_progress(value, 30)
         return "done"
 
     seen: list[float] = []

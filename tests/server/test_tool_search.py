@@ -252,7 +252,7 @@ async def test_progress_and_questions_of_the_target_reach_the_client(mode: str) 
     seen: list[tuple[float, str | None]] = []
 
     async def order(data: Any, ctx: CallContext) -> str:
-        await ctx.progress(1, 2, "asking")
+        await ctx.report_progress(1, 2, "asking")
         answer = await ctx.ask("Really?", {"type": "object", "properties": {"sure": {"type": "boolean"}}})
         return f"ordered: {answer}"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge import CallContext, ToolEntry, ToolRegistry
+from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.factory import build_from_file
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import Pipeline
 
@@ -63,6 +64,6 @@ async def test_a_call_that_shows_its_error_shows_no_links() -> None:
 
     registry = ToolRegistry(pipeline=Pipeline(expose_errors=True))
     registry.register(ToolEntry("a", "A.", fail))
-    result = await registry.dispatch(ToolCall(id="1", name="a", arguments={}), CallContext())
+    result = await registry.dispatch(ToolCall(id="1", name="a", arguments={}), RunningCall())
     assert "Input should be a valid integer" in result.error_text
     assert [words for words in ADVICE if words in result.error_text] == []

@@ -145,7 +145,7 @@ async def test_cancelling_what_is_not_there_changes_nothing(bridge: Bridge) -> N
 async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(stateless: bool) -> None:
     async def work(data: Any, ctx: CallContext) -> str:
         for value in (1, 2, 2, 1.5, 3):
-            await ctx.progress(value, 3, f"step {value}")
+            await ctx.report_progress(value, 3, f"step {value}")
         return "done"
 
     registry = ToolRegistry()

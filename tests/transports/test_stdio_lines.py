@@ -317,7 +317,7 @@ async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> Non
 
     async def chatter(data: Any, ctx: CallContext) -> str:
         for step in range(100):
-            await ctx.progress(step, message="x" * 100_000)
+            await ctx.report_progress(step, message="x" * 100_000)
             told.append(step)
             begun.set()
         return "said all"

@@ -11,7 +11,7 @@ import pytest
 from mcp_types import ElicitResult
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.tasks.run import NoStream
 from mcp_bridge._upstream.followed_task import follow_task
@@ -69,7 +69,7 @@ class RecordingServer:
 async def test_a_cancelled_call_cancels_its_task() -> None:
     server = RecordingServer()
     async with own_tasks() as owner, anyio.create_task_group() as tasks:
-        call = RelayedCall(CallContext(), owner, NoStream(), "server")
+        call = RelayedCall(RunningCall(), owner, NoStream(), "server")
         tasks.start_soon(
             follow_task, server.send_request, call, {"taskId": "t", "status": "working", "pollIntervalMs": 1}
         )

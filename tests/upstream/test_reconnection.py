@@ -10,9 +10,9 @@ import anyio
 import pytest
 import trio.testing
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source_status import SourceState
 from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._sources.upstream.source import UpstreamSource
@@ -80,7 +80,7 @@ async def run_source(server: FakeServer) -> AsyncIterator[tuple[UpstreamSource, 
 
 
 async def call(source: UpstreamSource) -> None:
-    await source.forward("tools/call", {"name": "echo"}, CallContext())
+    await source.forward("tools/call", {"name": "echo"}, RunningCall())
 
 
 async def measure_failure(source: UpstreamSource) -> float:

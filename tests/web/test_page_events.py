@@ -19,7 +19,7 @@ async def test_a_call_is_sent_at_its_start_with_progress_and_at_its_end() -> Non
 
     async def work(data: Any, ctx: CallContext) -> str:
         await step.wait()
-        await ctx.progress(1, 2, "halfway")
+        await ctx.report_progress(1, 2, "halfway")
         await gate({})
         return "done"
 
@@ -136,7 +136,7 @@ async def test_nothing_is_rendered_once_no_page_is_open(monkeypatch: Any) -> Non
 
 async def test_progress_that_is_not_json_is_shown_all_the_same() -> None:
     async def work(data: Any, ctx: CallContext) -> None:
-        await ctx.progress(data["n"], 10**30, "lone \ud800 surrogate")
+        await ctx.report_progress(data["n"], 10**30, "lone \ud800 surrogate")
 
     async with served_page(registry_of(entry("work", work))) as served, served.read() as page, page.follow():
         await page.call_tool("work", n=1)

@@ -11,6 +11,7 @@ import pytest
 from mcp_bridge import CallContext, Pipeline, Stage, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._settings import load
 from mcp_bridge._web import history as histories
@@ -49,7 +50,7 @@ async def test_a_running_call_is_listed_with_its_progress_and_a_cancelled_one_as
     begun = anyio.Event()
 
     async def work(data: Any, ctx: CallContext) -> None:
-        await ctx.progress(1, 4, "first step")
+        await ctx.report_progress(1, 4, "first step")
         begun.set()
         await anyio.sleep_forever()
 
@@ -99,7 +100,7 @@ async def test_large_values_are_truncated() -> None:
 
 async def run_calls(history: CallHistory, count: int, output: Any) -> None:
     """Report calls with this output to a history."""
-    ctx = CallContext()
+    ctx = RunningCall()
     for number in range(count):
         record = history.begin_call(ToolCall(id=str(number), name="tool", arguments={"number": number}), ctx)
         record.end(ToolResult(success=True, output=output))
@@ -129,7 +130,7 @@ class Unreadable(dict[str, Any]):
 @pytest.mark.parametrize("value", [Unreadable(), "x" * 2 * 1024 * 1024, {"x" * 2 * 1024 * 1024: 1}])
 async def test_values_that_are_too_large_or_unreadable_are_not_kept(value: Any) -> None:
     history = CallHistory()
-    record = history.begin_call(ToolCall(id="1", name="tool", arguments={"value": value}), CallContext())
+    record = history.begin_call(ToolCall(id="1", name="tool", arguments={"value": value}), RunningCall())
     record.end(ToolResult(success=True))
     assert record.is_dropped
     assert record.call.arguments is None

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.depends import Depends
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._json_schema.callables import (
     find_context_parameter,
     get_callable_name,
@@ -34,7 +34,7 @@ class DependencyStep(NamedTuple):
     is_async: bool
     is_generator: bool
 
-    def call_function(self, values: list[Any], ctx: CallContext | None) -> Any:
+    def call_function(self, values: list[Any], ctx: RunningCall | None) -> Any:
         """Call the function with the values of earlier steps."""
         arguments = {name: values[index] for name, index in self.arguments.items()}
         return self.open(**arguments, **({self.context: ctx} if self.context is not None else {}))
@@ -53,7 +53,7 @@ class DependencyPlan:
     def takes_context(self) -> bool:
         return any(step.context is not None for step in self.steps)
 
-    async def resolve_async(self, stack: AsyncExitStack, ctx: CallContext | None) -> dict[str, Any]:
+    async def resolve_async(self, stack: AsyncExitStack, ctx: RunningCall | None) -> dict[str, Any]:
         """Return the values of the parameters; `stack` closes what they have opened."""
         values: list[Any] = []
         for step in self.steps:
@@ -65,7 +65,7 @@ class DependencyPlan:
             values.append(value)
         return {name: values[index] for name, index in self.parameters.items()}
 
-    def resolve_values(self, stack: ExitStack, ctx: CallContext | None) -> dict[str, Any]:
+    def resolve_values(self, stack: ExitStack, ctx: RunningCall | None) -> dict[str, Any]:
         """Return the values of the parameters, like `resolve_async`, where no step is async."""
         values: list[Any] = []
         for step in self.steps:
@@ -166,16 +166,16 @@ def make_injecting_handler(
     """
     swallowed = f"a dependency of {get_callable_name(function)} caught the error of the call without raising it again"
 
-    def add_context(values: dict[str, Any], ctx: CallContext | None) -> dict[str, Any]:
+    def add_context(values: dict[str, Any], ctx: RunningCall | None) -> dict[str, Any]:
         return values if context is None else {**values, context: ctx}
 
-    async def inject_async(data: Any, ctx: CallContext | None = None) -> Any:
+    async def inject_async(data: Any, ctx: RunningCall | None = None) -> Any:
         async with AsyncExitStack() as stack:
             values = await plan.resolve_async(stack, ctx)
             return await call(data, add_context(values, ctx))
         raise RuntimeError(swallowed)
 
-    def inject_values(data: Any, ctx: CallContext | None = None) -> Any:
+    def inject_values(data: Any, ctx: RunningCall | None = None) -> Any:
         with ExitStack() as stack:
             return call(data, add_context(plan.resolve_values(stack, ctx), ctx))
         raise RuntimeError(swallowed)

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.prompt import Completions
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._json_schema.callables import find_context_parameter, get_callable_name, read_signature
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ def make_typed_handler(
 
             return run_async
 
-        async def run_async_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+        async def run_async_with_context(data: Any, ctx: RunningCall | None = None) -> Any:
             return await call(**bind({} if data is None else data), **{context: ctx})
 
         return run_async_with_context
     if context is None:
         return lambda data: call(**bind({} if data is None else data))
 
-    def run_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+    def run_with_context(data: Any, ctx: RunningCall | None = None) -> Any:
         return call(**bind({} if data is None else data), **{context: ctx})
 
     return run_with_context

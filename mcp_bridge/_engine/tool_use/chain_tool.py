@@ -10,8 +10,8 @@ import anyio
 
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.content import Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.handlers import CheckedHandler, PlannedCall, PlanningHandler, is_async
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.tool_use.steps import ChainStep, resolve_path
@@ -42,7 +42,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
     stop_on_failure: bool = field(default=True, kw_only=True)
     _clock: DeadlineClock = field(default_factory=DeadlineClock, init=False, repr=False, compare=False)
 
-    async def __call__(self, data: Any, ctx: CallContext) -> Any:
+    async def __call__(self, data: Any, ctx: RunningCall) -> Any:
         """Run all steps, and return the selected part of the context. Raises ToolError if the chain ends early."""
         if problems := self.list_problems():
             message = "This tool is a chain of tools that cannot run. Use other tools, and report this to its author."
@@ -52,7 +52,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         skipped: list[str] = []
         for number, step in enumerate(steps, 1):
             is_interactive = ctx.is_interactive
-            await ctx.progress(number - 1, len(steps), step.tool_name)
+            await ctx.report_progress(number - 1, len(steps), step.tool_name)
             ctx.is_interactive = is_interactive  # the result does not depend on this progress
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
@@ -107,7 +107,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
                 merged = place
         return planned
 
-    async def _run_step(self, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> ToolResult:
+    async def _run_step(self, step: ChainStep, context: dict[str, Any], ctx: RunningCall) -> ToolResult:
         for wait in step.list_waits():
             if wait:
                 await anyio.sleep(wait)
@@ -116,7 +116,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
                 break
         return result
 
-    async def _call_tool(self, step: ChainStep, data: dict[str, Any], ctx: CallContext) -> ToolResult:
+    async def _call_tool(self, step: ChainStep, data: dict[str, Any], ctx: RunningCall) -> ToolResult:
         call = ctx.create_call(step.tool_name, data)
         try:
             if step.timeout is None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.deadline import Deadline
 
-AGENT_CALL: ContextVar[CallContext | None] = ContextVar("agent_call", default=None)
+AGENT_CALL: ContextVar[RunningCall | None] = ContextVar("agent_call", default=None)
 """The call that runs the agent, for providers that use the client's model."""
-TOOL_CALL: ContextVar[CallContext | None] = ContextVar("tool_call", default=None)
+TOOL_CALL: ContextVar[RunningCall | None] = ContextVar("tool_call", default=None)
 """The call to the running tool, for modules that start other agents."""
 AGENT_RUN: ContextVar[AgentRun | None] = ContextVar("agent_run", default=None)
 """The run of the agent whose tool is running."""
@@ -30,7 +30,7 @@ class AgentRun:
         started: How many agents the run has started, directly or through others. Only the outermost run counts.
     """
 
-    def __init__(self, ctx: CallContext, name: str = "") -> None:
+    def __init__(self, ctx: RunningCall, name: str = "") -> None:
         self.ctx = ctx
         self.name = name
         self.outer = AGENT_RUN.get()
@@ -48,7 +48,7 @@ class AgentRun:
             await self.outer.report(text)
             return
         self._steps += 1
-        await self.ctx.progress(self._steps, message=text)
+        await self.ctx.report_progress(self._steps, message=text)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext, Caller
+from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, ConfigError
-from mcp_bridge._contracts.registry_owner import RegistryOwner, get_caller
+from mcp_bridge._contracts.running_call import Caller, RegistryOwner, get_caller
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
 from mcp_bridge._integrations.export.calls import ModelCall, RawCall, parse_arguments

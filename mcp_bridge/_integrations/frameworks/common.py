@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ApprovalDeclined, Denied, MissingCapability, SourceError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._json_schema.inlining import inline_definitions
 from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN, show_arguments
@@ -65,7 +65,7 @@ def list_validation_errors(error: Any) -> list[str]:
     return [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
 
 
-def find_published_name(ctx: CallContext, handler: Any, name: str) -> str:
+def find_published_name(ctx: RunningCall, handler: Any, name: str) -> str:
     """Return the name under which the tool with this handler is published, or `name`.
 
     If the settings change arguments, another handler is around it, and only a tool that is alone with `name` is found.
@@ -75,7 +75,7 @@ def find_published_name(ctx: CallContext, handler: Any, name: str) -> str:
     return next((entry.name for entry in tools if entry.handler == handler), named[0] if len(named) == 1 else name)
 
 
-async def require_approval(ctx: CallContext, name: str, arguments: Any) -> None:
+async def require_approval(ctx: RunningCall, name: str, arguments: Any) -> None:
     """Ask the user whether this call may run, for tools whose framework would stop for an approval.
 
     Raises ApprovalDeclined if the user does not agree, Denied if the client cannot ask.

@@ -17,9 +17,9 @@ from typing import Any, Self
 import anyio
 
 from mcp_bridge._contracts.content import Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, is_a
 from mcp_bridge._integrations.frameworks.sdk_calls import read_needs
@@ -102,24 +102,24 @@ class _FastMcpServer(SdkServer):
         elif (direct := _build_direct_handler(tool)) is not None:
             return direct
 
-        async def run_on_server(arguments: Json, ctx: CallContext) -> Any:
+        async def run_on_server(arguments: Json, ctx: RunningCall) -> Any:
             with self._bind(self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})):
                 if tool is None:
                     return _convert_result(await self.server.call_tool(name, arguments))
                 async with self._context(fastmcp=self.server):
                     return _convert_result(await tool.run(arguments))
 
-        async def run_with_context(data: Json, ctx: CallContext) -> Any:
+        async def run_with_context(data: Json, ctx: RunningCall) -> Any:
             return await return_failure(run_on_server(dict(data or {}), ctx), PACKAGE)
 
         return run_with_context
 
-    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+    async def fetch_contents(self, uri: str, ctx: RunningCall) -> Any:
         with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
             result = await self.server.read_resource(uri)
         return result.input_required if hasattr(result, "input_required") else (result.contents, result.meta)
 
-    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+    async def get_prompt(self, name: str, arguments: Json, ctx: RunningCall) -> Any:
         with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
             result = await self.server.render_prompt(name, arguments)
         return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
@@ -133,7 +133,7 @@ class _FastMcpServer(SdkServer):
         """Variables of a query may be lists, whose commas and encoded commas differ."""
         return "{?" in template or super().is_opaque(template)
 
-    def _build_request(self, ctx: CallContext, method: str, params: Json) -> Any:
+    def _build_request(self, ctx: RunningCall, method: str, params: Json) -> Any:
         return self.requests.build_request(ctx, method, params, self._lifespan)
 
     async def _handle_message(self, message: Any) -> None:

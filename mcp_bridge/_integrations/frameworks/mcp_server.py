@@ -15,7 +15,7 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.frameworks.common import Json, get_package, is_a
 from mcp_bridge._integrations.frameworks.sdk_calls import is_protocol_error
 from mcp_bridge._integrations.frameworks.sdk_server import (
@@ -97,26 +97,26 @@ class _McpServer(SdkServer):
         if self.client.server_capabilities.extensions:
             return self._build_intercepted_handler(name)
 
-        async def run_on_server(data: Json, ctx: CallContext) -> Any:
+        async def run_on_server(data: Json, ctx: RunningCall) -> Any:
             return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
 
-        async def run_in_server(data: Json, ctx: CallContext) -> Any:
+        async def run_in_server(data: Json, ctx: RunningCall) -> Any:
             return await return_failure(run_on_server(data, ctx), self.package)
 
         return run_in_server
 
     def _build_intercepted_handler(self, name: str) -> Handler:
-        async def run_through_client(data: Json, ctx: CallContext) -> Any:
-            call = self.client.call_tool(name, dict(data or {}), progress_callback=ctx.progress)
+        async def run_through_client(data: Json, ctx: RunningCall) -> Any:
+            call = self.client.call_tool(name, dict(data or {}), progress_callback=ctx.report_progress)
             return convert_result(await return_failure(call, self.package))
 
         return run_through_client
 
-    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+    async def fetch_contents(self, uri: str, ctx: RunningCall) -> Any:
         result = await self._run(_READ, {"uri": uri}, ctx)
         return result if is_a(result, "mcp_types", "InputRequiredResult") else (result, None)
 
-    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+    async def get_prompt(self, name: str, arguments: Json, ctx: RunningCall) -> Any:
         return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)
 
     async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
@@ -129,7 +129,7 @@ class _McpServer(SdkServer):
         self._lifespan = request.lifespan_context
         return await call_next(request)
 
-    async def _run(self, method: str, params: Json, ctx: CallContext) -> Any:
+    async def _run(self, method: str, params: Json, ctx: RunningCall) -> Any:
         request = self.requests.build_request(ctx, method, params, self._lifespan)
         own = [each for each in self.server.middleware if _get_home(each) != "mcp"]
         if not own:

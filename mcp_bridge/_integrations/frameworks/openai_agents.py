@@ -11,8 +11,8 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from mcp_bridge._contracts.content import Content, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import Denied, InvalidArguments, SourceError, ToolTimeout, ToolUnavailable
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import (
     Json,
@@ -52,7 +52,7 @@ class _ToolCaller:
     def __init__(self, tool: Any) -> None:
         self._tool = tool
 
-    async def call(self, data: Json, ctx: CallContext) -> ToolResult:
+    async def call(self, data: Json, ctx: RunningCall) -> ToolResult:
         """Handle one call. The user is asked on the server's own event loop; the SDK runs on asyncio."""
         arguments = dict(data or {})
         if await run_on_asyncio(partial(self._needs_approval, arguments)):

@@ -12,8 +12,8 @@ from typing import Any, Self
 import anyio
 
 from mcp_bridge._contracts.content import Content, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments, SourceError, ToolUnavailable
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import (
     Json,
@@ -119,7 +119,7 @@ class _ToolsetCaller:
         self._toolset = toolset
         self._name = name
 
-    async def call(self, data: Json, ctx: CallContext) -> ToolResult:
+    async def call(self, data: Json, ctx: RunningCall) -> ToolResult:
         context = replace(_build_context(), tool_name=self._name, tool_call_id=ctx.request_id or "call")
         tool = (await self._toolset.get_tools(context)).get(self._name)
         if tool is None:
@@ -136,7 +136,7 @@ class _ToolsetCaller:
         except Exception as error:
             return self._convert_error(error)
 
-    async def _ask_approval(self, context: Any, data: Json, ctx: CallContext) -> Any:
+    async def _ask_approval(self, context: Any, data: Json, ctx: RunningCall) -> Any:
         await require_approval(ctx, find_published_name(ctx, self.call, self._name), data)
         return replace(context, tool_call_approved=True)
 

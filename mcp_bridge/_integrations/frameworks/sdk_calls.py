@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.frameworks.common import Json, is_a
 from mcp_bridge._protocol.wire import questions
 
@@ -31,7 +31,7 @@ class BackChannel:
     can_send_request = True
     message_metadata = None
 
-    def __init__(self, ctx: CallContext, report_change: Callable[[], None]) -> None:
+    def __init__(self, ctx: RunningCall, report_change: Callable[[], None]) -> None:
         self._ctx = ctx
         self._report_change = report_change
         self.request_id = ctx.request_id
@@ -65,7 +65,7 @@ class BackChannel:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the client of the call."""
-        await self._ctx.progress(progress, total, message)
+        await self._ctx.report_progress(progress, total, message)
 
 
 class RequestFactory:
@@ -81,7 +81,7 @@ class RequestFactory:
         self._session = import_module("mcp.server.session").ServerSession
         self._request = import_module("mcp.server.context").ServerRequestContext
 
-    def build_request(self, ctx: CallContext, method: str, params: Json, lifespan: Any) -> Any:
+    def build_request(self, ctx: RunningCall, method: str, params: Json, lifespan: Any) -> Any:
         """Build the request context of a call. `lifespan` is what the server's lifespan has yielded."""
         channel = BackChannel(ctx, self._report_change)
         if ctx.capabilities:
@@ -101,7 +101,7 @@ class RequestFactory:
         )
 
 
-def find_session(ctx: CallContext) -> str:
+def find_session(ctx: RunningCall) -> str:
     """Return the key of the client's session; a new one for a client that nothing identifies between two requests."""
     if ctx.session:
         return ctx.session

@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 
 from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import MissingCapability, PromptNotFound, ResourceNotFound
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
@@ -20,6 +19,7 @@ from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.server_info import ServerInfo
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, is_a, make_failure
@@ -77,14 +77,14 @@ class SdkServer(Toolbox):
         """Return the handler of a tool."""
 
     @abstractmethod
-    async def fetch_contents(self, uri: str, ctx: CallContext) -> Any:
+    async def fetch_contents(self, uri: str, ctx: RunningCall) -> Any:
         """Return the contents of a resource and the `_meta` of the result, or an `InputRequiredResult`.
 
         Each of the contents has `content`, `mime_type` and `meta`.
         """
 
     @abstractmethod
-    async def get_prompt(self, name: str, arguments: Json, ctx: CallContext) -> Any:
+    async def get_prompt(self, name: str, arguments: Json, ctx: RunningCall) -> Any:
         """Return the messages of a prompt (a model)."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class SdkServer(Toolbox):
         )
 
     def _build_resource(self, resource: Json) -> ResourceEntry:
-        async def read_contents(data: Json, ctx: CallContext) -> Any:
+        async def read_contents(data: Json, ctx: RunningCall) -> Any:
             return await self._read_contents(resource["uri"], ctx)
 
         return ResourceEntry(resource["uri"], read_contents, **_read_resource_fields(resource))
@@ -180,7 +180,7 @@ class SdkServer(Toolbox):
         is_opaque = self.is_opaque(text)
         parsed = None if is_opaque else import_module("mcp.shared.uri_template").UriTemplate.parse(text)
 
-        async def read_contents(data: Json, ctx: CallContext) -> Any:
+        async def read_contents(data: Json, ctx: RunningCall) -> Any:
             return await self._read_contents(data["uri"] if parsed is None else parsed.expand(data), ctx)
 
         return ResourceTemplate(
@@ -195,7 +195,7 @@ class SdkServer(Toolbox):
         """Return whether only the server itself can read the variables of a URI with this template."""
         return bool(check_template(template))
 
-    async def _read_contents(self, uri: str, ctx: CallContext) -> Any:
+    async def _read_contents(self, uri: str, ctx: RunningCall) -> Any:
         async def read_result() -> ToolResult | NeedsInput:
             result = await self.fetch_contents(uri, ctx)
             if is_a(result, "mcp_types", "InputRequiredResult"):
@@ -211,14 +211,14 @@ class SdkServer(Toolbox):
             for one in prompt.get("arguments") or ()
         ]
 
-        async def build_messages(data: Json, ctx: CallContext) -> ToolResult | NeedsInput:
+        async def build_messages(data: Json, ctx: RunningCall) -> ToolResult | NeedsInput:
             result = await self.get_prompt(prompt["name"], dict(data or {}), ctx)
             if is_a(result, "mcp_types", "InputRequiredResult"):
                 return read_needs(result)
             messages = [Message(convert_block(message.content), message.role) for message in result.messages]
             return ToolResult(success=True, content=messages, meta=result.meta)
 
-        async def get_messages(data: Json, ctx: CallContext) -> Any:
+        async def get_messages(data: Json, ctx: RunningCall) -> Any:
             return await return_failure(build_messages(data, ctx), self.package, missing=PromptNotFound.code)
 
         reference = {"type": "ref/prompt", "name": prompt["name"]}

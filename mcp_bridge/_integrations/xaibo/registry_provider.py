@@ -6,9 +6,8 @@ from typing import Any
 from uuid import uuid4
 
 from mcp_bridge._contracts.content import Content
-from mcp_bridge._contracts.context import CallContext, Caller
 from mcp_bridge._contracts.errors import CallError, ToolNotFound
-from mcp_bridge._contracts.registry_owner import RegistryOwner, get_caller
+from mcp_bridge._contracts.running_call import Caller, RegistryOwner, RunningCall, get_caller
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._integrations.xaibo.results import to_provider_fields
 from mcp_bridge._integrations.xaibo.source.running_call import RUNNING
@@ -38,7 +37,7 @@ class RegistryToolProvider:
         try:
             wire = self._find_tool(tool_name)
             running, identifier = RUNNING.get(), uuid4().hex
-            ctx = running.ctx if running is not None else CallContext(request_id=identifier)
+            ctx = running.ctx if running is not None else RunningCall(request_id=identifier)
             arguments = wire.read_arguments(parameters)
             call = ToolCall(id=identifier, name=wire.definition.name, arguments=arguments, root=wire.root)
             result = await self._caller.dispatch(call, ctx)

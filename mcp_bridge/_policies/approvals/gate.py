@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
-from mcp_bridge._contracts.decision import PolicyDecision
 from mcp_bridge._contracts.errors import (
     ApprovalDeclined,
     CallError,
@@ -25,6 +23,7 @@ from mcp_bridge._contracts.errors import (
     QuestionExpired,
     ToolUnavailable,
 )
+from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._policies.approvals.decisions import USERS, ApprovalDecision, ApprovalSubject, Scope
 from mcp_bridge._policies.approvals.desk import DeskAnswer, OpenQuestion, QuestionDesk
 from mcp_bridge._policies.approvals.options import DEFAULT_OPTIONS, is_grant, parse_option_scope
@@ -72,7 +71,7 @@ class ApprovalGate:
         self.policy = policy or ApprovalPolicy()
         self._clock = clock
 
-    async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
+    async def resolve_question(self, case: ApprovalQuestion, ctx: RunningCall) -> ApprovalDecision:
         """Return the user's decision; the question's default applies if no user can be asked, or none answers.
 
         The decision is remembered if the user wants that, and audited. Raises Overloaded if too many questions are
@@ -94,13 +93,13 @@ class ApprovalGate:
         )
         return ApprovalDecision(scope="deny", how="default", reason=reason)
 
-    async def find_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
+    async def find_decision(self, case: ApprovalQuestion, ctx: RunningCall) -> ApprovalDecision | None:
         """Return the remembered decision of a question, without asking the user."""
         subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
         return await self._find_remembered(subject, options, ctx.since)
 
-    async def find_late_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
+    async def find_late_decision(self, case: ApprovalQuestion, ctx: RunningCall) -> ApprovalDecision | None:
         """Return the user's late answer to a question that timed out, None if the client's next request has none."""
         subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
@@ -108,7 +107,7 @@ class ApprovalGate:
         return await self._record_decision(subject, decision, ctx) if decision is not None else None
 
     async def _record_decision(
-        self, subject: ApprovalSubject, decision: ApprovalDecision, ctx: CallContext
+        self, subject: ApprovalSubject, decision: ApprovalDecision, ctx: RunningCall
     ) -> ApprovalDecision:
         verdict: Literal["allowed", "denied"] = "allowed" if decision.is_allowed else "denied"
         ctx.record_decision(PolicyDecision("approval", verdict, decision.decider))
@@ -135,7 +134,7 @@ class ApprovalGate:
         logger.info("tool %r: allowed, as remembered (%s, %s)", subject.tool, grant.scope, grant.id[:12])
         return ApprovalDecision(scope=grant.scope, how="remembered", seconds=self._clock() - began)
 
-    async def _ask(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
+    async def _ask(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: RunningCall) -> ApprovalDecision:
         began = self._clock()
         try:
             with anyio.fail_after(case.timeout):
@@ -159,7 +158,7 @@ class ApprovalGate:
         why = "the client does not support elicitation" if isinstance(error, MissingCapability) else error.message
         return f"No user could be asked: {why.rstrip('.')}. {self.policy.describe_alternatives()}"
 
-    async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
+    async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: RunningCall) -> ApprovalDecision:
         """Raises the errors of `ctx.ask` if no user elsewhere can be asked either."""
         desk = self.policy.desk
         if desk is not None and desk.is_beside_clients:
@@ -176,7 +175,7 @@ class ApprovalGate:
             return _read_desk_answer(case, answer)
 
     async def _ask_everyone(
-        self, desk: QuestionDesk, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext
+        self, desk: QuestionDesk, case: ApprovalQuestion, options: tuple[Any, ...], ctx: RunningCall
     ) -> ApprovalDecision:
         """Ask the user at the client and those at the desk at the same time. The first answer counts."""
         decisions: list[ApprovalDecision] = []
@@ -227,7 +226,7 @@ class ApprovalGate:
         return options if any(map(is_grant, options)) else DEFAULT_OPTIONS
 
 
-async def _ask_client(case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
+async def _ask_client(case: ApprovalQuestion, options: tuple[Any, ...], ctx: RunningCall) -> ApprovalDecision:
     """Return the decision of the user at the client. Raises as `CallContext.ask` does."""
     from mcp_bridge._contracts.question import ApprovalForm
 
@@ -240,7 +239,7 @@ async def _ask_client(case: ApprovalQuestion, options: tuple[Any, ...], ctx: Cal
 
 
 def _ask_desk(
-    desk: QuestionDesk, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext, *, is_beside: bool = False
+    desk: QuestionDesk, case: ApprovalQuestion, options: tuple[Any, ...], ctx: RunningCall, *, is_beside: bool = False
 ) -> AbstractContextManager[OpenQuestion]:
     scopes = [scope for scope in dict.fromkeys(map(parse_option_scope, options)) if scope != "deny"]
     return desk.ask_approval(
@@ -253,7 +252,7 @@ def _read_desk_answer(case: ApprovalQuestion, answer: DeskAnswer) -> ApprovalDec
     return ApprovalDecision(scope=answer.value, how=answer.channel, user=answer.user)
 
 
-def _describe_subject(case: ApprovalQuestion, ctx: CallContext) -> ApprovalSubject:
+def _describe_subject(case: ApprovalQuestion, ctx: RunningCall) -> ApprovalSubject:
     return ApprovalSubject.for_call(
         case.tool,
         case.arguments,

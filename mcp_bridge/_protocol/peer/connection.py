@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from mcp_bridge._contracts.hold import Hold
+from mcp_bridge._contracts.running_call import Hold
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
 from mcp_bridge._runtime.cancellation import CancellableBlock
 from mcp_bridge._runtime.event_loop import is_being_cancelled
@@ -331,7 +331,7 @@ class IncomingRequest:
         principal: The authenticated caller, or None.
         client: Whose quotas the request counts against; None if the server has only one client.
         transport: How the client is connected (see `ClientInfo.transport`).
-        holds: What the call of the request holds (see `CallContext.holds`).
+        holds: What the call of the request holds (see `RunningCall.holds`).
         is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
         is_abandoned: Whether the response was sent although the code that serves the request still runs.
     """

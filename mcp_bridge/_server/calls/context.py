@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from anyio.lowlevel import current_token
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import MissingCapability
 from mcp_bridge._contracts.log_levels import LEVELS, Level, check_level
 from mcp_bridge._contracts.observation import ClientInfo
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.session_state import SessionState, StateValues
 from mcp_bridge._contracts.store import Store
 from mcp_bridge._engine.registry import ToolRegistry
@@ -52,13 +52,13 @@ class QuestionChannel(Protocol):
         """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
-        """See `CallContext.wait_for_late_answer`."""
+        """See `RunningCall.wait_for_late_answer`."""
 
     async def wait_until_owned(self) -> None:
-        """See `CallContext.wait_until_owned`."""
+        """See `RunningCall.wait_until_owned`."""
 
 
-class ServedContext(CallContext):
+class ServedCall(RunningCall):
     """A running call that has a client.
 
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
@@ -125,14 +125,14 @@ class ServedContext(CallContext):
     def ask_through(self, channel: QuestionChannel) -> None:
         self._channel = channel
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
         message = self.filter_message(message)
         if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
             return
         if self._progress_throttle is None:
             self._progress_throttle = _make_throttle()
-        await super().progress(progress, total, message)
+        await super().report_progress(progress, total, message)
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
             await self._request.report_progress(progress, total, message)

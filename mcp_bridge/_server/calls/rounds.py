@@ -18,7 +18,7 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.outcomes import to_error_result
-from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.calls.suspended_calls import CallState, SuspendedCall, SuspendedCalls
 from mcp_bridge._server.questions.request_state import StateSealer
 from mcp_bridge._server.questions.requests import is_capability_missing, merge_capabilities
@@ -42,7 +42,7 @@ class CallRounds:
         await self._suspended.run(task_status=task_status)
 
     async def run_round(
-        self, prepared: PreparedEntry, call: ToolCall, context: ServedContext, request: Request
+        self, prepared: PreparedEntry, call: ToolCall, context: ServedCall, request: Request
     ) -> ToolResult | dict[str, Any]:
         """Run a call until it has a result or asks. Raises RpcError for an invalid request state."""
         sealed, responses = request.params.get("requestState"), request.params.get("inputResponses") or {}
@@ -61,7 +61,7 @@ class CallRounds:
         self,
         prepared: PreparedEntry,
         call: ToolCall,
-        context: ServedContext,
+        context: ServedCall,
         state: CallState,
         offered: Mapping[str, Any],
     ) -> SuspendedCall:
@@ -75,7 +75,7 @@ class CallRounds:
         self,
         prepared: PreparedEntry,
         call: ToolCall,
-        context: ServedContext,
+        context: ServedCall,
         state: CallState,
         responses: Mapping[str, Any],
     ) -> SuspendedCall | ToolResult:
@@ -132,6 +132,6 @@ def _make_overload() -> Overloaded:
     return Overloaded("The server is at capacity: too many questions were answered recently. Retry later.")
 
 
-def _bind(request: Request, context: ServedContext) -> dict[str, Any]:
+def _bind(request: Request, context: ServedCall) -> dict[str, Any]:
     """Return what a request state is bound to."""
     return {"method": request.incoming.method, "params": request.params, "principal": context.principal}

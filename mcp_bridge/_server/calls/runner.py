@@ -14,7 +14,7 @@ from mcp_bridge._contracts.store import Store
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
-from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.questions.handshake import HandshakeChannel, QuestionTimeouts
 from mcp_bridge._server.requests import Request
 from mcp_bridge._server.watchdog import Watchdog
@@ -106,7 +106,7 @@ class CallRunner:
 
         Raises RpcError for an invalid request state.
         """
-        context = ServedContext(request, self._registry, self.get_session_store, self.desk)
+        context = ServedCall(request, self._registry, self.get_session_store, self.desk)
         channel: HandshakeChannel | None = None
         self._running.add(request)
         try:

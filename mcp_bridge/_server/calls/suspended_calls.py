@@ -26,7 +26,7 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.peer.connection import report_failure
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._runtime.event_loop import is_being_cancelled
-from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
 from mcp_bridge._server.questions.requests import QuestionRequest, SealedQuestion, to_request
 
@@ -44,7 +44,7 @@ class SuspendedCall:
     """
 
     def __init__(
-        self, calls: SuspendedCalls, context: ServedContext, state: CallState, offered: Mapping[str, Any]
+        self, calls: SuspendedCalls, context: ServedCall, state: CallState, offered: Mapping[str, Any]
     ) -> None:
         self.context = context
         self.loop: object = current_token()

@@ -23,7 +23,7 @@ from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, report_failure
 from mcp_bridge._runtime.event_loop import is_being_cancelled
-from mcp_bridge._server.calls.context import ServedContext
+from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
 from mcp_bridge._server.questions.requests import QuestionRequest
 from mcp_bridge._server.requests import Request
@@ -62,7 +62,7 @@ def restore_request(order: TaskOrder) -> IncomingRequest:
     )
 
 
-class TaskContext(ServedContext):
+class TaskCall(ServedCall):
     """The context of a call that runs as a task: progress goes to its state. There are no log messages."""
 
     __slots__ = ("_run",)
@@ -88,7 +88,7 @@ class TaskContext(ServedContext):
     def attempt(self) -> int:
         return self._run.order.run
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Record the progress. Values that do not increase are dropped."""
         message = self.filter_message(message)
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
@@ -159,7 +159,7 @@ class TaskRun:
 
     async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
         """Run the call in the pipeline of tasks."""
-        context = TaskContext(self, request, self._registry, self._get_store, self._desk)
+        context = TaskCall(self, request, self._registry, self._get_store, self._desk)
         context.pipeline, context.caller = self._pipeline, self._registry
         result = await self._pipeline.compose(prepared)(call, context)
         self._failure = result.error_text if result.code in REPEATED else ""

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments, PromptNotFound, ResourceNotFound
 from mcp_bridge._contracts.listing import GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, READ_RESOURCE
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.messages import render_messages
@@ -53,7 +53,7 @@ class ResourceTools:
             ),
         ]
 
-    async def _list_resources(self, data: Any, ctx: CallContext) -> dict[str, Any]:
+    async def _list_resources(self, data: Any, ctx: RunningCall) -> dict[str, Any]:
         try:
             return _select_fields(self._methods.render_lists(ctx.protocol_version, data.get("cursor")))
         except BadCursor as error:
@@ -69,7 +69,7 @@ class ResourceTools:
             return None
         return Target(match.prepared, call=match.make_call(str(request.id)), convert=_convert_contents)
 
-    async def _read_page(self, data: Any, ctx: CallContext) -> str:
+    async def _read_page(self, data: Any, ctx: RunningCall) -> str:
         """Read the rest of a truncated result, which is not a published resource."""
         page = await self._truncator.read_page(data["uri"], ctx.principal)
         if page is None:
@@ -105,7 +105,7 @@ class PromptTools:
             ),
         ]
 
-    async def _list_prompts(self, data: Any, ctx: CallContext) -> dict[str, Any]:
+    async def _list_prompts(self, data: Any, ctx: RunningCall) -> dict[str, Any]:
         try:
             return _select_fields(self._methods.render_list(ctx.protocol_version, data.get("cursor")))
         except BadCursor as error:

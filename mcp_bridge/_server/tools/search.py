@@ -9,8 +9,8 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._contracts.content import Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.listing import CALL_TOOL, SEARCH_TOOLS
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
 from mcp_bridge._server.requests import Request
@@ -61,7 +61,7 @@ class ToolSearch:
             ),
         ]
 
-    async def _search(self, data: Any, ctx: CallContext) -> ToolResult:
+    async def _search(self, data: Any, ctx: RunningCall) -> ToolResult:
         self._registry.report_listing()
         async with self._lock:
             index = await self._refresh_index()
@@ -87,7 +87,7 @@ class ToolSearch:
         found = self._tools.find_published(name)
         return Target(*found, arguments, "$.arguments") if found is not None else None
 
-    async def _report_unknown_tool(self, data: Any, ctx: CallContext) -> ToolResult:
+    async def _report_unknown_tool(self, data: Any, ctx: RunningCall) -> ToolResult:
         name, arguments = data["name"], data.get("arguments")
         absent = await self._registry.find_absent(name, ctx.client)
         if (tool := self._tools.get(name)) is not None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.sandbox import SandboxOptions
@@ -61,7 +61,7 @@ class CommandTool(PlanningHandler):
     streaming: Streaming
     system: CommandSystem
 
-    async def __call__(self, data: Any, ctx: CallContext) -> ToolResult:
+    async def __call__(self, data: Any, ctx: RunningCall) -> ToolResult:
         """Run the program and return its result. If the call is cancelled, the program is ended."""
         order = self._build_order(data)
         assert self.system.owner is not None  # no call comes before the source has started
@@ -81,7 +81,7 @@ class CommandTool(PlanningHandler):
         order = self._build_order(data, is_planned=True)
         return [PlannedCall(shlex.join(order.words), {"cwd": str(order.directory)})]
 
-    async def _stream_lines(self, run: ProgramRun, ctx: CallContext) -> None:
+    async def _stream_lines(self, run: ProgramRun, ctx: RunningCall) -> None:
         budget = TokenBucket(rate=LINE_RATE, burst=LINE_BURST)
         number = 0
         async for line in run.lines:
@@ -89,7 +89,7 @@ class CommandTool(PlanningHandler):
             if not budget.take_token():
                 continue
             if self.streaming == "progress":
-                await ctx.progress(number, None, line)
+                await ctx.report_progress(number, None, line)
             else:
                 await ctx.log("info", line, os.path.basename(self.program))
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.prepared import PreparedEntry
 
@@ -47,14 +47,14 @@ def _bind_lifespan(entry: E, value: Any) -> E:
     bound: Callable[..., Any]
     if prepared.is_async:
 
-        async def run_bound_async(data: Any, ctx: CallContext) -> Any:
+        async def run_bound_async(data: Any, ctx: RunningCall) -> Any:
             ctx.lifespan = value
             return await handler(data, ctx)
 
         bound = run_bound_async
     else:
 
-        def run_bound(data: Any, ctx: CallContext) -> Any:
+        def run_bound(data: Any, ctx: RunningCall) -> Any:
             ctx.lifespan = value
             return handler(data, ctx)
 

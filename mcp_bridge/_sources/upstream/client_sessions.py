@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import DefinitionChanged, ToolUnavailable
 from mcp_bridge._contracts.jsonrpc import RpcError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge._sources.upstream.connection import ConnectionLink
 from mcp_bridge._sources.upstream.entries import Forwarder
@@ -106,7 +106,7 @@ class ClientSessions:
         finally:
             self._tasks = None
 
-    async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+    async def forward(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         """Send the request of a call to the connection for this client and era. Raises RpcError and CallError."""
         choice, session = self._first.choice, "" if self._is_shared else ctx.session
         era = choice.choose_era(method, params, ctx)
@@ -128,7 +128,7 @@ class ClientSessions:
         return result
 
     async def _forward_further(
-        self, key: Key, method: str, params: dict[str, Any], ctx: CallContext
+        self, key: Key, method: str, params: dict[str, Any], ctx: RunningCall
     ) -> Mapping[str, Any]:
         try:
             return await self._forward_once(key, method, params, ctx)
@@ -143,7 +143,7 @@ class ClientSessions:
         """Send completion/complete to the first connection. Raises RpcError and ToolUnavailable."""
         return await self._first.request_completion(params)
 
-    async def _forward_once(self, key: Key, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+    async def _forward_once(self, key: Key, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         if key not in self._connections:
             await self._first.require_session()  # it knows whether the server can be reached
         found = self._connections.get(key) or self._add(key, ctx)
@@ -163,7 +163,7 @@ class ClientSessions:
         finally:
             found.release()
 
-    def _add(self, key: Key, ctx: CallContext) -> ClientUpstream:
+    def _add(self, key: Key, ctx: RunningCall) -> ClientUpstream:
         if self._tasks is None:
             raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
         owner, kind = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import (
     CallError,
     InvalidArguments,
@@ -22,6 +21,7 @@ from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INVALID_PARAMS, MIS
 from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._json_schema.uri_templates import check_template, parse_template_variables
 from mcp_bridge._protocol.wire import questions
@@ -48,7 +48,7 @@ class Forwarder(Protocol):
 
     name: str
 
-    async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Json:
+    async def forward(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Json:
         """Send the request of a call. Raises RpcError and ToolUnavailable."""
 
     async def request_completion(self, params: dict[str, Any]) -> Json:
@@ -66,7 +66,7 @@ class EntryBuilder:
         """Build a tool. Raises KeyError and TypeError for a listing that is invalid."""
         name = _read_text(tool, "name")
 
-        async def call_tool(data: Any, ctx: CallContext) -> ToolResult | NeedsInput:
+        async def call_tool(data: Any, ctx: RunningCall) -> ToolResult | NeedsInput:
             params = {"name": name, "arguments": data if data is not None else {}}
             result: ToolResult | NeedsInput = await self._forward("tools/call", params, ctx, read_tool_result)
             return result
@@ -85,7 +85,7 @@ class EntryBuilder:
         """Build a resource. Raises KeyError and TypeError for a listing that is invalid."""
         uri = _read_text(resource, "uri")
 
-        async def read_listed(data: Any, ctx: CallContext) -> Any:
+        async def read_listed(data: Any, ctx: RunningCall) -> Any:
             return await self._forward("resources/read", {"uri": uri}, ctx, _read_resource_result)
 
         size = resource.get("size")
@@ -100,7 +100,7 @@ class EntryBuilder:
         # Our parser reads fewer templates than RFC 6570 allows. The server itself reads the variables of the others.
         is_opaque = bool(check_template(text.replace(" ", "%20")))
 
-        async def read_expanded(data: Any, ctx: CallContext) -> Any:
+        async def read_expanded(data: Any, ctx: RunningCall) -> Any:
             from uritemplate import expand  # only templates need it
 
             uri = data["uri"] if is_opaque else expand(text, dict(data))
@@ -122,7 +122,7 @@ class EntryBuilder:
             for one in prompt.get("arguments") or ()
         ]
 
-        async def get_prompt(data: Any, ctx: CallContext) -> Any:
+        async def get_prompt(data: Any, ctx: RunningCall) -> Any:
             params = {"name": name, "arguments": dict(data or {})}
             return await self._forward("prompts/get", params, ctx, _read_messages)
 
@@ -132,7 +132,7 @@ class EntryBuilder:
             name, get_prompt, description, arguments, completions=completions, **_read_presentation(prompt)
         )
 
-    async def _forward(self, method: str, params: dict[str, Any], ctx: CallContext, read: Callable[[Json], Any]) -> Any:
+    async def _forward(self, method: str, params: dict[str, Any], ctx: RunningCall, read: Callable[[Json], Any]) -> Any:
         if ctx.answers or ctx.state is not None:
             params |= questions.render_continuation(ctx.answers, ctx.state)
         try:

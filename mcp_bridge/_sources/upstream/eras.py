@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolUnavailable
 from mcp_bridge._contracts.jsonrpc import MISSING_CAPABILITY, RpcError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
@@ -66,7 +66,7 @@ class EraChoice:
             name for name, schema in schemas if schema and schema.get("type", "object") != "object"
         )
 
-    def choose_era(self, method: str, params: Mapping[str, Any], ctx: CallContext) -> Era:
+    def choose_era(self, method: str, params: Mapping[str, Any], ctx: RunningCall) -> Era:
         """Return the era for a call. Calls of the bridge itself use the first connection."""
         name = params["name"] if method == "tools/call" else ""
         if not self._has_other:

@@ -12,11 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.extension import DefinitionFile, Publish, StartTurns
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, RpcError
 from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source_status import STILL_STARTING, SourceState, SourceStatus
 from mcp_bridge._contracts.store import Store
 from mcp_bridge._json_schema.headers import DeclaredHeader, list_headers
@@ -200,7 +200,7 @@ class UpstreamSource:
         if (self.status.state is SourceState.STARTING or self._wanted.is_set()) and self._should_wait():
             await self._settled.wait()
 
-    async def forward(self, method: str, params: dict[str, Any], ctx: CallContext) -> Mapping[str, Any]:
+    async def forward(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         """Send the request of a call. Raises RpcError and ToolUnavailable."""
         session = self._session
         if session is None:

@@ -167,7 +167,7 @@ from mcp_bridge import CallContext, tool
 @tool
 async def floods(ctx: CallContext) -> str:
     for number in range(3_000):
-        await ctx.progress(number, message="x" * 1000)
+        await ctx.report_progress(number, message="x" * 1000)
         await ctx.log("error", "x" * 1000)
         logging.getLogger("flood").error("x" * 1000)
     return "done"

@@ -24,6 +24,7 @@ from mcp_bridge import (
     tool,
     tool_use,
 )
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 
@@ -390,7 +391,7 @@ async def test_lists_and_dicts_of_plain_types_are_bound_as_annotated_and_are_the
         bound.append((counts, rates, names, maybe))
 
     result = await registry_of(entry_from(collect)).dispatch(
-        ToolCall(id="1", name="collect", arguments=given), CallContext()
+        ToolCall(id="1", name="collect", arguments=given), RunningCall()
     )
     assert result.success, result.error
     assert repr(bound) == "[([1, 2], {'a': 1.0}, ['x', 'mine'], [None, 3])]"

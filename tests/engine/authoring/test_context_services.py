@@ -14,6 +14,7 @@ from mcp_bridge import CallContext, Pipeline, ResourceNotFound, Stage, State, To
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.errors import Denied
 from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._transports.memory import make_client
 from mcp_bridge.testing import connect
@@ -225,7 +226,7 @@ async def test_nested_calls_share_the_state_of_a_call_without_a_session() -> Non
 )
 async def test_state_is_json_of_limited_size(value: Any, error: type[Exception], problem: str) -> None:
     with pytest.raises(error, match=problem):
-        await CallContext().set_state("k", value)
+        await RunningCall().set_state("k", value)
 
 
 ISOLATED = """

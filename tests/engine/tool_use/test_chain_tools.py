@@ -10,6 +10,7 @@ import pytest
 from mcp_types import ElicitResult
 
 from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolError, ToolRegistry, ToolResult, tool
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import ResultStatus
@@ -59,7 +60,7 @@ async def run(entry: ToolEntry, arguments: dict[str, Any] | None = None, **optio
     registry = ToolRegistry(pipeline=Pipeline(**options))
     registry.register(entry)
     with anyio.fail_after(PATIENCE):
-        return await registry.dispatch(ToolCall(id="1", name=entry.name, arguments=arguments or {}), CallContext())
+        return await registry.dispatch(ToolCall(id="1", name=entry.name, arguments=arguments or {}), RunningCall())
 
 
 # The input schema

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolError, ToolRegistry, ToolResult
 from mcp_bridge._contracts.errors import CallError, ToolNotFound
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from tests.kits.loops import BOTH_LOOPS
 
@@ -30,7 +31,7 @@ def registry_of(*entries):
 
 async def dispatch(one, arguments=None, ctx=None):
     call = ToolCall(id="7", name=one.name, arguments={} if arguments is None else arguments)
-    return await registry_of(one).dispatch(call, CallContext() if ctx is None else ctx)
+    return await registry_of(one).dispatch(call, RunningCall() if ctx is None else ctx)
 
 
 async def reading(data):
@@ -56,11 +57,11 @@ async def test_a_successful_call_gives_its_output(handler):
 async def test_a_changed_handler_and_schema_of_an_entry_apply_to_the_next_call():
     live = entry(lambda data: "old", input_schema=NUMBER)
     registry, call = registry_of(live), ToolCall(id="7", name="t", arguments={"n": 1})
-    assert (await registry.dispatch(call, CallContext())).output == "old"
+    assert (await registry.dispatch(call, RunningCall())).output == "old"
     live.handler = lambda data: "new"
-    assert (await registry.dispatch(call, CallContext())).output == "new"
+    assert (await registry.dispatch(call, RunningCall())).output == "new"
     live.input_schema = {"type": "object", "required": ["m"]}
-    assert (await registry.dispatch(call, CallContext())).code == "invalid_arguments"
+    assert (await registry.dispatch(call, RunningCall())).code == "invalid_arguments"
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], {"a": None}])
@@ -91,13 +92,13 @@ async def test_a_success_that_the_tool_returns_keeps_its_output():
 async def test_an_unknown_name_that_is_very_long_is_not_compared_and_not_repeated():
     call = ToolCall(id="7", name="t" * 4_000_000, arguments={})
     with pytest.raises(ToolNotFound) as raised:
-        await registry_of(entry(reading)).dispatch(call, CallContext())
+        await registry_of(entry(reading)).dispatch(call, RunningCall())
     assert str(raised.value) == f"Unknown tool: {'t' * 256}... (4000000 characters)."
 
 
 async def test_an_unknown_tool_raises():
     with pytest.raises(ToolNotFound) as caught:
-        await registry_of(entry(reading)).dispatch(ToolCall(id="1", name="zzz"), CallContext())
+        await registry_of(entry(reading)).dispatch(ToolCall(id="1", name="zzz"), RunningCall())
     assert "zzz" in str(caught.value)
     assert caught.value.code == "tool_not_found"
 
@@ -106,7 +107,7 @@ async def test_an_unregistered_tool_is_unknown():
     registry = registry_of(entry(reading))
     registry.unregister("t")
     with pytest.raises(ToolNotFound):
-        await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+        await registry.dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
 
 
 # Bad arguments
@@ -228,7 +229,7 @@ async def test_a_failed_call_leaves_the_tool_usable():
     registry = registry_of(entry(lambda data: 1 // data["n"], input_schema=NUMBER))
 
     async def code_of(n):
-        return (await registry.dispatch(ToolCall(id="1", name="t", arguments={"n": n}), CallContext())).code
+        return (await registry.dispatch(ToolCall(id="1", name="t", arguments={"n": n}), RunningCall())).code
 
     assert [await code_of(n) for n in (0, "x", 1)] == ["internal_error", "invalid_arguments", None]
 
@@ -290,7 +291,7 @@ async def test_a_tool_that_asks_for_the_context_gets_the_one_of_its_call():
     def who(data, ctx: CallContext):
         return (data["n"], ctx.principal)
 
-    result = await dispatch(entry(who, input_schema=NUMBER), {"n": 1}, CallContext(principal="ann"))
+    result = await dispatch(entry(who, input_schema=NUMBER), {"n": 1}, RunningCall(principal="ann"))
     assert result.output == (1, "ann")
 
 
@@ -298,12 +299,12 @@ async def test_the_parameter_of_the_context_may_have_any_name():
     async def who(data, *, running: CallContext):
         return running.principal
 
-    assert (await dispatch(entry(who), ctx=CallContext(principal="ann"))).output == "ann"
+    assert (await dispatch(entry(who), ctx=RunningCall(principal="ann"))).output == "ann"
 
 
 async def test_in_process_a_tool_gets_a_context_without_a_client():
     async def report(data, ctx: CallContext):
-        await ctx.progress(1, 2, "half")
+        await ctx.report_progress(1, 2, "half")
         return (ctx.principal, ctx.protocol_version)
 
     registry = registry_of(entry(report))
@@ -317,7 +318,7 @@ async def test_a_tool_can_call_another_one_through_its_context():
         return {"code": inner.code, "output": inner.output}
 
     registry = registry_of(entry(outer, "outer"), entry(lambda data: data["n"] + 1, "inner", input_schema=NUMBER))
-    ctx = CallContext(caller=registry)
+    ctx = RunningCall(caller=registry)
 
     async def answer(arguments):
         return (await registry.dispatch(ToolCall(id="1", name="outer", arguments=arguments), ctx)).output
@@ -343,7 +344,7 @@ async def test_a_sync_handler_that_waits_does_not_hold_up_the_others():
     answers = {}
 
     async def call(name):
-        answers[name] = (await registry.dispatch(ToolCall(id=name, name=name, arguments={}), CallContext())).output
+        answers[name] = (await registry.dispatch(ToolCall(id=name, name=name, arguments={}), RunningCall())).output
 
     with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
@@ -354,5 +355,5 @@ async def test_a_sync_handler_that_waits_does_not_hold_up_the_others():
 
 async def test_both_doors_end_in_the_same_handler():
     registry = registry_of(entry(lambda data: data["n"] * 2, input_schema=NUMBER))
-    dispatched = await registry.dispatch(ToolCall(id="1", name="t", arguments={"n": 4}), CallContext())
+    dispatched = await registry.dispatch(ToolCall(id="1", name="t", arguments={"n": 4}), RunningCall())
     assert dispatched.output == registry.invoke("t", {"n": 4}).data == (await registry.ainvoke("t", {"n": 4})).data == 8

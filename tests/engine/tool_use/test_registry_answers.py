@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_bridge import ChainStep, ToolChain, ToolEntry, ToolRegistry, ToolResult
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import Result, ResultStatus, validate_input
@@ -46,7 +46,7 @@ async def test_a_chain_whose_tool_leaves_while_it_runs_names_the_step() -> None:
     registry.register(ToolEntry("second", "", lambda data: {}))
     chain = ToolChain(registry).add_step(ChainStep("first")).add_step(ChainStep("second"))
     registry.register(chain.as_tool("chain"))
-    result = await registry.dispatch(ToolCall(id="1", name="chain", arguments={}), CallContext())
+    result = await registry.dispatch(ToolCall(id="1", name="chain", arguments={}), RunningCall())
     assert result.code == "tool_not_found"
     assert result.error_text.startswith("Step 2 of 2 ('second') failed: Unknown tool: second.")
 

@@ -13,8 +13,9 @@ import anyio
 import pytest
 from mcp.client import Client
 
-from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge import ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
@@ -280,7 +281,7 @@ async def test_calls_in_process_have_a_session_too(noting: Noting) -> None:
             for tool in ("note", "note_in_thread"):
                 assert (await registry.ainvoke(tool, {"word": tool})).ok
             result = await registry.dispatch(
-                ToolCall(id="1", name="note", arguments={"word": "c"}), CallContext(session="mine")
+                ToolCall(id="1", name="note", arguments={"word": "c"}), RunningCall(session="mine")
             )
             assert result.output == {"words": ["c"]}
 
@@ -303,7 +304,7 @@ async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_ho
     served.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
     async with served.running():
         assert (await served.bridge.registry.ainvoke("own", {})).ok
-    after = await served.bridge.registry.dispatch(ToolCall(id="1", name="own", arguments={}), CallContext())
+    after = await served.bridge.registry.dispatch(ToolCall(id="1", name="own", arguments={}), RunningCall())
     assert after.code == code
 
 
@@ -339,7 +340,7 @@ async def test_a_call_that_waits_for_its_session_ends_with_the_source(tmp_path: 
     served, codes = Served(tmp_path, {"slow": SLOW_AGAIN}), []
 
     async def call(session: str) -> None:
-        call, ctx = ToolCall(id="1", name="mine", arguments={}), CallContext(session=session)
+        call, ctx = ToolCall(id="1", name="mine", arguments={}), RunningCall(session=session)
         codes.append((await served.bridge.registry.dispatch(call, ctx)).code)
 
     with anyio.fail_after(PATIENCE):
@@ -375,5 +376,5 @@ async def test_without_hooks_around_them_too_calls_keep_their_session_alive(tmp_
     served.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=served.source)])  # as in a worker
     async with served.running():
         for session in ("first", "second"):
-            call, ctx = ToolCall(id="1", name="long", arguments={}), CallContext(session=session)
+            call, ctx = ToolCall(id="1", name="long", arguments={}), RunningCall(session=session)
             assert (await served.bridge.registry.dispatch(call, ctx)).output == "whole"

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge import ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.amplifier.testing import EventRecorder
@@ -237,7 +238,7 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
     hooks = HookRegistry(timeout=0.1)
 
     async def asks_until_it_knows(event: str, data: dict[str, Any]) -> None:
-        while not (await registry.dispatch(ToolCall(id="1", name="slow", arguments={}), CallContext())).success:
+        while not (await registry.dispatch(ToolCall(id="1", name="slow", arguments={}), RunningCall())).success:
             pass
 
     hooks.register("tool:pre", asks_until_it_knows)

@@ -9,10 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._settings import Document, parse
 
 TOOL = """
@@ -50,7 +51,7 @@ async def test_a_plan_without_hooks_runs_in_workers(tmp_path: Path) -> None:
     with anyio.fail_after(60):
         async with bridge.run_sources():
             await bridge.wait_until_started()
-            result = await bridge.registry.dispatch(ToolCall(id="1", name="where", arguments={}), CallContext())
+            result = await bridge.registry.dispatch(ToolCall(id="1", name="where", arguments={}), RunningCall())
             assert result.output["process"] != os.getpid()
             assert bridge.problems.get("amplifier", []) == []
 

@@ -8,9 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._settings import load
 from tests.kits.amplifier.amplifier_modules import MODULE, written
 
@@ -42,7 +43,7 @@ async def call_here(folder: Path, more: str) -> tuple[Any, Any]:
             await bridge.wait_until_started()
             [entry] = bridge.registry.list()
             return bridge, await bridge.registry.dispatch(
-                ToolCall(id="1", name=entry.name, arguments={}), CallContext()
+                ToolCall(id="1", name=entry.name, arguments={}), RunningCall()
             )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
+from mcp_bridge._contracts.running_call import RunningCall
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.loops import BOTH_LOOPS
 
@@ -72,7 +73,7 @@ async def test_a_tool_that_reads_the_id_of_its_call_gets_it_with_the_first_call(
     served = Served(tmp_path, {"second": SECOND_FORM})
     async with served.running():
         call = ToolCall(id="7", name="mine", arguments={})
-        assert (await served.bridge.registry.dispatch(call, CallContext(request_id="7"))).output == ["7"]
+        assert (await served.bridge.registry.dispatch(call, RunningCall(request_id="7"))).output == ["7"]
 
 
 PRINTS = """

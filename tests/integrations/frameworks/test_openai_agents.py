@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import pytest
 
-from mcp_bridge import CallContext
 from mcp_bridge._contracts.errors import Denied, SourceError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.frameworks import openai_agents
 from mcp_bridge._integrations.frameworks.common import require_approval
 from mcp_bridge._integrations.frameworks.discovery import convert_tool
@@ -164,7 +164,7 @@ async def test_a_tool_that_needs_approval_runs_only_when_a_person_agrees() -> No
 async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
     asked: list[str] = []
 
-    class Shown(CallContext):
+    class Shown(RunningCall):
         async def ask(self, message: str, *more: Any, **options: Any) -> Any:
             asked.append(message)
             return SimpleNamespace(accepted=True)

@@ -13,8 +13,8 @@ import pytest
 
 from mcp_bridge import open_bridge
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.xaibo.source.agents import convert_attachment
 from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
 
@@ -267,7 +267,7 @@ async def test_a_late_call_finds_what_the_first_one_found(tmp_path: Path) -> Non
         agent: Any = entry.handler.__self__
         sizes = []
         for count in range(201):
-            await entry.handler({"message": str(count)}, CallContext())
+            await entry.handler({"message": str(count)}, RunningCall())
             if count % 100 == 0:
                 gc.collect()
                 config = agent._config

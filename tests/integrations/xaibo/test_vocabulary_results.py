@@ -10,8 +10,8 @@ import pytest
 
 from mcp_bridge import xaibo
 from mcp_bridge._contracts.content import Image, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._integrations.xaibo.results import convert_known_error, to_result
@@ -27,7 +27,7 @@ async def shown(answer: Any) -> dict[str, Any]:
     registry = ToolRegistry()
     entry = ToolEntry("t", "d", lambda _: to_result(answer))
     registry.register(entry)
-    result = await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+    result = await registry.dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
     assert isinstance(result, ToolResult)
     return to_mcp(result, to_wire(entry.to_tool_definition()), "2025-11-25")
 

@@ -28,7 +28,7 @@ async def add_twice(a: int, ctx: CallContext) -> int:
 @tool
 async def wait(ctx: CallContext) -> str:
     """Wait until the call is cancelled."""
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     await anyio.sleep_forever()
     return "never"
 

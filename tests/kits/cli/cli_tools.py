@@ -45,10 +45,10 @@ def breaks(text: str = "") -> str:
 async def steps(ctx: CallContext, message: str = "step", pause: float = 0) -> str:
     """Three steps."""
     for number in range(1, 4):
-        await ctx.progress(number, 3, f"{message} {number}")
-        await ctx.progress(number, 3, f"{message} {number}")
+        await ctx.report_progress(number, 3, f"{message} {number}")
+        await ctx.report_progress(number, 3, f"{message} {number}")
         await anyio.sleep(pause)
-    await ctx.progress(4)
+    await ctx.report_progress(4)
     return "done"
 
 

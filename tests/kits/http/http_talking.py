@@ -129,7 +129,7 @@ class Work:
                 if said == "close":
                     await ctx.close_stream()
                 else:
-                    await ctx.progress(said)
+                    await ctx.report_progress(said)
         except anyio.get_cancelled_exc_class():
             self.cancelled.set()
             raise

@@ -150,12 +150,12 @@ def needs(ctx: CallContext) -> Any:
 @tool
 async def notices(ctx: CallContext) -> str:
     """Progress and log messages, in order."""
-    await ctx.progress(1)
-    await ctx.progress(2.5, 10, "ünï")
+    await ctx.report_progress(1)
+    await ctx.report_progress(2.5, 10, "ünï")
     levels: tuple[Any, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
     for level in levels:
         await ctx.log(level, {"n": level, "odd": math.nan}, "own")
-    await ctx.progress(9, 10)
+    await ctx.report_progress(9, 10)
     return "said"
 
 

@@ -33,7 +33,7 @@ async def countdown(steps: int, ctx: CallContext) -> str:
         steps: How many steps to count.
     """
     for step in range(1, steps + 1):
-        await ctx.progress(step, total=steps)
+        await ctx.report_progress(step, total=steps)
     return f"counted {steps} steps"
 
 

@@ -12,10 +12,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel, ConfigDict
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ApprovalDeclined, MissingCapability, ToolUnavailable
 from mcp_bridge._contracts.log_levels import LEVELS, Level
 from mcp_bridge._contracts.question import Question
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS
 from mcp_bridge._server.questions.requests import QuestionRequest, is_capability_missing, merge_capabilities, to_request
@@ -34,7 +34,7 @@ class RawResult(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class OracleContext(CallContext):
+class OracleContext(RunningCall):
     """A call that the SDK's server runs.
 
     In the stateless era a question that has no answer yet ends the call: `asked` has the questions, and the call starts
@@ -57,7 +57,7 @@ class OracleContext(CallContext):
         self._known = answers
         self._count = 0
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         await self._request.session.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:

@@ -75,7 +75,7 @@ async def show_blocks(data: Mapping[str, Any]) -> list[Any]:
 async def report(data: Mapping[str, Any], ctx: CallContext) -> str:
     """Report progress and log at each level."""
     for step, level in enumerate(LEVELS):
-        await ctx.progress(step, 3, f"step {step}")
+        await ctx.report_progress(step, 3, f"step {step}")
         await ctx.log(level, {"step": step}, "oracle")
     return "reported"
 

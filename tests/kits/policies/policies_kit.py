@@ -14,7 +14,7 @@ from mcp.client import Client
 
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
@@ -120,4 +120,4 @@ async def open_tools(folder: Path, code: str, *policy: Any, **settings: Any) -> 
 async def call(bridge: Bridge, tool: str, principal: str | None = None, **arguments: Any) -> ToolResult:
     """Call a tool as a principal."""
     made = ToolCall(id="1", name=tool, arguments=arguments)
-    return await bridge.registry.dispatch(made, CallContext(principal=principal))
+    return await bridge.registry.dispatch(made, RunningCall(principal=principal))

@@ -16,7 +16,8 @@ from typing import Any
 import anyio
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import CallContext, ChainStep, ToolCall, ToolChain, open_bridge
+from mcp_bridge import ChainStep, ToolCall, ToolChain, open_bridge
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge.export import Export
 from mcp_bridge.testing import connect
@@ -288,7 +289,7 @@ class Way:
 
 async def _dispatch(bridge: Any, name: str, arguments: Json) -> None:
     if name in bridge.registry:
-        await bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), CallContext())
+        await bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), RunningCall())
 
 
 async def call_direct(folder: Path, bridge: Any) -> None:
@@ -314,7 +315,7 @@ async def call_by_chain(folder: Path, bridge: Any) -> None:
                 step = ChainStep(publish_name(name), {key: key for key in arguments}, "out")
                 entry = ToolChain(bridge.registry).add_step(step).as_tool("a_chain", "Run.")
                 call = ToolCall(id="1", name="a_chain", arguments=arguments)
-                await bridge.registry.dispatch_entry(entry, call, CallContext())
+                await bridge.registry.dispatch_entry(entry, call, RunningCall())
 
 
 async def call_by_settings_chain(folder: Path, bridge: Any) -> None:

@@ -43,10 +43,10 @@ async def ask_twice(ctx: CallContext) -> str:
 @tool(registry=OFFERED)
 async def ask_between(name: str, ctx: CallContext) -> str:
     """Tells what it does before and after it asks, and runs until it is let go."""
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     await ctx.log("error", "before")
     await ctx.ask("What is your name?", NAME, key="name")
-    await ctx.progress(2)
+    await ctx.report_progress(2)
     await ctx.log("error", "after")
     return await until_let_go(name, ctx)
 
@@ -117,5 +117,5 @@ async def chatter(times: int, ctx: CallContext) -> str:
     """Logs and reports progress as fast as it can."""
     for step in range(1, times + 1):
         await ctx.log("error", step)
-        await ctx.progress(step, times)
+        await ctx.report_progress(step, times)
     return "done"

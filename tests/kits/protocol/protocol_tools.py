@@ -164,9 +164,9 @@ def vendor(data: Any) -> ToolResult:
 @tool(registry=OFFERED)
 async def hold(name: str, ctx: CallContext) -> str:
     """Reports progress and runs until it is let go."""
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     said = await until_let_go(name, ctx)
-    await ctx.progress(2)
+    await ctx.report_progress(2)
     return said
 
 
@@ -215,7 +215,7 @@ def counted(name: str, ctx: CallContext) -> int:
 async def steps(values: list[float], ctx: CallContext) -> str:
     """Reports each value as its progress."""
     for value in values:
-        await ctx.progress(value, max(values), f"at {value}")
+        await ctx.report_progress(value, max(values), f"at {value}")
     return "done"
 
 
@@ -242,7 +242,7 @@ def remove_tool(name: str, ctx: CallContext) -> bool:
 @tool(registry=OFFERED)
 async def keep(ctx: CallContext) -> str:
     """Reports progress, and keeps its context beyond its end."""
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     memory_of(ctx).kept.append(ctx)
     return "kept"
 
@@ -251,7 +251,7 @@ async def keep(ctx: CallContext) -> str:
 async def use_kept(ctx: CallContext) -> str:
     """Reports for the call that has ended."""
     (kept,) = memory_of(ctx).kept
-    await kept.progress(2)
+    await kept.report_progress(2)
     await kept.log("emergency", "too late")
     return "used"
 

@@ -47,10 +47,10 @@ def waits_in_a_thread(name: str) -> str:
 @tool
 async def steps(name: str, ctx: CallContext) -> str:
     """Wait, and say how far it is."""
-    await ctx.progress(1, 2)
+    await ctx.report_progress(1, 2)
     say(f"begun {name}")
     await gone()
-    await ctx.progress(2, 2)
+    await ctx.report_progress(2, 2)
     return f"done {name}"
 
 

@@ -145,7 +145,7 @@ DOES = [_raises, _chained, _grouped, _noted, _base_exception, _tool_error, _in_t
 
 async def progresses(ctx: CallContext) -> str:
     """Progress with it."""
-    await ctx.progress(1, 2, f"at {SECRETS}")
+    await ctx.report_progress(1, 2, f"at {SECRETS}")
     return "done"
 
 

@@ -52,8 +52,8 @@ def gate(fifo: str) -> str:
 async def steps(count: int, ctx: CallContext) -> str:
     """Reports each step, every other one twice."""
     for step in range(1, count + 1):
-        await ctx.progress(step, count)
-        await ctx.progress(step - 0.5, count)
+        await ctx.report_progress(step, count)
+        await ctx.report_progress(step - 0.5, count)
     return "done"
 
 

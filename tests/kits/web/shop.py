@@ -100,7 +100,7 @@ async def count(to: Annotated[int, Field(ge=1, le=1000)], ctx: CallContext) -> s
         to: The last number.
     """
     for number in range(1, to):
-        await ctx.progress(number, to, f"counted {number}")
+        await ctx.report_progress(number, to, f"counted {number}")
         await ctx.log("info", f"at {number}")
     release = Path("release")
     while not release.exists():  # noqa: ASYNC110, ASYNC240 - the test is another process

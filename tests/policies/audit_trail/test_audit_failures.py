@@ -14,8 +14,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._policies.audit_trail import database
 from mcp_bridge.testing import connect
@@ -55,15 +55,15 @@ async def test_a_call_that_is_cancelled_before_it_runs_has_an_end(tmp_path: Path
     made = ToolCall(id="1", name="add", arguments={"a": 1, "b": 2})
     async with bridge.run_sources():
         await bridge.wait_until_started()
-        await bridge.registry.dispatch(made, CallContext(request_id="1"))
+        await bridge.registry.dispatch(made, RunningCall(request_id="1"))
         with closing(sqlite3.connect(trail, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")  # so the start of the next call is not stored yet
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(bridge.registry.dispatch, made, CallContext(request_id="2"))
+                tasks.start_soon(bridge.registry.dispatch, made, RunningCall(request_id="2"))
                 await anyio.wait_all_tasks_blocked()
                 tasks.cancel_scope.cancel()
             other.execute("ROLLBACK")
-        await bridge.registry.dispatch(made, CallContext(request_id="3"))
+        await bridge.registry.dispatch(made, RunningCall(request_id="3"))
     outcomes = [each["outcome"] for each in read_records(trail)]
     assert outcomes == ["started", "ok", "started", "cancelled", "started", "ok"]
 

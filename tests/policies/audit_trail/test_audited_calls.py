@@ -11,7 +11,8 @@ import pytest
 from mcp import types
 from mcp.client import Client
 
-from mcp_bridge import CallContext, open_bridge
+from mcp_bridge import open_bridge
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._policies.approvals.decisions import hash_json
 from mcp_bridge._transports.http.access import Access
@@ -206,7 +207,7 @@ async def test_calls_at_once_share_commits_and_wait_for_their_own_record(tmp_pat
     async with open_bridge(write_settings(tmp_path)) as bridge, anyio.create_task_group() as tasks:
         for number in range(100):
             call = ToolCall(id=str(number), name="add", arguments={"a": number, "b": 0})
-            tasks.start_soon(bridge.registry.dispatch, call, CallContext())
+            tasks.start_soon(bridge.registry.dispatch, call, RunningCall())
     digests = {record["sha256"] for record in read_records(tmp_path / "trail.sqlite3")}
     assert digests == {hash_json({"a": number, "b": 0}) for number in range(100)}
 

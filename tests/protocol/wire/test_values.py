@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge import CallContext, Text, ToolEntry, ToolResult
+from mcp_bridge import Text, ToolEntry, ToolResult
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge._protocol.wire.results import to_mcp
 from mcp_bridge._protocol.wire.tools import to_wire
@@ -72,7 +73,7 @@ class Frozen(Mapping[str, int]):
 
 async def dispatch(entry: ToolEntry) -> ToolResult:
     """The result of the tool `t`."""
-    return await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
+    return await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
 
 
 DAY = datetime.date(2026, 1, 2)

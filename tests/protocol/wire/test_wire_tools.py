@@ -9,8 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import CallContext, ToolResult
+from mcp_bridge import ToolResult
 from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.results import to_mcp
@@ -269,7 +270,7 @@ async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str) 
     for version in VERSIONS:
         listed(tool, version)
     arguments = tool.read_arguments({"input": 1} if tool.wraps_input else {})
-    result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), CallContext())
+    result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), RunningCall())
     assert not result.is_error
     as_received("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
 

@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, Form, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge._contracts.errors import ApprovalDeclined
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
@@ -218,5 +219,5 @@ async def test_outside_a_server_there_is_nobody_to_ask() -> None:
 
     assert (await registry.ainvoke("ask", {})).data == "nobody"
     assert "elicitation" in (await registry.ainvoke("must", {})).message
-    result = await registry.dispatch(ToolCall(id="1", name="must", arguments={}), CallContext())
+    result = await registry.dispatch(ToolCall(id="1", name="must", arguments={}), RunningCall())
     assert result.code == "missing_capability"

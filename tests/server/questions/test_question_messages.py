@@ -39,9 +39,9 @@ def chatty() -> ToolRegistry:
     async def chat(ctx: CallContext) -> str:
         """Tells and asks."""
         for part in range(4):
-            await ctx.progress(2 * part + 1, 8)
+            await ctx.report_progress(2 * part + 1, 8)
             await ctx.log("debug", f"detail {part}")
-            await ctx.progress(2 * part + 2, 8)
+            await ctx.report_progress(2 * part + 2, 8)
             await ctx.log("error", f"trouble {part}")
             if part < 3:
                 await ctx.ask("Go on?", key="key")
@@ -86,14 +86,14 @@ async def test_between_two_rounds_nothing_is_told_and_what_grew_meanwhile_is_tol
 
         async def beside() -> None:
             await work.wait()
-            await ctx.progress(5)
+            await ctx.report_progress(5)
             await ctx.log("error", "between")
             worked.set()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(beside)
             await ctx.ask("Go on?", key="key")
-        await ctx.progress(6)
+        await ctx.report_progress(6)
         await ctx.log("error", "after")
         return "done"
 
@@ -114,7 +114,7 @@ async def test_each_round_counts_its_own_progress() -> None:
         """Works in two parts."""
         for values in ((5, 3, 8), (1, 1, 2)):
             for value in values:
-                await ctx.progress(value)
+                await ctx.report_progress(value)
             await ctx.ask("Go on?", key="key")
         return "done"
 

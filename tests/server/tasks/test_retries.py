@@ -31,7 +31,7 @@ async def test_a_failed_task_is_attempted_again_and_its_result_says_how_often_it
     @registry.tool(tasks=TWICE)
     async def work(ctx: CallContext) -> int:
         keys.add(ctx.idempotency_key)
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         if ctx.attempt < 3:
             raise ConnectionError("the service is away")
         return ctx.attempt
@@ -145,7 +145,7 @@ async def test_an_ordinary_call_of_a_client_with_tasks_is_attempted_again_too() 
 
     @registry.tool(tasks=TWICE._replace(after=PATIENCE))
     async def work(ctx: CallContext) -> int:
-        await ctx.progress(ctx.attempt, message=f"attempt {ctx.attempt}")
+        await ctx.report_progress(ctx.attempt, message=f"attempt {ctx.attempt}")
         if ctx.attempt == 1:
             raise ConnectionError
         return ctx.attempt

@@ -42,7 +42,7 @@ async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> str:
-        await ctx.progress(1, 4, "counting")
+        await ctx.report_progress(1, 4, "counting")
         await release.wait()
         return "four"
 
@@ -79,7 +79,7 @@ async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_a
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> str:
-        await ctx.progress(1, message="before the question")
+        await ctx.report_progress(1, message="before the question")
         return f"Hello, {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
 
     async with talking(with_tasks(registry, TaskOptions(after=PATIENCE)), capabilities=ABLE) as talk:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from mcp_bridge._app.factory import build_from_settings
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._settings import load
 from tests.kits.loops import BOTH_LOOPS
@@ -116,7 +116,7 @@ async def test_integers_can_have_more_than_64_bits(api: ApiServer, tmp_path: Pat
     bridge = build_from_settings(load(tmp_path / "s.json", {}))
     async with bridge.run_sources():
         await bridge.wait_until_started()
-        result = await bridge.registry.dispatch(ToolCall(id="1", name="run", arguments=arguments), CallContext())
+        result = await bridge.registry.dispatch(ToolCall(id="1", name="run", arguments=arguments), RunningCall())
     assert result.success, result.error_text
     assert api.received[0].query == [("n", "1180591620717411303424")]
     assert api.received[0].body == b'{"id":1180591620717411303424}'

@@ -69,7 +69,7 @@ async def test_a_failing_tool_answers_with_an_error_result_and_the_connection_li
 async def test_progress_reaches_the_client_that_asked_in_order(road: Road) -> None:
     async def count(data: Any, ctx: CallContext) -> str:
         for step in range(1, 4):
-            await ctx.progress(step, total=3, message=f"step {step}")
+            await ctx.report_progress(step, total=3, message=f"step {step}")
         return "counted"
 
     seen: list[tuple[float, float | None, str | None]] = []
@@ -231,7 +231,7 @@ async def test_a_result_above_the_event_limit_of_the_sdk_reaches_its_client(road
 
 async def test_a_truncated_text_fits_in_an_event_after_progress() -> None:
     async def read_log(data: Any, ctx: CallContext) -> str:
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         return "x" * 2_000_000
 
     async def ignore_progress(progress: float, total: float | None, message: str | None) -> None: ...

@@ -25,7 +25,7 @@ async def test_twenty_clients_at_once_each_hear_their_own_progress_and_answer(ro
             everyone.set()
         await everyone.wait()  # every call is in flight before the first one speaks
         for step in range(3):
-            await ctx.progress(step, message=data["who"])
+            await ctx.report_progress(step, message=data["who"])
         return str(data["who"])
 
     heard: dict[str, list[str | None]] = {}

@@ -296,12 +296,12 @@ async def test_the_official_client_comes_back_by_itself_when_the_server_closes_i
     back = anyio.Event()
 
     async def work(data: Any, ctx: CallContext) -> str:
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         await ctx.close_stream()
-        await ctx.progress(2)
+        await ctx.report_progress(2)
         await back.wait()
         await ctx.close_stream()
-        await ctx.progress(3)
+        await ctx.report_progress(3)
         return "done"
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mcp_bridge._contracts.content import Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentContext, AgentHooks, AgentTool
+from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall, AgentHooks, AgentTool
 from mcp_bridge._integrations.amplifier.agent.counted_provider import CountedProvider
 from mcp_bridge._integrations.amplifier.agent.turns import TurnQueue
 from mcp_bridge._integrations.amplifier.endings import describe_unfinished
@@ -130,10 +130,10 @@ class Agent:
         description = purpose if self._options.description or not names else f"{purpose} Its tools: {listed}."
         return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA, affinity="session")
 
-    async def run(self, data: dict[str, Any], ctx: CallContext) -> ToolResult:
+    async def run(self, data: dict[str, Any], ctx: RunningCall) -> ToolResult:
         """Run a task. Raises ToolError, Overloaded and ToolUnavailable; a run that stops early is a failed result."""
         handle = data.get("session") or token_urlsafe(16)
-        agent_ctx = AgentContext(ctx, handle)
+        agent_ctx = AgentCall(ctx, handle)
         if data.get("session") and not await self._has_conversation(agent_ctx):
             raise ToolError(_ENDED, code="session_not_found")
         call = ToolCall(id=ctx.request_id, name=self.published_name, arguments=data)
@@ -158,7 +158,7 @@ class Agent:
     async def run_orchestrator(
         self,
         session: ModuleSession,
-        ctx: AgentContext,
+        ctx: AgentCall,
         tools: Sequence[ToolEntry],
         task: str,
         provider: str | None = None,
@@ -176,7 +176,7 @@ class Agent:
             with bind_value(AGENT_CALL, ctx), bind_value(AGENT_RUN, execution), BoundCall(call, ctx):
                 return await execution.run(as_text(task), provider), execution.hooks
 
-    async def _has_conversation(self, ctx: CallContext) -> bool:
+    async def _has_conversation(self, ctx: RunningCall) -> bool:
         """Whether the conversation exists here, or its context has stored it."""
         if self._sessions.has_session(ctx):
             return True
@@ -191,7 +191,7 @@ class _AgentExecution(AgentRun):
     def __init__(
         self,
         session: ModuleSession,
-        ctx: CallContext,
+        ctx: RunningCall,
         entries: Sequence[ToolEntry],
         approvals: ApprovalGate,
         name: str,

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from mcp_bridge._contracts import tool as contracts
 from mcp_bridge._contracts.content import InjectedText
-from mcp_bridge._contracts.context import CallContext, NestedContext
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.running_call import NestedCall, RunningCall
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS
 from mcp_bridge._integrations.amplifier.governance.bound_call import RUNNING_CALL, BoundCall
@@ -37,12 +37,12 @@ _ASKS_MODEL: ContextVar[bool] = ContextVar("asks_model", default=False)
 """Whether the question that is being asked is one to the client's model."""
 
 
-class AgentContext(NestedContext):
+class AgentCall(NestedCall):
     """The call of an agent: its nested calls belong to the session of the agent instead of that of the client."""
 
     __slots__ = ("_handle",)
 
-    def __init__(self, outer: CallContext, handle: str) -> None:
+    def __init__(self, outer: RunningCall, handle: str) -> None:
         super().__init__(outer, outer.request_id)
         self._handle = handle
         hashed = hashlib.sha256(handle.encode("utf-8", "surrogatepass")).hexdigest()[:32]  # logs contain the session
@@ -76,11 +76,11 @@ class AgentContext(NestedContext):
     def _bind_handler(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """Return a handler that runs in the session of the agent; the bridge knows only that of the client."""
 
-        async def run_async(data: Any, ctx: CallContext) -> Any:
-            return await handler(data, AgentContext(ctx, self._handle))
+        async def run_async(data: Any, ctx: RunningCall) -> Any:
+            return await handler(data, AgentCall(ctx, self._handle))
 
-        def run_in_thread(data: Any, ctx: CallContext) -> Any:
-            return handler(data, AgentContext(ctx, self._handle))
+        def run_in_thread(data: Any, ctx: RunningCall) -> Any:
+            return handler(data, AgentCall(ctx, self._handle))
 
         return run_async if is_async(handler) else run_in_thread
 
@@ -95,7 +95,7 @@ class AgentTool:
     """
 
     def __init__(
-        self, entry: contracts.ToolEntry, ctx: CallContext, on_start: Callable[[str], Awaitable[object]]
+        self, entry: contracts.ToolEntry, ctx: RunningCall, on_start: Callable[[str], Awaitable[object]]
     ) -> None:
         self.name = entry.name_in_source
         self.description = entry.description

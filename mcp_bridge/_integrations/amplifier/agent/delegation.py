@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from secrets import token_hex, token_urlsafe
 from typing import Any
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
-from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentContext
+from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall
 from mcp_bridge._integrations.amplifier.agent.overlays import (
     apply_preferences,
     dump_plan,
@@ -164,7 +164,7 @@ class SessionAgents:
         if self_delegation_depth:
             child.session.coordinator.register_capability(_SELF_DEPTH, self_delegation_depth)
         started = StartedAgent(name=agent_name, handle=token_urlsafe(16), session_id=session_id)
-        ctx = AgentContext(call, started.handle)
+        ctx = AgentCall(call, started.handle)
         self._forget_ended()
         self.delegation.sessions.add_session(ctx, child.session, plan)
         try:
@@ -184,7 +184,7 @@ class SessionAgents:
         """
         logger.debug("%s ignores: %s", RESUME, ", ".join(others) or "nothing")
         call, found = _get_running_call(), self._started.get(sub_session_id)
-        ctx = AgentContext(call, found[1].handle) if found is not None else None
+        ctx = AgentCall(call, found[1].handle) if found is not None else None
         if found is None or ctx is None or not self.delegation.sessions.has_session(ctx):
             raise FileNotFoundError(f"There is no agent session '{sub_session_id}', or it has ended. Start a new one.")
         async with self.delegation.sessions.lease(ctx) as session:
@@ -207,7 +207,7 @@ class SessionAgents:
         return entries
 
     async def _run(
-        self, started: StartedAgent, session: ModuleSession, ctx: AgentContext, instruction: str
+        self, started: StartedAgent, session: ModuleSession, ctx: AgentCall, instruction: str
     ) -> dict[str, Any]:
         call = ToolCall(id=ctx.request_id, name=f"agent {started.name}", arguments={"instruction": instruction})
         text, hooks = await self.delegation.agent.run_orchestrator(
@@ -286,7 +286,7 @@ class SessionAgents:
         self._started.clear()
 
 
-def _get_running_call() -> CallContext:
+def _get_running_call() -> RunningCall:
     call = TOOL_CALL.get() or AGENT_CALL.get()
     if call is None:
         raise RuntimeError(f"{SPAWN} and {RESUME} are available only while a tool or an agent runs")

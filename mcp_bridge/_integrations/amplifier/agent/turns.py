@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolError
+from mcp_bridge._contracts.running_call import RunningCall
 
 _WAITING = (
     "The conversation waits for the user's answer to a question of an earlier call. Retry when that call has ended, or "
@@ -31,7 +31,7 @@ class TurnQueue:
         self._changed = anyio.Event()
 
     @asynccontextmanager
-    async def take_turn(self, ctx: CallContext) -> AsyncIterator[None]:
+    async def take_turn(self, ctx: RunningCall) -> AsyncIterator[None]:
         """Wait for the turn of this call, and keep it for the block. Raises ToolError if the wait could be endless."""
         while self._is_taken:
             if self._is_paused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._policies.approvals.gate import ApprovalQuestion
 
@@ -20,7 +20,7 @@ class BoundCall:
 
     __slots__ = ("_token", "call", "ctx", "unanswered")
 
-    def __init__(self, call: ToolCall, ctx: CallContext) -> None:
+    def __init__(self, call: ToolCall, ctx: RunningCall) -> None:
         self.call, self.ctx = call, ctx
         self.unanswered: Sequence[ApprovalQuestion] = ()
 

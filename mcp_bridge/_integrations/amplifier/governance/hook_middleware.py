@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
 from mcp_bridge._contracts.content import Content, InjectedText, Text
-from mcp_bridge._contracts.context import CallContext
-from mcp_bridge._contracts.decision import PolicyDecision
 from mcp_bridge._contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.log_levels import Level
 from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.governance.bound_call import BoundCall
@@ -42,8 +41,8 @@ class SessionHooks(Protocol):
         """Return the combined decision of the handlers; its `data` is None if none of them decides anything."""
 
 
-OpenHooks = Callable[[CallContext], AbstractAsyncContextManager[SessionHooks]]
-OnResult = Callable[[CallContext, ToolResult], None]
+OpenHooks = Callable[[RunningCall], AbstractAsyncContextManager[SessionHooks]]
+OnResult = Callable[[RunningCall, ToolResult], None]
 
 _NOT_ASKED_AGAIN = "a hook changed the arguments after the user approved them"
 _ADVICE = "A hook changed the arguments. The operator of this server must fix the hook."
@@ -65,7 +64,7 @@ class HookMiddleware:
         self._approvals = approvals
         self._on_result = on_result
 
-    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Run the call under its hooks. A denial is a failed result. Raises what `acquire_hooks` raises."""
         if call.kind == "tool":
             async with self._acquire_hooks(ctx) as hooks:
@@ -85,7 +84,7 @@ class _HookedCall:
     _hooks: SessionHooks
     _approvals: ApprovalGate
     _call: ToolCall
-    _ctx: CallContext
+    _ctx: RunningCall
     _injected: list[ContextInjection] = field(default_factory=list)
     _unanswered: Sequence[ApprovalQuestion] = ()
 

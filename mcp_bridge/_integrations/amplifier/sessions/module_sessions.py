@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolUnavailable
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.governance.hook_middleware import SessionHooks
 from mcp_bridge._integrations.amplifier.hooks import HookRegistry
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan
@@ -53,7 +53,7 @@ class ModuleSessions:
     adopts it. A session ends when its client disconnects, or as `limits` says. With `ask_root`, each client is asked
     once for its working directory; a client that has one gets a session of its own instead of the first.
 
-    A call of a client that cannot be identified (`CallContext.state_key`) gets a session for itself and its nested
+    A call of a client that cannot be identified (`RunningCall.state_key`) gets a session for itself and its nested
     calls.
     """
 
@@ -101,20 +101,20 @@ class ModuleSessions:
         """How many conversations with the agent there are; None without an agent."""
         return len(self._list_conversations()) if self._plan.orchestrator is not None else None
 
-    def acquire_hooks(self, ctx: CallContext) -> AbstractAsyncContextManager[SessionHooks]:
+    def acquire_hooks(self, ctx: RunningCall) -> AbstractAsyncContextManager[SessionHooks]:
         """A context manager for the hooks of the client's session, which does not end inside it."""
         if (self._is_single(ctx) or self._is_foreign(ctx.state_key)) and self._has_no_hooks():
             return nullcontext(self._no_hooks)  # do not mount the modules only to find that
         return SessionLease(self, ctx, self._get_hooks)
 
-    def lease(self, ctx: CallContext) -> SessionLease[ModuleSession]:
+    def lease(self, ctx: RunningCall) -> SessionLease[ModuleSession]:
         """A context manager for the client's session, which does not end inside it.
 
         Raises Overloaded or ToolUnavailable.
         """
         return SessionLease(self, ctx, require_session)
 
-    def find(self, ctx: CallContext) -> ModuleSession | None:
+    def find(self, ctx: RunningCall) -> ModuleSession | None:
         """The client's session, or None where it has not started."""
         key = self._get_key(ctx)
         found = self._sessions.get(key)
@@ -124,7 +124,7 @@ class ModuleSessions:
             found.owner = get_owner(ctx)
         return found.session if found is not None and found.has_started else None
 
-    def add_session(self, ctx: CallContext, session: ModuleSession, plan: MountPlan) -> None:
+    def add_session(self, ctx: RunningCall, session: ModuleSession, plan: MountPlan) -> None:
         """Start a session with a plan of its own, for calls in this context. Raises Overloaded and ToolUnavailable."""
         if self._tasks is None:
             raise ToolUnavailable("The modules are no longer mounted.")
@@ -140,7 +140,7 @@ class ModuleSessions:
         if key in self._sessions:
             self._end(key)
 
-    async def acquire(self, ctx: CallContext) -> ClientSession | None:
+    async def acquire(self, ctx: RunningCall) -> ClientSession | None:
         """The client's session with one call more, started where it has none; None after `stop`.
 
         Raises Overloaded, or ToolUnavailable where a thread that outlasts its call would start one.
@@ -180,7 +180,7 @@ class ModuleSessions:
     def _get_hooks(self, found: ClientSession | None) -> SessionHooks:
         return found.hooks if found is not None else self._hooks_without_session
 
-    def has_session(self, ctx: CallContext) -> bool:
+    def has_session(self, ctx: RunningCall) -> bool:
         """Whether the session of a call exists already."""
         return self.has_key(self._get_key(ctx))
 
@@ -188,7 +188,7 @@ class ModuleSessions:
         """Whether there is a session with this key."""
         return key in self._sessions
 
-    def _get_key(self, ctx: CallContext) -> str:
+    def _get_key(self, ctx: RunningCall) -> str:
         key = ctx.state_key
         return key if not self.limits.shared or key.startswith(AGENT_KEYS) else ""
 
@@ -198,7 +198,7 @@ class ModuleSessions:
             self._has_logged_unasked = True
             log_fallback("clients that name no session are not asked")
 
-    def _is_single(self, ctx: CallContext) -> bool:
+    def _is_single(self, ctx: RunningCall) -> bool:
         """Whether the call has a session for itself."""
         return not self.limits.shared and not ctx.session and ctx.state_key != ""
 
@@ -211,7 +211,7 @@ class ModuleSessions:
             return False
         return not any(self.first.session.hooks.list_handlers().values())  # those of the events log count, too
 
-    async def _add_with_root(self, key: str, ctx: CallContext, ask_root: AskRoot) -> ClientSession | None:
+    async def _add_with_root(self, key: str, ctx: RunningCall, ask_root: AskRoot) -> ClientSession | None:
         """Add a session in the client's own folder. One of its calls asks for it, and the others wait."""
         async with self._root_locks.setdefault(key, anyio.Lock()):
             try:
@@ -222,7 +222,7 @@ class ModuleSessions:
                 return None
             return self._sessions.get(key) or self._add(key, ctx, folder)
 
-    def _add(self, key: str, ctx: CallContext, folder: Path | None = None) -> ClientSession:
+    def _add(self, key: str, ctx: RunningCall, folder: Path | None = None) -> ClientSession:
         self._make_room(key, ctx)
         is_single = self._is_single(ctx)
         reuse_first = self._first_is_free and folder is None and not is_single and not key.startswith(AGENT_KEYS)
@@ -246,7 +246,7 @@ class ModuleSessions:
         self._sessions[key] = self.first
         return self.first
 
-    def _make_room(self, key: str, ctx: CallContext) -> None:
+    def _make_room(self, key: str, ctx: RunningCall) -> None:
         """End a session if there are too many. Raises Overloaded if all are in use."""
         is_conversation = key.startswith(AGENT_KEYS)
         limit = self.limits.conversations if is_conversation else self.limits.limit
@@ -273,7 +273,7 @@ class SessionLease(Generic[T]):
     """Holds a session for a `with` block, which gets what `select` returns. A class, because every call enters one."""
 
     _sessions: ModuleSessions
-    _ctx: CallContext
+    _ctx: RunningCall
     _select: Callable[[ClientSession | None], T]
     _acquired: ClientSession | None = None
 

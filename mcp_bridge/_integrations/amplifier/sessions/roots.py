@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, Overloaded
+from mcp_bridge._contracts.running_call import RunningCall
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-AskRoot = Callable[[CallContext], Awaitable[Path | None]]  # returns None for the working directory of the settings
+AskRoot = Callable[[RunningCall], Awaitable[Path | None]]  # returns None for the working directory of the settings
 NOT_ASKED = "clients that share a session are not asked"
 
 
-async def ask_for_root(ctx: CallContext) -> Path | None:
+async def ask_for_root(ctx: RunningCall) -> Path | None:
     """Ask the client for its roots, and return the folder of the first that is a `file://` URI.
 
     Returns None and logs the reason where there is no such folder: the session then works in the settings' folder.

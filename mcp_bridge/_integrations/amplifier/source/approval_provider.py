@@ -11,8 +11,8 @@ import inspect
 import logging
 from typing import Any, Literal
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.governance.bound_call import RUNNING_CALL
 from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
 from mcp_bridge._integrations.amplifier.interfaces import ApprovalRequest, ApprovalResponse
@@ -46,7 +46,7 @@ class BridgeApprovalProvider:
         The request may be of another package's class.
         """
         running = RUNNING_CALL.get()
-        call, ctx = (running.call, running.ctx) if running is not None else (None, CallContext())
+        call, ctx = (running.call, running.ctx) if running is not None else (None, RunningCall())
         details = request.details or (call.arguments if call is not None else {})
         timeout = request.timeout
         case = ApprovalQuestion(

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import anyio
 from anyio import to_thread
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import SourceError, ToolError
 from mcp_bridge._contracts.extension import Middleware, Publish, ToolSelection
 from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.selection import Selection
 from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
@@ -253,7 +253,7 @@ class AmplifierSource:
         """The plan without secrets; empty where `hide` has not received them, as in a worker."""
         return self._redactor.redact_value(redact_config(config)) if self._notify_update is not None else {}
 
-    def _count_call(self, ctx: CallContext, result: ToolResult) -> None:
+    def _count_call(self, ctx: RunningCall, result: ToolResult) -> None:
         session = self.sessions.find(ctx)
         if session is not None:
             session.stats.count(failed=bool(result.is_error))

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.resource import ResourceEntry
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.coordinator import NAMED_POINTS, ModuleCoordinator
 from mcp_bridge._integrations.amplifier.session import ModuleSession, ModuleState
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
@@ -41,7 +41,7 @@ class StatusResources:
             for part, read, description in parts
         )
 
-    async def _read_status(self, _: Any, ctx: CallContext) -> dict[str, Any]:
+    async def _read_status(self, _: Any, ctx: RunningCall) -> dict[str, Any]:
         try:
             async with self._sessions.lease(ctx) as leased:
                 session: dict[str, Any] | None = _describe_session(leased)
@@ -55,7 +55,7 @@ class StatusResources:
             status["conversations"] = {"in_use": conversations, "most": limits.conversations}
         return status
 
-    async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
+    async def _read_contributions(self, _: Any, ctx: RunningCall) -> dict[str, Any]:
         async with self._sessions.lease(ctx) as session:
             coordinator = session.coordinator
             channels = {

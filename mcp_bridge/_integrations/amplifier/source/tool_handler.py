@@ -8,9 +8,9 @@ from typing import Any
 
 from anyio import from_thread
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import ToolUnavailable
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._integrations.amplifier.inspection import CALL_ID, reads_call_id
 from mcp_bridge._integrations.amplifier.results import is_second_form, to_result
@@ -43,10 +43,10 @@ class ToolHandler:
         self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
         # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.
         on_loop = is_async(tool.execute) or inspect.isbuiltin(tool.execute)
-        run: Callable[[Any, CallContext], Any] = self._run_async if on_loop else self._run_in_thread
+        run: Callable[[Any, RunningCall], Any] = self._run_async if on_loop else self._run_in_thread
         return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, schema)
 
-    async def _run_async(self, data: Any, ctx: CallContext) -> Any:
+    async def _run_async(self, data: Any, ctx: RunningCall) -> Any:
         async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker
             token = TOOL_CALL.set(ctx)  # a context manager would cost more than the rest
             try:
@@ -55,7 +55,7 @@ class ToolHandler:
                 TOOL_CALL.reset(token)
             return self._convert_result(result, ctx)
 
-    def _run_in_thread(self, data: Any, ctx: CallContext) -> Any:
+    def _run_in_thread(self, data: Any, ctx: RunningCall) -> Any:
         if session := self._sessions.find(ctx):
             return self._execute_tool(session, data, ctx)
         acquired = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
@@ -66,12 +66,12 @@ class ToolHandler:
             if acquired is not None:
                 from_thread.run_sync(self._sessions.release_session, acquired)
 
-    def _execute_tool(self, session: ModuleSession, data: Any, ctx: CallContext) -> Any:
+    def _execute_tool(self, session: ModuleSession, data: Any, ctx: RunningCall) -> Any:
         with bind_value(TOOL_CALL, ctx):
             result = self._get_tool(session).execute(self._build_arguments(data, ctx))
         return self._wait_for_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
 
-    async def _wait_for_result(self, result: Awaitable[Any], ctx: CallContext) -> Any:
+    async def _wait_for_result(self, result: Awaitable[Any], ctx: RunningCall) -> Any:
         with bind_value(TOOL_CALL, ctx):
             return self._convert_result(await result, ctx)
 
@@ -81,7 +81,7 @@ class ToolHandler:
             raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
         return tool
 
-    def _build_arguments(self, data: Any, ctx: CallContext) -> Any:
+    def _build_arguments(self, data: Any, ctx: RunningCall) -> Any:
         if not isinstance(data, Mapping | None):
             return data  # the schema of the tool is not that of an object
         arguments = dict(data or {})
@@ -89,7 +89,7 @@ class ToolHandler:
             arguments.setdefault(CALL_ID, ctx.request_id)
         return arguments
 
-    def _convert_result(self, result: Any, ctx: CallContext) -> Any:
+    def _convert_result(self, result: Any, ctx: RunningCall) -> Any:
         self.wants_id = self.wants_id or is_second_form(result)
         return to_result(result, ctx.request_id)
 

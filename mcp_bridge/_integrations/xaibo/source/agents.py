@@ -12,12 +12,12 @@ from urllib.parse import quote
 from anyio import to_thread
 
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import CallError, SourceError, ToolError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.xaibo.source import agent_config
 from mcp_bridge._integrations.xaibo.source.providers import make_redactor
-from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, RunningCall
+from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, ProviderCall
 from mcp_bridge._protocol.wire.values import from_bytes
 from mcp_bridge._runtime.python_import import report_errors
 from mcp_bridge._runtime.third_party import describe_error
@@ -84,8 +84,8 @@ class _AgentCaller:
         self._wrap = wrap
         self._redactor = make_redactor([module.config for module in config.modules])
 
-    async def call(self, data: Any, ctx: CallContext) -> ToolResult:
-        token = RUNNING.set(RunningCall(ctx))
+    async def call(self, data: Any, ctx: RunningCall) -> ToolResult:
+        token = RUNNING.set(ProviderCall(ctx))
         try:
             agent = agent_config.make_agent(self._config, self._modules, self._wrap)
             response = await agent.handle_text(data["message"], entry_point=self._module_id)

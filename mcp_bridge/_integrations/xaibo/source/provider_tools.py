@@ -10,12 +10,12 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.xaibo.results import convert_known_error, to_result
 from mcp_bridge._integrations.xaibo.schemas import build_schema, convert_arguments, get_field
-from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, RunningCall
+from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, ProviderCall
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.third_party import call_method, describe_error, is_own_cancellation, resolve_awaitable
 
@@ -102,18 +102,18 @@ class _ProviderToolCaller:
         self._on_missing = on_missing
 
     @property
-    def handler(self) -> Callable[[Any, CallContext], Any]:
+    def handler(self) -> Callable[[Any, RunningCall], Any]:
         """The handler of the entry. A synchronous `execute_tool` runs in a thread."""
         return self._call if is_async(self._provider.execute_tool) else self._call_in_thread
 
-    async def _call(self, data: Any, ctx: CallContext) -> ToolResult:
+    async def _call(self, data: Any, ctx: RunningCall) -> ToolResult:
         try:
             returned = self._run_tool(data, ctx)
         except Exception as error:
             return self._convert_error(error)
         return await self._wait_for_value(returned, data, ctx)
 
-    def _call_in_thread(self, data: Any, ctx: CallContext) -> Any:
+    def _call_in_thread(self, data: Any, ctx: RunningCall) -> Any:
         try:
             returned = self._run_tool(data, ctx)
         except Exception as error:
@@ -122,15 +122,15 @@ class _ProviderToolCaller:
             return self._wait_for_value(returned, data, ctx)
         return self._convert_returned(returned, ctx)
 
-    def _run_tool(self, data: Any, ctx: CallContext) -> Any:
-        token = RUNNING.set(RunningCall(ctx, self._name, data))
+    def _run_tool(self, data: Any, ctx: RunningCall) -> Any:
+        token = RUNNING.set(ProviderCall(ctx, self._name, data))
         try:
             return self._provider.execute_tool(self._name, convert_arguments(self._parameters, data or {}))
         finally:
             RUNNING.reset(token)
 
-    async def _wait_for_value(self, returned: Any, data: Any, ctx: CallContext) -> ToolResult:
-        token = RUNNING.set(RunningCall(ctx, self._name, data))
+    async def _wait_for_value(self, returned: Any, data: Any, ctx: RunningCall) -> ToolResult:
+        token = RUNNING.set(ProviderCall(ctx, self._name, data))
         try:
             returned = await _wait_for_result(await resolve_awaitable(returned))
         except Exception as error:
@@ -139,7 +139,7 @@ class _ProviderToolCaller:
             RUNNING.reset(token)
         return self._convert_returned(returned, ctx)
 
-    def _convert_returned(self, returned: Any, ctx: CallContext) -> ToolResult:
+    def _convert_returned(self, returned: Any, ctx: RunningCall) -> ToolResult:
         result = to_result(returned, call_id=ctx.request_id)
         if result.is_error and self._name in result.error_text and _NOT_FOUND.search(result.error_text):
             self._on_missing()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from mcp_bridge._contracts.context import CallContext
+from mcp_bridge._contracts.running_call import RunningCall
 
 
-class RunningCall(NamedTuple):
+class ProviderCall(NamedTuple):
     """The running call of an agent, or of the tool `name` of a provider with `arguments`."""
 
-    ctx: CallContext
+    ctx: RunningCall
     name: str = ""
     arguments: Any = None
 
 
-RUNNING: ContextVar[RunningCall | None] = ContextVar("running_call", default=None)
+RUNNING: ContextVar[ProviderCall | None] = ContextVar("running_call", default=None)

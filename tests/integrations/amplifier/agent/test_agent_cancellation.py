@@ -15,7 +15,8 @@ import pytest
 
 from mcp_bridge import CallContext, ToolCall
 from mcp_bridge._contracts.question import Answer
-from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentContext
+from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall
 from mcp_bridge._runtime.cancellation import CancellableBlock
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
@@ -107,7 +108,7 @@ class AgentModel(ModelServer):
         return stream("I look.", "first", "second", "third", number=len(self.requests))
 
 
-class AskedContext(CallContext):
+class AskedContext(RunningCall):
     """A call that the user approves."""
 
     open_questions = 0
@@ -175,7 +176,7 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def find_context(served: Served, handle: str) -> Any:
-    key = AgentContext(CallContext(), handle).state_key
+    key = AgentCall(RunningCall(), handle).state_key
     [found] = [one for name, one in served.source.sessions._sessions.items() if name.endswith(key.rpartition("/")[2])]
     return found.session.coordinator.get("context")
 

@@ -11,7 +11,8 @@ import anyio
 import psutil
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.session import ModuleSession
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from tests.integrations.amplifier.agent.test_agent_tool import LOOK, serve
@@ -21,7 +22,7 @@ LIMIT = 20
 
 
 async def run(served: Served, **arguments: Any) -> Any:
-    ctx = CallContext(session="one")
+    ctx = RunningCall(session="one")
     call = ToolCall(id="1", name="run_agent", arguments={"task": "Look.", **arguments})
     return await served.bridge.registry.dispatch(call, ctx)
 

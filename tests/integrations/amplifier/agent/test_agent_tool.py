@@ -11,7 +11,8 @@ import anyio
 import mcp_types as types
 import pytest
 
-from mcp_bridge import CallContext, ToolCall, open_bridge
+from mcp_bridge import ToolCall, open_bridge
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
@@ -111,7 +112,7 @@ async def test_a_conversation_belongs_to_the_principal_that_began_it(tmp_path: P
     served = serve(tmp_path, "One.", "Two.")
 
     async def call(principal: str, **arguments: Any) -> Any:
-        ctx = CallContext(principal=principal, session=f"principal/{principal}")
+        ctx = RunningCall(principal=principal, session=f"principal/{principal}")
         return await served.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
 
     async with served.running():

@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import SLOW, name_module
@@ -31,7 +32,7 @@ def serve(folder: Path, *responses: Any, **limits: Any) -> Served:
 
 async def call(served: Served, principal: str, name: str = "run_agent", **arguments: Any) -> Any:
     """The result of a call of a principal."""
-    ctx = CallContext(principal=principal, session=f"principal/{principal}")
+    ctx = RunningCall(principal=principal, session=f"principal/{principal}")
     return await served.bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
@@ -213,7 +214,7 @@ async def test_an_agent_cannot_be_resumed_from_another_session(shared: bool, tmp
     plan = Plan(tmp_path, "Done.", agents={"reader": READER}, limits=SessionLimits(shared=shared))
 
     async def delegate(principal: str, **arguments: Any) -> Any:
-        ctx = CallContext(principal=principal, session=f"principal/{principal}")
+        ctx = RunningCall(principal=principal, session=f"principal/{principal}")
         call = ToolCall(id="1", name="delegate", arguments={"instruction": "Go on.", **arguments})
         return await plan.bridge.registry.dispatch(call, ctx)
 

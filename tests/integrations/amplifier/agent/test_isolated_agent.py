@@ -14,9 +14,10 @@ import psutil
 import pytest
 from anyio.abc import TaskGroup
 
-from mcp_bridge import CallContext, ToolCall
+from mcp_bridge import ToolCall
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._isolation import pool
 from mcp_bridge._settings import load
 from mcp_bridge.amplifier.testing import wait_for
@@ -181,7 +182,7 @@ async def test_a_conversation_in_a_worker_belongs_to_the_principal_that_began_it
     bridge = serve(tmp_path, "One.", "Two.")
 
     async def run(principal: str, **arguments: Any) -> Any:
-        ctx = CallContext(principal=principal, session=f"principal/{principal}")
+        ctx = RunningCall(principal=principal, session=f"principal/{principal}")
         return await bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
 
     async with bridge.run_sources():
@@ -314,7 +315,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_no_process_and_no_cal
 
     async def run(**arguments: Any) -> None:
         call = ToolCall(id="1", name="run_agent", arguments={"task": "Go on.", **arguments})
-        results.append(await bridge.registry.dispatch(call, CallContext(session="one")))
+        results.append(await bridge.registry.dispatch(call, RunningCall(session="one")))
 
     others = list_children()
     with anyio.fail_after(100):

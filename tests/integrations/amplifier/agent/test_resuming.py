@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import CallContext, ToolCall, open_bridge
+from mcp_bridge import ToolCall, open_bridge
+from mcp_bridge._contracts.running_call import RunningCall
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
 
@@ -38,7 +39,7 @@ async def run_in_new_bridge(settings: Path, principal: str | None = None, **argu
     """The result of a call of a server that ends after it."""
     async with open_bridge(settings) as bridge:
         call = ToolCall(id="1", name="run_agent", arguments=arguments)
-        return await bridge.registry.dispatch(call, CallContext(principal=principal))
+        return await bridge.registry.dispatch(call, RunningCall(principal=principal))
 
 
 def read_histories(folder: Path) -> list[list[str]]:
@@ -112,7 +113,7 @@ async def test_a_conversation_that_ended_here_continues_from_its_file(tmp_path: 
 
         async def run(**arguments: Any) -> Any:
             call = ToolCall(id="1", name="run_agent", arguments=arguments)
-            return await bridge.registry.dispatch(call, CallContext())
+            return await bridge.registry.dispatch(call, RunningCall())
 
         first = (await run(task="Count.")).output["session"]
         await run(task="Count.")

@@ -54,7 +54,7 @@ def test_missing_capability(ctx: CallContext) -> str | NeedsInput:
 @tool(registry=registry)
 async def test_streaming_elicitation(ctx: CallContext) -> str | NeedsInput:
     """Tell of progress, then ask."""
-    await ctx.progress(50, 100)
+    await ctx.report_progress(50, 100)
     return told(ctx.answers["confirm"]) if "confirm" in ctx.answers else NeedsInput({"confirm": CONFIRM})
 
 

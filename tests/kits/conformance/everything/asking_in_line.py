@@ -41,7 +41,7 @@ async def test_missing_capability(ctx: CallContext) -> str:
 @tool(registry=registry)
 async def test_streaming_elicitation(ctx: CallContext) -> str:
     """Tell of progress, then ask."""
-    await ctx.progress(50, 100)
+    await ctx.report_progress(50, 100)
     return told(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
 
 

@@ -35,7 +35,7 @@ async def greet(name: str) -> str:
 @tool(registry=registry)
 async def slow_compute(seconds: float, ctx: CallContext, label: str = "") -> str:
     """Compute for some seconds."""
-    await ctx.progress(0, seconds, f"computing {label}")
+    await ctx.report_progress(0, seconds, f"computing {label}")
     await asyncio.sleep(seconds)
     return f"computed {label}"
 

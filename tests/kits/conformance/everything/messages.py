@@ -33,11 +33,11 @@ async def test_logging_tool(ctx: CallContext) -> str:
 @tool(registry=registry)
 async def test_tool_with_progress(ctx: CallContext) -> str:
     """Tell of progress three times, then answer."""
-    await ctx.progress(0, 100)
+    await ctx.report_progress(0, 100)
     await asyncio.sleep(PAUSE)
-    await ctx.progress(50, 100)
+    await ctx.report_progress(50, 100)
     await asyncio.sleep(PAUSE)
-    await ctx.progress(100, 100)
+    await ctx.report_progress(100, 100)
     return "The work is done."
 
 

@@ -1,0 +1,416 @@
+"""RunningCall: a call in the pipeline, with everything that the bridge keeps about it while it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from mcp_bridge._contracts.context import OUTSIDE_REGISTRY, CallContext
+from mcp_bridge._contracts.errors import MissingCapability, ToolError
+from mcp_bridge._contracts.log_levels import Level, check_level
+from mcp_bridge._contracts.session_state import SessionState, StateValues
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+
+if TYPE_CHECKING:  # content and questions are imported when the first call needs them
+    from mcp_bridge._contracts.content import EmbeddedResource, InjectedText
+    from mcp_bridge._contracts.handlers import NeedsInput
+    from mcp_bridge._contracts.observation import ClientInfo, ObservedCall
+    from mcp_bridge._contracts.question import Answer, Question
+
+
+class Caller(Protocol):
+    """Runs the calls that a call makes. The registry is one.
+
+    Attributes:
+        lifespan: The value of the lifespan of the server; None if there is none.
+    """
+
+    lifespan: Any
+
+    def list(self) -> Sequence[ToolEntry]:
+        """Return all published tools."""
+
+    async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Run one call through the pipeline."""
+
+    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: RunningCall) -> ToolResult:
+        """Run a call to an unpublished tool through the pipeline."""
+
+    async def dispatch_resource(self, uri: str, call_id: str, ctx: RunningCall) -> ToolResult:
+        """Read a resource through the pipeline. Raises ResourceNotFound."""
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify subscribed clients that a resource has changed."""
+
+
+@runtime_checkable
+class RegistryOwner(Protocol):
+    """Something that has a registry, such as a bridge."""
+
+    @property
+    def registry(self) -> Caller:
+        """The registry, or another caller."""
+
+
+def get_caller(tools: Caller | RegistryOwner) -> Caller:
+    """Return a registry, or the registry of its owner."""
+    return tools.registry if isinstance(tools, RegistryOwner) else tools
+
+
+class Hold(Protocol):
+    """A deadline, or a slot of a limiter, that a call holds and releases while it waits for the user."""
+
+    @property
+    def deadline(self) -> float:
+        """When the call must end, in seconds of the event loop's clock; infinite without a deadline."""
+
+    def pause(self) -> None:
+        """Release it until `resume`."""
+
+    def resume(self) -> None:
+        """Take it back without waiting, because the call may be in cancellation."""
+
+
+class PolicyDecision(NamedTuple):
+    """Which policy has allowed or denied a call, or answered it in place of the tool.
+
+    `by` is who decided for the policy, such as a user at a terminal.
+    """
+
+    policy: str
+    decision: Literal["allowed", "denied", "answered"]
+    by: str = ""
+    reason: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """Return the members that are not empty."""
+        return {name: value for name, value in self._asdict().items() if value}
+
+
+class RunningCall(CallContext):
+    """A call in the pipeline. Handlers and third-party middleware know it as a `CallContext`.
+
+    Attributes:
+        caller: The registry that runs the calls that this call makes; None outside a registry.
+        client: Whose quotas the call counts against; None if the server has only one client.
+        since: When another instance asked the questions that this call continues from, in seconds since 1970.
+        pipeline: The pipeline of the call, which also applies to calls that it makes.
+        is_in_thread: Whether the handler has a thread. Calls that it makes count against no client, because they would
+            wait for the threads of its other calls. Set by the pipeline.
+        started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
+        needs: The `NeedsInput` that the call waits for between two runs of its handler.
+        holds: What the call releases while it waits for the user.
+        check: Raises InvalidArguments for a call to this tool with invalid arguments. Set during the stage DECIDE.
+        check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
+            changed it. Set during the stage DECIDE if the tool has an output schema.
+        approved_call: The call that the user was asked to approve, as they saw it.
+        is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
+            questions, or the state of its session.
+        injected: What policies have injected for the model into the results of calls that this call made, by text.
+        decisions: What policies have decided about the call, in order.
+        observation: The call as its observer sees it; None without one. Set by the pipeline.
+    """
+
+    __slots__ = (
+        *("_asked", "_call_id", "_calls", "_filters", "_ids", "_lifespan", "_paused", "approved_call", "caller"),
+        *("check", "check_output", "client", "decisions", "holds", "injected", "is_in_thread", "is_interactive"),
+        *("needs", "observation", "pipeline", "since", "started"),
+    )
+
+    def __init__(
+        self,
+        *,
+        caller: Caller | None = None,
+        protocol_version: str = "",
+        principal: str | None = None,
+        session: str = "",
+        request_id: str = "",
+        meta: Mapping[str, Any] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            protocol_version=protocol_version,
+            principal=principal,
+            session=session,
+            request_id=request_id,
+            meta=meta,
+            capabilities=capabilities,
+        )
+        self.caller = caller
+        self.client: str | None = None
+        self.since: float | None = None
+        self.pipeline: Any = None
+        self.is_in_thread = self.is_interactive = self.started = False
+        self.needs: NeedsInput | None = None
+        self.holds: list[Hold] = []
+        self.check: Callable[[ToolCall], None] | None = None
+        self.check_output: Callable[[Any, str], None] | None = None
+        self.approved_call: ToolCall | None = None
+        self.injected: dict[str, InjectedText] = {}
+        self.decisions: tuple[PolicyDecision, ...] = ()
+        self._filters: tuple[Callable[[Any], Any], ...] = ()
+        self._call_id = request_id  # which does not change with the requests of a suspended call
+        self.observation: ObservedCall | None = None
+        self._asked = self._calls = self._ids = 0
+        self._paused: Sequence[Hold] = ()
+        self._lifespan: Any = None
+
+    @property
+    def lifespan(self) -> Any:
+        if self._lifespan is None and self.caller is not None:
+            return self.caller.lifespan
+        return self._lifespan
+
+    @lifespan.setter
+    def lifespan(self, value: Any) -> None:
+        self._lifespan = value
+
+    @property
+    def deadline(self) -> float | None:
+        nearest = math.inf
+        for hold in self.holds:  # a generator expression would cost more than the rest
+            nearest = min(nearest, hold.deadline)
+        return nearest if nearest < math.inf else None
+
+    @property
+    def state_key(self) -> str:
+        """The key of what is kept for the caller: the session, else this call; empty if there is only one client."""
+        return self.session
+
+    @property
+    def parent_id(self) -> str:
+        """The id of the call that made this one; empty if a client made it."""
+        return ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a handler has begun, this call's or that of a nested call. Its effects must not happen twice."""
+        return self.started or self._calls > 0
+
+    @property
+    def session_state(self) -> StateValues:
+        """The values behind `get_state`: those of the session, or of this call if it has none."""
+        self.is_interactive = True
+        if self._session_state is None:
+            self._session_state = self.open_session_state()
+        return self._session_state
+
+    def open_session_state(self) -> StateValues:
+        """Return the values behind `get_state`; called once, when the call first uses them."""
+        return SessionState()
+
+    def _use_state(self) -> StateValues:
+        return self.session_state
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        message = self.filter_message(message)
+        if self.observation is not None:
+            self.observation.report_progress(progress, total, message)
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        check_level(level)
+        self.is_interactive = True
+
+    def add_filter(self, change: Callable[[Any], Any]) -> None:
+        """Change the texts of progress, and the data and loggers of log messages, before the client gets them."""
+        self._filters = (*self._filters, change)
+
+    def filter_message(self, data: Any) -> Any:
+        """Return a text or data for the client as the filters change it, and record that the call is interactive."""
+        self.is_interactive = True
+        for change in self._filters:
+            data = change(data)
+        return data
+
+    def record_decision(self, decision: PolicyDecision) -> None:
+        """Add a decision of a policy, for the audit trail."""
+        self.decisions = (*self.decisions, decision)
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        self.is_interactive = True
+        raise MissingCapability({question.capability: {} for question in questions.values()})
+
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait until a request of the client is open; return its answer to a question that `ask` no longer waits for.
+
+        Returns None if the client sends no answer, or cannot send one later. Between two requests, another instance may
+        continue the call. Raises InvalidAnswer.
+        """
+        return None
+
+    async def wait_until_owned(self) -> None:
+        """Wait until no other instance of the server can continue this call: only this one knows a decision."""
+
+    def on_session_end(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in the event loop when this session ends, if the server can detect that."""
+
+    async def close_stream(self) -> None:
+        """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
+
+    @contextmanager
+    def release_holds(self) -> Iterator[None]:
+        """Release what the call holds while it waits for the user. After the last of several questions, resume it."""
+        if not self._asked:
+            self._paused = list(self.holds)
+            for hold in reversed(self._paused):
+                hold.pause()
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
+            if not self._asked:
+                for hold in self._paused:
+                    if hold in self.holds:  # a thread may still ask after its call has ended
+                        hold.resume()
+
+    def tools(self) -> Sequence[ToolEntry]:
+        return self.caller.list() if self.caller is not None else ()
+
+    async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
+        return await self._get_caller().dispatch(self.create_call(name, arguments), self)
+
+    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
+        """Call the tool of an agent through the same pipeline, with the handler of this entry.
+
+        Policies see the entry as they see a published one; hooks see the name `known_as`, if there is one. Raises
+        RuntimeError if this call runs outside a registry.
+        """
+        call = self.create_call(entry.name, arguments, known_as)
+        return await self._get_caller().dispatch_entry(entry, call, self)
+
+    async def read_resource(self, uri: str) -> Sequence[EmbeddedResource]:
+        from mcp_bridge._contracts.content import EmbeddedResource
+
+        result = await self.fetch_resource(uri)
+        if result.is_error:
+            raise ToolError(result.error_text, code=result.code or ToolError.code)
+        return [item for item in result.content or () if isinstance(item, EmbeddedResource)]
+
+    async def fetch_resource(self, uri: str) -> ToolResult:
+        """Read a resource through the same pipeline; errors are in the result, whose content is its contents.
+
+        Raises ResourceNotFound, and RuntimeError if this call runs outside a registry.
+        """
+        return await self._get_caller().dispatch_resource(uri, self.create_call(uri).id, self)
+
+    def resource_updated(self, uri: str) -> None:
+        if self.caller is not None:
+            self.caller.resource_updated(uri)
+
+    def create_call(self, name: str, arguments: Any = None, known_as: str = "") -> ToolCall:
+        """Return a nested call. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
+        self._ids += 1
+        data = {} if arguments is None else arguments
+        return ToolCall(id=f"{self._call_id}.{self._ids}", name=name, arguments=data, known_as=known_as)
+
+    def create_nested(self, call_id: str = "") -> RunningCall:
+        """Return the context of a nested call with this id."""
+        self._calls += 1
+        return NestedCall(self, call_id)
+
+    def pass_injections(self, texts: Iterable[InjectedText]) -> None:
+        """Pass texts that policies inject into the result of this call to the call that made it, if there is one."""
+
+    def _get_caller(self) -> Caller:
+        if self.caller is None:
+            raise RuntimeError(OUTSIDE_REGISTRY)
+        return self.caller
+
+
+def start_call(ctx: CallContext) -> RunningCall:
+    """Return a context as a call for the pipeline: itself, or a new call of the caller that it describes."""
+    if isinstance(ctx, RunningCall):
+        return ctx
+    return RunningCall(
+        protocol_version=ctx.protocol_version,
+        principal=ctx.principal,
+        session=ctx.session,
+        request_id=ctx.request_id,
+        meta=ctx.meta,
+        capabilities=ctx.capabilities,
+    )
+
+
+class NestedCall(RunningCall):
+    """A nested call: with its own deadline, answers and state, and the client of the outer call."""
+
+    __slots__ = ("_outer",)
+
+    def __init__(self, outer: RunningCall, call_id: str = "") -> None:
+        super().__init__(
+            caller=outer.caller,
+            protocol_version=outer.protocol_version,
+            principal=outer.principal,
+            session=outer.session,
+            request_id=call_id or outer.request_id,
+            meta=outer.meta,
+        )
+        self._outer = outer
+        self.client = None if outer.is_in_thread else outer.client
+        self.pipeline, self.started = outer.pipeline, True
+
+    @property
+    def parent_id(self) -> str:
+        return self._outer._call_id
+
+    @property
+    def state_key(self) -> str:
+        return self._outer.state_key
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        return self._outer.capabilities
+
+    @property
+    def client_info(self) -> ClientInfo:
+        return self._outer.client_info
+
+    @property
+    def deadline(self) -> float | None:
+        """The nearest deadline of this call and its outer calls."""
+        nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
+        return nearest if nearest < math.inf else None
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        message = self.filter_message(message)
+        await super().report_progress(progress, total, message)
+        await self._outer.report_progress(progress, total, message)
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        await self._outer.log(level, self.filter_message(data), self.filter_message(logger))
+
+    def open_session_state(self) -> StateValues:
+        """Return the values of the outer call."""
+        return self._outer.session_state
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask several questions at once; the deadlines of the outer calls pause too."""
+        self.is_interactive = True
+        with self.release_holds():
+            return await self._outer.put(questions)
+
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait as the outer call does. The deadlines of the outer calls pause."""
+        with self.release_holds():
+            return await self._outer.wait_for_late_answer(message, schema)
+
+    async def wait_until_owned(self) -> None:
+        await self._outer.wait_until_owned()
+
+    @contextmanager
+    def release_holds(self) -> Iterator[None]:
+        """Release what this call and its outer calls hold."""
+        with self._outer.release_holds(), super().release_holds():
+            yield
+
+    def pass_injections(self, texts: Iterable[InjectedText]) -> None:
+        self._outer.injected.update((each.text, each) for each in texts)
+
+    def on_session_end(self, callback: Callable[[], None]) -> None:
+        self._outer.on_session_end(callback)
+
+    async def close_stream(self) -> None:
+        await self._outer.close_stream()
