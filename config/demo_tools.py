@@ -35,7 +35,7 @@ async def count(to: Annotated[int, Field(ge=1, le=100)], ctx: CallContext) -> st
     """
     for number in range(1, to + 1):
         await anyio.sleep(0.05)
-        await ctx.progress(number, to, f"at {number}")
+        await ctx.report_progress(number, to, f"at {number}")
     return f"Counted to {to}."
 
 

@@ -18,5 +18,5 @@ async def report(pages: int, ctx: CallContext) -> str:
     """Write a report, one page a second."""
     for page in range(pages):
         await asyncio.sleep(1)
-        await ctx.progress(page + 1, pages)
+        await ctx.report_progress(page + 1, pages)
     return f"{pages} pages"
