@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import anyio
 
-from mcp_bridge._contracts.running_call import Hold
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
+from mcp_bridge._contracts.running_call import Hold
 from mcp_bridge._runtime.cancellation import CancellableBlock
 from mcp_bridge._runtime.event_loop import is_being_cancelled
 from mcp_bridge._runtime.limiter import Slot
