@@ -19,13 +19,12 @@ from mcp_bridge._cli.schema_values import format_parameters
 from mcp_bridge._contracts.errors import BridgeError, SourceError
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._engine.argument_removal import ArgumentRemoval, list_argument_schemas
+from mcp_bridge._engine.argument_removal import ArgumentRemoval
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
 from mcp_bridge._engine.tool_use.chain_wiring import find_wiring_problems
 from mcp_bridge._engine.tool_use.steps import ChainStep
 from mcp_bridge._integrations.amplifier.behavior.tools import generate_arguments
-from mcp_bridge._integrations.export.null_arguments import remove_nulls
 from mcp_bridge._integrations.export.strict import to_strict
 from mcp_bridge._integrations.export.tools import export_tool
 from mcp_bridge._integrations.xaibo.registry_provider import RegistryToolProvider
@@ -66,7 +65,7 @@ OWN = frozenset(
     {
         "_contracts/header.py", "_protocol/dialects/profile.py", "_protocol/dialects/table.py",
         "_json_schema/generation.py",
-        "_json_schema/keywords.py", "_json_schema/references.py", "_server/params.py", "_settings/schema.py",
+        "_json_schema/walking.py", "_json_schema/references.py", "_server/params.py", "_settings/schema.py",
     }
 )  # fmt: skip
 """Modules that define walks, or that walk only schemas of this package and of Python functions."""
@@ -142,13 +141,9 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
         lint(render_tools([make_entry(schema)], SchemaDialect()), profile) for profile in PROFILES.values()
     ],
     "_protocol/dialects/rewriting.py": lambda schema: render_tools([make_entry(schema)], ALL_REWRITTEN),
-    "_integrations/export/null_arguments.py": lambda schema: remove_nulls({**ARGUMENTS, "a": None}, schema),
     "_integrations/export/strict.py": to_strict,
     "_integrations/export/tools.py": lambda schema: export_tool(make_entry(schema), "tool", strict=True),
-    "_engine/argument_removal.py": lambda schema: [
-        list(list_argument_schemas(schema)),
-        ArgumentRemoval(schema, {"a"}, {"a": 1}).change_schema(),
-    ],
+    "_engine/argument_removal.py": lambda schema: ArgumentRemoval(schema, {"a"}, {"a": 1}).change_schema(),
     "_json_schema/forms.py": create_form,
     "_json_schema/headers.py": lambda schema: [check_headers(schema), list_headers(schema)],
     "_json_schema/inlining.py": lambda schema: [inline_references(schema), inline_definitions(schema)],

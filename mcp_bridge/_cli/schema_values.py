@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._json_schema.type_sets import ANY_TYPE, get_type, list_types, resolve_reference
+from mcp_bridge._json_schema.references import resolve_schema
+from mcp_bridge._json_schema.type_sets import TYPES, has_type, list_types, simplify_types
 
 PAIRS_HINT = "Use key=value for text and numbers, key:=JSON for anything else, or --arguments with one JSON object"
 
@@ -17,7 +18,7 @@ def format_parameters(schema: Mapping[str, Any]) -> str:
     """Format the parameters of a tool: `item: string, amount: integer = 1, note?: string`."""
     required = schema.get("required") or ()
     return ", ".join(
-        _format_parameter(name, resolve_reference(given, schema), name in required)
+        _format_parameter(name, resolve_schema(given, schema), name in required)
         for name, given in _get_properties(schema).items()
     )
 
@@ -27,7 +28,7 @@ def _format_parameter(name: str, schema: Mapping[str, Any], is_required: bool) -
         kind = "|".join(map(_format_json, values))
     else:
         types = list_types(schema, schema)
-        kind = "any" if types >= ANY_TYPE else "|".join(sorted(types - {"null"} or types))
+        kind = "any" if types >= TYPES else "|".join(simplify_types(types - {"null"} or types))
     if schema.get("default") is not None:
         return f"{name}: {kind} = {_format_json(schema['default'])}"
     return f"{name}{'' if is_required else '?'}: {kind}"
@@ -79,9 +80,9 @@ def parse_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, An
 
 def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
     """Find the schema of the items of a list, which may be one of several alternatives."""
-    schema = resolve_reference(schema, root)
+    schema = resolve_schema(schema, root)
     for choice in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
-        if "items" in (found := resolve_reference(choice, root)):
+        if "items" in (found := resolve_schema(choice, root)):
             return found["items"]
     return {}
 
@@ -98,9 +99,7 @@ def _parse_value(text: str, types: frozenset[str]) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    kind = get_type(value)
-    fits = kind in types or (kind == "integer" and "number" in types)
-    return text if "string" in types and not fits else value
+    return text if "string" in types and not has_type(value, types) else value
 
 
 def _parse_json(pair: str, text: str) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._engine.argument_removal import ArgumentRemoval, list_argument_schemas
+from mcp_bridge._engine.argument_removal import ArgumentRemoval
 from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._json_schema.walking import get_mapping, walk_applied_schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,8 @@ class ToolOverride:
         return replace(tool, handler=self._wrap_handler(tool)) if self.hidden or self.fixed else tool
 
     def _change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        parts = list(list_argument_schemas(schema))
-        known = {
-            name for part in parts for name in part.get("properties") or () if isinstance(part["properties"], Mapping)
-        }
+        parts = list(walk_applied_schemas(schema, schema))
+        known = {name for part in parts for name in get_mapping(part, "properties")}
         removed = {*self.hidden, *self.fixed}
         if unknown := sorted({*removed, *self.descriptions} - known):
             raise ValueError(f"there is no argument '{unknown[0]}'")

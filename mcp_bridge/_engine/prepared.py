@@ -14,7 +14,7 @@ from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._json_schema.callables import find_context_parameter
-from mcp_bridge._json_schema.keywords import MAX_DEPTH, MAX_SCHEMAS
+from mcp_bridge._json_schema.walking import MAX_DEPTH, MAX_SCHEMAS
 from mcp_bridge._protocol.wire.values import MAX_ITEMS, check_item_count, to_result
 from mcp_bridge._runtime.thread_pool import ThreadPool
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcp_bridge._json_schema.callables import parse_docstring
-from mcp_bridge._json_schema.messages import format_path, get_json_type
+from mcp_bridge._json_schema.messages import format_path
 from mcp_bridge._json_schema.secret_names import is_secret_name
+from mcp_bridge._json_schema.type_sets import get_type
 from mcp_bridge._json_schema.validator import Validator, check_schema
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 
@@ -106,7 +107,7 @@ class FormSchema:
     def list_problems(self, content: Any) -> list[str]:
         """A line for each problem of a response, such as `$.age: required field missing`; empty if it fits."""
         if content is not None and not isinstance(content, Mapping):
-            return [f"$: expected type object, got {get_json_type(content)}"]
+            return [f"$: expected type object, got {get_type(content)}"]
         given = self.select_content(content)
         if not self._validator.is_valid(given):
             return self._validator.describe_problems(given)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.tool import X_MCP_HEADER
-from mcp_bridge._json_schema.keywords import Steps, has_any_keyword, walk_schemas
+from mcp_bridge._json_schema.walking import Steps, has_any_keyword, walk_schemas
 
 _FIELD_NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
 _TYPES = ("string", "integer", "boolean")

@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Set
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import DEFINITIONS, MAX_DEPTH, has_any_keyword, map_subschemas
 from mcp_bridge._json_schema.merging import Budget, CannotRewrite, merge_schemas, select_constraints, select_notes
 from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
 from mcp_bridge._json_schema.size_limits import SizeLimits
+from mcp_bridge._json_schema.walking import DEFINITIONS, MAX_DEPTH, has_any_keyword, map_subschemas
 
 logger = logging.getLogger("mcp_bridge.dialects")
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import ANNOTATIONS, list_values
+from mcp_bridge._json_schema.walking import ANNOTATIONS, list_values
 
 _INDEPENDENT = frozenset(
     {

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
+from mcp_bridge._json_schema.type_sets import get_type
+
 KEYWORDS = frozenset(
     {
         "type", "required", "properties", "items", "enum", "minimum", "maximum",
@@ -29,11 +31,6 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 
-_JSON_TYPES = {
-    "str": "string", "int": "integer", "float": "number", "bool": "boolean", "NoneType": "null",
-    "dict": "object", "list": "array", "tuple": "array",
-}  # fmt: skip
-"""Python's types, which the tool_use API names, and what JSON calls them."""
 _NOT_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 MAX_DEPTH = 128
@@ -55,12 +52,6 @@ class ValidationProblem(NamedTuple):
 def format_path(parts: Iterable[str | int]) -> str:
     """The path of a problem in the tool_use API's form: `$.a[0].b`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def get_json_type(value: Any) -> str:
-    """The name of a value's type in JSON; that of its Python type if JSON has no such values."""
-    name = type(value).__name__
-    return _JSON_TYPES.get(name, name)
 
 
 class Wording(NamedTuple):
@@ -91,7 +82,7 @@ def _format_repr(value: Any) -> str:
 
 
 TOOL_USE_WORDING = Wording(lambda value: type(value).__name__, str, _format_repr)
-MODEL_WORDING = Wording(get_json_type, format_types, _format_json)
+MODEL_WORDING = Wording(get_type, format_types, _format_json)
 
 
 def find_problems(

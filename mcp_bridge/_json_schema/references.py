@@ -12,6 +12,8 @@ REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DEFAULT_BASE = "http://-/"
 """The address of a schema without one; relative addresses are joined to it."""
 _PLAIN_KEY = r"[A-Za-z_$][A-Za-z0-9_$-]*"
+_MAX_REFERENCES = 32
+"""The maximum number of references that lead from one to the next."""
 _MAX_DIGITS = 10
 """No list has an index this long, and Python refuses to convert numbers of some thousand digits."""
 
@@ -33,6 +35,21 @@ def resolve_pointer(reference: str, root: Any) -> Any:
         else:
             return None
     return node
+
+
+def resolve_schema(schema: Any, root: Any) -> Mapping[str, Any]:
+    """Return a schema with the target in place of its reference. The keywords beside the reference take precedence.
+
+    A reference stays if it leads to nothing, or back to itself. What is not a mapping becomes an empty schema.
+    """
+    resolved: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+    for _ in range(_MAX_REFERENCES):
+        reference = resolved.get("$ref")
+        target = resolve_pointer(reference, root) if isinstance(reference, str) else None
+        if not isinstance(target, Mapping):
+            break
+        resolved = {**target, **{keyword: value for keyword, value in resolved.items() if keyword != "$ref"}}
+    return resolved
 
 
 def extend_path(path: str, *keys: str | int) -> str:

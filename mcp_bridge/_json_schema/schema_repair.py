@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import (
+from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.walking import (
     LISTS_OF_SCHEMAS,
     MAPS_OF_SCHEMAS,
     MAX_DEPTH,
@@ -19,7 +20,6 @@ from mcp_bridge._json_schema.keywords import (
     SCHEMAS,
     map_subschemas,
 )
-from mcp_bridge._json_schema.references import resolve_pointer
 
 _TYPES = frozenset({"string", "boolean", "integer", "number", "object", "array", "null"})
 

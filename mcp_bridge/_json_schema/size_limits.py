@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from mcp_bridge._json_schema.keywords import DEFINITIONS
 from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
+from mcp_bridge._json_schema.walking import DEFINITIONS
 from mcp_bridge._runtime.exact_json import dump_json
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})

@@ -1,50 +1,99 @@
-"""The JSON types that a schema allows, as far as its own keywords say."""
+"""The JSON types of values, and those that a schema allows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import list_values
+from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.walking import MAX_DEPTH, UNIONS, get_list, list_names, list_values
 
-ANY_TYPE = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-
-
-def list_types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    """List the JSON types that a schema allows; all of them if it does not say. `root` has the definitions."""
-    types: set[str] = set()
-    waiting, seen = [schema], set[int]()
-    while waiting:
-        part = waiting.pop()
-        # Alternatives can refer to a schema that contains them, or double at each level.
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        part = resolve_reference(part, root)
-        kind = part.get("type")
-        choices = part.get("anyOf") or part.get("oneOf")
-        if isinstance(kind, str | list):
-            types |= {name for name in ([kind] if isinstance(kind, str) else kind) if name in ANY_TYPE}
-        elif (values := list_values(part)) is not None:
-            types |= set(map(get_type, values))
-        elif isinstance(choices, list):
-            waiting += choices
-        else:
-            return ANY_TYPE
-    return frozenset(types)
-
-
-def resolve_reference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema, or the definition of the same document that it refers to."""
-    if not isinstance(schema, Mapping):
-        return {}
-    section, _, name = str(schema.get("$ref", "")).removeprefix("#/").partition("/")
-    definitions = root.get(section)
-    found = definitions.get(name) if name and isinstance(definitions, Mapping) else None
-    return {**found, **schema} if isinstance(found, Mapping) and "$ref" not in found else schema
+TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_TYPE_NAMES: Mapping[type, str] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array",
+    tuple: "array", dict: "object",
+}  # fmt: skip
+_OBJECT_KEYWORDS = frozenset(
+    {
+        "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+        "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
+    }
+)  # fmt: skip
 
 
 def get_type(value: Any) -> str:
-    """Return the JSON type of a value; `null` for one that is not JSON."""
-    return _TYPES.get(type(value), "null")
+    """Return the JSON type of a value, or the name of its Python type if JSON has no such values."""
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def has_type(value: Any, types: Collection[str]) -> bool:
+    """Return whether a value has one of these types. A number without a fraction is an integer."""
+    name = get_type(value)
+    if name in types or (name == "integer" and "number" in types):
+        return True
+    return "integer" in types and isinstance(value, float) and value.is_integer()
+
+
+def simplify_types(types: Collection[str]) -> list[str]:
+    """Return types in order, without `integer` beside `number`."""
+    return sorted(name for name in types if name != "integer" or "number" not in types)
+
+
+def list_declared_types(schema: Mapping[str, Any]) -> list[str]:
+    """Return the types that the keyword `type` names, also unknown ones; empty if it names none."""
+    types = schema.get("type")
+    return [types] if isinstance(types, str) else list_names(types)
+
+
+def list_types(schema: Any, root: Any, *, is_exact: bool = False) -> frozenset[str]:
+    """Return the types of the values that can match a schema, with `integer` if it has `number`.
+
+    References are resolved in `root`. A schema without a type that has keywords of objects describes objects, unless
+    `is_exact`: JSON Schema applies these keywords only to values that are objects.
+    """
+    return _TypeSearch(root, is_exact).list_types(schema, 0)
+
+
+class _TypeSearch:
+    """Finds the types of schemas of one root. Each schema is read once, because they may lead back to themselves."""
+
+    def __init__(self, root: Any, is_exact: bool) -> None:
+        self._root = root
+        self._is_exact = is_exact
+        self._types: dict[int, frozenset[str]] = {}
+
+    def list_types(self, schema: Any, depth: int) -> frozenset[str]:
+        if not isinstance(schema, Mapping):
+            return frozenset() if schema is False else TYPES
+        if id(schema) not in self._types:
+            if depth > 2 * MAX_DEPTH:
+                return TYPES
+            self._types[id(schema)] = TYPES  # where the schema leads back to itself
+            self._types[id(schema)] = self._read_types(schema, depth + 1)
+        return self._types[id(schema)]
+
+    def _read_types(self, schema: Mapping[str, Any], depth: int) -> frozenset[str]:
+        types = self._read_own_types(schema)
+        if len(types) < 2:
+            return types
+        if isinstance(schema.get("$ref"), str):
+            types &= self.list_types(resolve_pointer(schema["$ref"], self._root), depth)
+        for part in get_list(schema, "allOf"):
+            types &= self.list_types(part, depth)
+        for keyword in UNIONS:
+            if parts := get_list(schema, keyword):
+                types &= frozenset().union(*(self.list_types(part, depth) for part in parts))
+        return types
+
+    def _read_own_types(self, schema: Mapping[str, Any]) -> frozenset[str]:
+        types = TYPES
+        if "type" in schema:
+            types = TYPES.intersection(list_declared_types(schema)) or TYPES
+        elif not self._is_exact and not _OBJECT_KEYWORDS.isdisjoint(schema):
+            types = frozenset({"object"})
+        if "number" in types:
+            types |= {"integer"}
+        values = list_values(schema)
+        if values is None:
+            return types
+        return frozenset(name for name in types if any(has_type(value, (name,)) for value in values))

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._contracts.similar_names import find_similar_name
 from mcp_bridge._contracts.tool_use_results import ValidationResult
-from mcp_bridge._json_schema.keywords import has_any_keyword
 from mcp_bridge._json_schema.library_errors import FALSE_SCHEMA, list_causes
 from mcp_bridge._json_schema.messages import MODEL_WORDING, TOOL_USE_WORDING, ValidationProblem, Wording, find_problems
 from mcp_bridge._json_schema.plain_schemas import is_plain
 from mcp_bridge._json_schema.references import resolve_pointer
 from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, is_too_large_expanded
+from mcp_bridge._json_schema.walking import has_any_keyword
 from mcp_bridge._runtime.exact_json import dump_json
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mcp_bridge._json_schema.inlining import inline_references
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
-from mcp_bridge._protocol.dialects.flattening import COMBINATORS, ShapeBuilder, flatten_root
+from mcp_bridge._protocol.dialects.flattening import ROOT_KEYWORDS, ShapeBuilder, flatten_root
 from mcp_bridge._protocol.dialects.rewriting import rewrite_tool
 from mcp_bridge._protocol.wire.schemas import as_object
 from mcp_bridge._protocol.wire.tools import to_wire
@@ -56,7 +56,7 @@ def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_desc
     original, flat = Validator(root), flatten_root(root).schema
     if original.ignored_keywords or flat is root:
         return
-    assert not set(COMBINATORS) & flat.keys()
+    assert not set(ROOT_KEYWORDS) & flat.keys()
     shape = ShapeBuilder(root).build_shape(root)
     assert shape is not None
     sure = {name: part if name in shape.certain else {} for name, part in flat["properties"].items()}

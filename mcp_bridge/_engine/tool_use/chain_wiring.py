@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from mcp_bridge._engine.tool_use.chain_schema import FindTool
 from mcp_bridge._engine.tool_use.steps import ChainStep
-from mcp_bridge._json_schema.type_sets import list_types, resolve_reference
+from mcp_bridge._json_schema.references import resolve_schema
+from mcp_bridge._json_schema.type_sets import list_types, simplify_types
 from mcp_bridge._json_schema.validator import validate
 
 _FURTHER = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
@@ -56,7 +57,7 @@ class ChainContext:
             known = _format_names(self.values)
             return None if self.is_open else f"neither the input of the chain nor an earlier step has '{head}'. {known}"
         for key in keys:
-            schema = resolve_reference(value.schema, value.root)
+            schema = resolve_schema(value.schema, value.root)
             properties = schema.get("properties")
             if not isinstance(properties, Mapping) or (key not in properties and _may_have_others(schema)):
                 return None
@@ -126,8 +127,7 @@ def _check_type(
     target: str, value: KnownValue, properties: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
     wanted, found = list_types(properties.get(target, {}), schema), list_types(value.schema, value.root)
-    accepted = wanted | {"integer"} if "number" in wanted else wanted
-    if found and not accepted & (found | {"integer"} if "number" in found else found):
+    if found and not wanted & found:
         yield target, f"expected {_format_types(wanted)}, but the value from {value.origin} is {_format_types(found)}"
 
 
@@ -137,7 +137,7 @@ def _may_have_others(schema: Mapping[str, Any]) -> bool:
 
 
 def _format_types(types: frozenset[str]) -> str:
-    return " or ".join(sorted(types)) or "nothing"
+    return " or ".join(simplify_types(types)) or "nothing"
 
 
 def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import CallError, InvalidArguments
 from mcp_bridge._contracts.tool import ToolCall
-from mcp_bridge._json_schema.messages import get_json_type
+from mcp_bridge._json_schema.type_sets import get_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def parse_arguments(given: Any, tool: str) -> dict[str, Any]:
         return {}
     if isinstance(value, Mapping):
         return dict(value)
-    raise InvalidArguments([f"$: expected an object, got {get_json_type(value)}"], tool=tool)
+    raise InvalidArguments([f"$: expected an object, got {get_type(value)}"], tool=tool)
 
 
 def _parse_json(text: str | bytes, tool: str) -> Any:

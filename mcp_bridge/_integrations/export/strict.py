@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from mcp_bridge._integrations.export.null_arguments import NullCheck, list_types
-from mcp_bridge._json_schema.keywords import list_values
-from mcp_bridge._json_schema.references import extend_path, resolve_pointer
+from mcp_bridge._json_schema.references import extend_path, resolve_pointer, resolve_schema
+from mcp_bridge._json_schema.type_sets import TYPES, get_type, list_declared_types, list_types
+from mcp_bridge._json_schema.walking import COMBINATORS, DEFINITIONS, get_list, get_mapping, list_names, list_values
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
-_TYPES = _SCALARS | {"object", "array"}
 _LABELS = ("title", "description")
 _NOTES = frozenset({"default", "examples", "example"})
 """Keywords for the model, which are moved into the description."""
@@ -30,11 +29,9 @@ _KEPT = frozenset(
 )  # fmt: skip
 _CONVERTED = frozenset({"properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "allOf", "$ref"})
 _KNOWN = _KEPT | _CONVERTED | _NOTES | _IGNORED
-_DEFINITIONS = ("$defs", "definitions")
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
-_COMPOSED = ("$ref", "anyOf", "oneOf", "allOf")
+_COMPOSED = ("$ref", *COMBINATORS)
 _NULL = {"type": "null"}
-_MAX_REFERENCES = 8
 _MAX_COMPARED = 200
 """The maximum number of alternatives that are compared in pairs; of more, two may be alike."""
 
@@ -59,11 +56,11 @@ class StrictSchema:
 
 def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
     """The strict form of a tool's input schema, whose root is an object."""
-    converter = _Converter(root=schema, nulls=NullCheck(schema))
-    root = {keyword: value for keyword, value in schema.items() if keyword not in (*_DEFINITIONS, "$id")}
+    converter = _Converter(root=schema)
+    root = {keyword: value for keyword, value in schema.items() if keyword not in {*DEFINITIONS, "$id"}}
     strict = converter.convert(root, "$")
-    for keyword in _DEFINITIONS:
-        if isinstance(parts := schema.get(keyword), Mapping) and parts:
+    for keyword in DEFINITIONS:
+        if parts := get_mapping(schema, keyword):
             strict[keyword] = {
                 name: converter.convert(part, extend_path("$", keyword, name)) for name, part in parts.items()
             }
@@ -77,7 +74,6 @@ class _Converter:
     """Converts one schema; `problems` is what strict mode cannot express."""
 
     root: Mapping[str, Any]
-    nulls: NullCheck
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     def convert(self, schema: Any, path: str) -> dict[str, Any]:
@@ -93,9 +89,9 @@ class _Converter:
         if any(keyword in schema for keyword in _COMPOSED):
             return _add_notes(self._convert_composed(schema, strict, path), schema)
         self._add_type(schema, strict, path)
-        if "object" in list_types(strict):
+        if "object" in list_declared_types(strict):
             strict |= self._convert_object(schema, path)
-        if "array" in list_types(strict):
+        if "array" in list_declared_types(strict):
             strict["items"] = self._convert_items(schema, path)
         return _add_notes(strict, schema)
 
@@ -104,12 +100,12 @@ class _Converter:
 
     def _add_type(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> None:
         """Strict mode requires a type everywhere; one that follows from the values is added."""
-        if types := list_types(schema):
+        if types := list_declared_types(schema):
             for name in types:
-                if name not in _TYPES:
+                if name not in TYPES:
                     self._report(extend_path(path, "type"), f"there is no type {name!r}")
             return
-        types = sorted({_get_type(value) for value in list_values(schema) or ()})
+        types = sorted({get_type(value) for value in list_values(schema) or ()})
         if not types or not _SCALARS.issuperset(types):
             self._report(path, "it accepts any type, and strict mode requires a named type")
             return
@@ -124,8 +120,8 @@ class _Converter:
             )
         elif more is None and properties is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
-        parts = properties if isinstance(properties, Mapping) else {}
-        required = [name for name in schema.get("required") or () if isinstance(name, str)]
+        parts = get_mapping(schema, "properties")
+        required = list_names(schema.get("required"))
         for name in required:
             if name not in parts:
                 text = f"'{name}' is required, but no property of that name is described"
@@ -139,7 +135,7 @@ class _Converter:
 
     def _convert_property(self, part: Any, path: str, required: bool) -> dict[str, Any]:
         strict = self.convert(part, path)
-        if required or not isinstance(part, Mapping) or self.nulls.accepts(part):
+        if required or not isinstance(part, Mapping) or "null" in list_types(part, self.root):
             return strict
         note = "null: as if it were left out" if "default" not in part else "null: the default"
         return _extend_description(_allow_null(strict), note)
@@ -160,7 +156,7 @@ class _Converter:
         if keyword == "$ref":
             reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
             return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
-        parts = schema[keyword] if isinstance(schema[keyword], list) else []
+        parts = get_list(schema, keyword)
         if keyword == "allOf" and len(parts) > 1:
             self._report(extend_path(path, "allOf"), "strict mode cannot combine schemas")
         if keyword == "oneOf" and not _are_exclusive(parts, self.root):
@@ -182,15 +178,10 @@ class _Converter:
         return {"$ref": reference}
 
 
-def _get_type(value: Any) -> str:
-    names: dict[type, str] = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
-    return names.get(type(value), "other")
-
-
 def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
     if "anyOf" in strict:
         return strict | {"anyOf": [*strict["anyOf"], _NULL]}
-    types = list_types(strict)
+    types = list_declared_types(strict)
     if "const" not in strict and types and _SCALARS.issuperset(types):
         values = {"enum": [*strict["enum"], None]} if "enum" in strict and None not in strict["enum"] else {}
         return strict | {"type": list(dict.fromkeys([*types, "null"]))} | values
@@ -222,37 +213,23 @@ def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
 
     Different types exclude each other, and so does a required property with other values in each.
     """
-    schemas = [_resolve_references(part, root) for part in parts]
+    schemas = [resolve_schema(part, root) for part in parts]
     return len(schemas) <= _MAX_COMPARED and all(
         _exclude_each_other(one, other, root) for one, other in combinations(schemas, 2)
     )
 
 
-def _resolve_references(part: Any, root: Any) -> Mapping[str, Any]:
-    for _ in range(_MAX_REFERENCES):
-        if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
-            break
-        part = resolve_pointer(part["$ref"], root)
-    return part if isinstance(part, Mapping) else {}
-
-
 def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
-    types, others = set(list_types(one)), set(list_types(other))
-    if not types or not others:
-        return False
-    if "number" in types | others:
-        types, others = ({"number", *names} if "integer" in names else names for names in (types, others))
-    shared = types & others
+    shared = list_types(one, root, is_exact=True) & list_types(other, root, is_exact=True)
     if not shared:
         return True
-    required = [name for name in one.get("required") or () if name in (other.get("required") or ())]
+    required = set(list_names(one.get("required"))).intersection(list_names(other.get("required")))
     return shared == {"object"} and any(_has_distinct_values(name, one, other, root) for name in required)
 
 
 def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
     values, others = (
-        list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) or ()
-        for schema in (one, other)
+        list_values(resolve_schema(get_mapping(schema, "properties").get(name), root)) or () for schema in (one, other)
     )
     return bool(values) and bool(others) and not any(value in others for value in values)
 
@@ -266,7 +243,7 @@ def _check_limits(strict: Mapping[str, Any]) -> list[str]:
     objects = [(schema, level) for schema, level in schemas if isinstance(schema.get("properties"), Mapping)]
     enums = [schema["enum"] for schema, _ in schemas if isinstance(schema.get("enum"), list)]
     texts = [name for schema, _ in objects for name in schema["properties"]]
-    texts += [name for keyword in _DEFINITIONS for name in strict.get(keyword) or ()]
+    texts += [name for keyword in DEFINITIONS for name in strict.get(keyword) or ()]
     texts += [value for enum in enums for value in enum if isinstance(value, str)]
     texts += [str(schema["const"]) for schema, _ in schemas if "const" in schema]
     longest = max((sum(map(len, map(str, enum))) for enum in enums if len(enum) > LONG_ENUM), default=0)
@@ -288,6 +265,6 @@ def _walk(schema: Any, level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
     yield schema, level
     for part in (*(schema.get("properties") or {}).values(), schema.get("items"), *(schema.get("anyOf") or ())):
         yield from _walk(part, level)
-    for keyword in _DEFINITIONS:
+    for keyword in DEFINITIONS:
         for part in (schema.get(keyword) or {}).values():
             yield from _walk(part, 0)

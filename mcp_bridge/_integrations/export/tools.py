@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._integrations.export.null_arguments import remove_nulls
 from mcp_bridge._integrations.export.strict import to_strict
 from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
 from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.schemas import is_always_object, wrap_schema
 from mcp_bridge._protocol.wire.tools import INPUT, WireTool, to_wire
@@ -45,13 +44,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedTool:
-    """One tool in a format. `schema` is what the model sees; `strict` is None if strict mode was not requested."""
+    """One tool in a format. `schema` is what the model sees; `strict` is None if strict mode was not requested.
+
+    Strict schemas require all properties. `repair` removes the nulls that mean "left out".
+    """
 
     name: str
     description: str
     schema: dict[str, Any]
     strict: bool | None
     wire: WireTool
+    repair: ArgumentRepair
 
     @property
     def labels(self) -> dict[str, str]:
@@ -60,11 +63,7 @@ class ExportedTool:
 
     def read_arguments(self, given: Mapping[str, Any]) -> Any:
         """The handler's data from a model's arguments. Raises InvalidArguments for arguments of another shape."""
-        try:
-            arguments = remove_nulls(given, self.wire.input_schema) if self.strict else given
-        except RecursionError:
-            raise InvalidArguments(["$: nested too deeply"], tool=self.wire.definition.name) from None
-        return self.wire.read_arguments(arguments)
+        return self.wire.read_arguments(self.repair.repair(given) if self.strict else given)
 
 
 def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
@@ -91,6 +90,7 @@ def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedT
         schema=strict_form.schema if strict_form is not None and is_strict else schema,
         strict=is_strict,
         wire=replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(composed)),
+        repair=ArgumentRepair(schema, parse_strings=False, omitted=(None,)),
     )
     return exported, problems
 

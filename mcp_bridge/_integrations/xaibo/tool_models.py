@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.references import resolve_schema
+from mcp_bridge._json_schema.type_sets import TYPES
 from mcp_bridge._protocol.wire.tools import WireTool
 
-_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 _CARRIED = frozenset({"type", "description", "default", "enum", "title"})
 """The keywords that a ToolParameter has fields for, or that are only for display."""
 
@@ -42,7 +42,7 @@ def build_xaibo_tool(wire: WireTool) -> Any:
 
 
 def _build_fields(part: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    schema = _resolve(part, root)
+    schema = resolve_schema(part, root)
     kind, enum = _choose_type(schema, root), schema.get("enum")
     has_texts = isinstance(enum, list) and all(isinstance(item, str) for item in enum)
     lost = {*schema} - _CARRIED or ("enum" in schema and not has_texts)
@@ -57,18 +57,10 @@ def _build_fields(part: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _resolve(part: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    schema = part if isinstance(part, Mapping) else {}
-    target = resolve_pointer(schema["$ref"], root) if isinstance(schema.get("$ref"), str) else None
-    if not isinstance(target, Mapping):
-        return schema
-    return {**target, **{name: value for name, value in schema.items() if name != "$ref"}}
-
-
 def _choose_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     """The type that is not null, of the schema or of its first alternative that has one; text if there is none."""
     declared = schema.get("type")
     names = declared if isinstance(declared, list) else [declared]
-    alternatives = [_resolve(part, root) for part in (schema.get("anyOf") or schema.get("oneOf") or ())]
+    alternatives = [resolve_schema(part, root) for part in (schema.get("anyOf") or schema.get("oneOf") or ())]
     names = [*names, *(part.get("type") for part in alternatives), "object" if "properties" in schema else "string"]
-    return next(name for name in names if isinstance(name, str) and name in _TYPES and name != "null")
+    return next(name for name in names if isinstance(name, str) and name in TYPES and name != "null")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
-from mcp_bridge._json_schema.keywords import ANNOTATIONS, list_values
-from mcp_bridge._json_schema.references import REFERRING, resolve_pointer
+from mcp_bridge._json_schema.references import REFERRING
+from mcp_bridge._json_schema.type_sets import has_type, list_types
 from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._json_schema.walking import ANNOTATIONS, UNIONS, get_list, get_mapping, list_names, walk_applied_schemas
 
-_MAX_DEPTH = 64
+_MAX_DEPTH = 130
+"""The maximum number of levels of values and alternatives. Data has 64 levels at most."""
 MAX_STEPS = 200_000
 """How many values are examined in one call: alternatives within alternatives multiply them."""
 _MAX_SCHEMAS = 64
@@ -26,10 +29,6 @@ _MAX_PLACES = 10_000
 """The maximum number of places of a schema that are kept; values at others stay as they are."""
 _MAX_COMPILED = 5_000_000
 """The maximum number of characters of compiled schemas; each place behind a reference compiles a whole one."""
-_TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
-_TYPE_NAMES: Mapping[type, str] = {
-    str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", dict: "object", list: "array",
-}  # fmt: skip
 _ROOT_ID = "urn:mcp-bridge:schema"
 _PART_NAME = "mcp-bridge.part"
 _PLAIN = ANNOTATIONS | {"type"}
@@ -37,12 +36,15 @@ _NOT_JSON: Final = object()
 
 
 class ArgumentRepair:
-    """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed."""
+    """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed.
 
-    def __init__(self, schema: Any, *, parse_strings: bool = True, omit_empty: bool = False) -> None:
+    `omitted` are the values that are left out where an optional argument does not accept them.
+    """
+
+    def __init__(self, schema: Any, *, parse_strings: bool = True, omitted: Sequence[Any] = ()) -> None:
         self._schema = schema
         self._parse_strings = parse_strings
-        self._omit_empty = omit_empty
+        self._omitted = omitted
 
     @cached_property
     def _validator(self) -> Validator:
@@ -60,7 +62,7 @@ class ArgumentRepair:
         if self._validator.is_valid(arguments):
             return arguments
         try:
-            return _ArgumentWalk(self._parse_strings, self._omit_empty).repair(self._root, arguments, 0)
+            return _ArgumentWalk(self._parse_strings, self._omitted).repair(self._root, arguments, 0)
         except RecursionError:  # alternatives that lead to alternatives some hundred times
             return arguments
 
@@ -68,11 +70,12 @@ class ArgumentRepair:
 class _ArgumentWalk:
     """Compares the arguments of one call with the schema."""
 
-    def __init__(self, parse_strings: bool, omit_empty: bool) -> None:
+    def __init__(self, parse_strings: bool, omitted: Sequence[Any]) -> None:
         self._parse_strings = parse_strings
-        self._omit_empty = omit_empty
+        self._omitted = omitted
         self._left = MAX_STEPS
         self._sizes: dict[int, int] = {}
+        self._repaired: dict[tuple[int, int], tuple[Any, Any]] = {}
 
     def repair(self, place: _Place, value: Any, depth: int) -> Any:
         """The repaired value, or the same object if nothing in it is repaired."""
@@ -83,10 +86,16 @@ class _ArgumentWalk:
             return self._repair_text(place, value, depth) if self._parse_strings else value
         if not isinstance(value, dict | list):
             return value
+        key = id(place), id(value)
+        if key not in self._repaired:
+            # The value stays alive with its copy, so that no other one gets its id.
+            self._repaired[key] = value, self._repair_items(place, value, depth)
+        return self._repaired[key][1]
+
+    def _repair_items(self, place: _Place, value: Any, depth: int) -> Any:
         value = self._choose_alternative(place, value, depth)
         if isinstance(value, dict):
-            if self._omit_empty:
-                value = _omit_empty(place, value)
+            value = self._omit_values(place, value)
             items = {name: self.repair(place.get_property(name), item, depth + 1) for name, item in value.items()}
             return _keep_if_equal(value, items)
         return _keep_if_equal(
@@ -98,9 +107,15 @@ class _ArgumentWalk:
             return text
         self._left -= len(text) // 16
         value = _parse_json(text)
-        if value is _NOT_JSON or isinstance(value, str) or _get_type(value) not in place.types:
+        if value is _NOT_JSON or isinstance(value, str) or not has_type(value, place.types):
             return text
         return self.repair(place, value, depth + 1)
+
+    def _omit_values(self, place: _Place, value: dict[str, Any]) -> dict[str, Any]:
+        """The object without the optional properties whose value is omitted and not accepted, or the same object."""
+        names = {name for name, item in value.items() if item in self._omitted} & place.optional_names
+        rejected = {name for name in names if not place.get_property(name).accepts(value[name])}
+        return {name: item for name, item in value.items() if name not in rejected} if rejected else value
 
     def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
         """The value as it is if an alternative accepts it, else repaired for the first one that accepts the repair."""
@@ -126,13 +141,6 @@ class _ArgumentWalk:
         return self._sizes[id(value)]
 
 
-def _omit_empty(place: _Place, value: dict[str, Any]) -> dict[str, Any]:
-    """The object without the optional properties that are null or "" and may not be, or the same object."""
-    empty = {name for name, item in value.items() if item is None or item == ""}
-    omitted = {name for name in empty & place.optional_names if not place.get_property(name).accepts(value[name])}
-    return {name: item for name, item in value.items() if name not in omitted} if omitted else value
-
-
 def _keep_if_equal(value: Any, copy: Any) -> Any:
     """The copy, or the value itself if every item of the copy is the same object."""
     items: Callable[[Any], Any] = dict.values if isinstance(value, dict) else iter
@@ -153,13 +161,6 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise ValueError("an object has the same name twice")
     return value
-
-
-def _get_type(value: Any) -> str:
-    """The type of a JSON value; in JSON Schema a number without a fraction is an integer."""
-    if isinstance(value, float) and value.is_integer():
-        return "integer"
-    return _TYPE_NAMES.get(type(value), "other")
 
 
 class _SchemaReader:
@@ -218,30 +219,20 @@ class _Place:
     def __init__(self, reader: _SchemaReader, schemas: Sequence[Any]) -> None:
         self._reader = reader
         self._given = tuple(schemas)
-        self._schemas = tuple(_follow_all(schemas, reader.schema))
+        parts = walk_applied_schemas({"allOf": [*schemas]}, reader.schema, ("allOf",), _MAX_SCHEMAS)
+        self._schemas = tuple(islice(parts, 1, None))
         self._children: dict[str | int | None, _Place] = {}
-        self._types: frozenset[str] | None = None
 
-    @property
+    @cached_property
     def types(self) -> frozenset[str]:
         """The types of the values that can fit."""
-        if self._types is None:
-            self._types = _TYPES  # for alternatives that lead back here
-            types = _TYPES.intersection(*map(_list_types, self._schemas))
-            for union in self.unions:
-                types &= frozenset().union(*(branch.types for branch in union))
-            self._types = types
-        return self._types
+        return list_types({"allOf": [*self._given]}, self._reader.schema)
 
     @cached_property
     def unions(self) -> tuple[tuple[_Place, ...], ...]:
         """Lists of alternatives; of each list, one alternative must fit."""
-        groups = [schema[word] for schema in self._schemas for word in ("anyOf", "oneOf") if word in schema]
-        return tuple(
-            tuple(self._reader.get_place([part]) for part in group)
-            for group in groups
-            if isinstance(group, list) and group
-        )
+        groups = [get_list(schema, keyword) for schema in self._schemas for keyword in UNIONS]
+        return tuple(tuple(self._reader.get_place([part]) for part in group) for group in groups if group)
 
     @cached_property
     def is_open(self) -> bool:
@@ -254,7 +245,7 @@ class _Place:
     @cached_property
     def _accepts_any_text(self) -> bool:
         """Saves a validator: most places only say a type."""
-        return all(_PLAIN.issuperset(schema) and "string" in _list_types(schema) for schema in self._schemas)
+        return "string" in self.types and all(map(_PLAIN.issuperset, self._schemas))
 
     @cached_property
     def _validator(self) -> Validator:
@@ -263,14 +254,12 @@ class _Place:
     @cached_property
     def _names(self) -> frozenset[str]:
         """The properties that the schemas name; all others share one place."""
-        properties = [schema.get("properties") for schema in self._schemas]
-        return frozenset(name for names in properties if isinstance(names, Mapping) for name in names)
+        return frozenset(name for schema in self._schemas for name in get_mapping(schema, "properties"))
 
     @cached_property
     def optional_names(self) -> frozenset[str]:
         """The properties that the schemas name, and do not require."""
-        required = [schema.get("required") for schema in self._schemas]
-        return self._names.difference(*(names for names in required if isinstance(names, list)))
+        return self._names.difference(*(list_names(schema.get("required")) for schema in self._schemas))
 
     def get_property(self, name: str) -> _Place:
         key = name if name in self._names else None
@@ -287,41 +276,13 @@ class _Place:
         return self._children[index]
 
 
-def _follow_all(schemas: Sequence[Any], root: Any) -> Iterator[Mapping[str, Any]]:
-    """The schemas, and those that their references and `allOf` lead to, each once."""
-    waiting, seen = list(schemas), set[int]()
-    while waiting and len(seen) < _MAX_SCHEMAS:
-        schema = waiting.pop(0)
-        if id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        if schema is False:
-            yield {"enum": []}
-        if not isinstance(schema, Mapping):
-            continue
-        yield schema
-        if isinstance(reference := schema.get("$ref"), str):
-            waiting.append(resolve_pointer(reference, root))
-        if isinstance(parts := schema.get("allOf"), list):
-            waiting += parts
-
-
-def _list_types(schema: Mapping[str, Any]) -> frozenset[str]:
-    given = schema.get("type")
-    names = [given] if isinstance(given, str) else given if isinstance(given, list) else _TYPES
-    types = _TYPES & {name for name in names if isinstance(name, str)}
-    types |= {"integer"} if "number" in types else set()
-    values = list_values(schema)
-    return types if values is None else types & {_get_type(value) for value in values}
-
-
 def _list_property_schemas(schema: Mapping[str, Any], name: str | None) -> Iterator[Any]:
     """What a schema says about a property; None is one that no schema names.
 
     Patterns are ignored: their author may have meant any name.
     """
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping) and name is not None and name in properties:
+    properties = get_mapping(schema, "properties")
+    if name is not None and name in properties:
         yield properties[name]
     elif not schema.get("patternProperties") and "additionalProperties" in schema:
         yield schema["additionalProperties"]

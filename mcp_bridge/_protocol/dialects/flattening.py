@@ -7,27 +7,32 @@ call, so a combination of arguments that fits no alternative is rejected.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import walk_schemas
 from mcp_bridge._json_schema.merging import NOTHING, Budget, CannotRewrite, merge_alternatives, merge_schemas
 from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.type_sets import list_types
+from mcp_bridge._json_schema.walking import (
+    APPLICATORS,
+    UNIONS,
+    get_list,
+    get_mapping,
+    list_names,
+    walk_applied_schemas,
+    walk_schemas,
+)
 
 logger = logging.getLogger("mcp_bridge.dialects")
 
-COMBINATORS = (
-    "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const", "$ref",
-)  # fmt: skip
+ROOT_KEYWORDS = (*APPLICATORS, "dependencies", "enum", "const", "$ref")
 """Keywords that a flat schema does not have at its root."""
 DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
 """Keywords that make something depend on a property; `dependencies` is from older drafts, and still checked."""
-_UNIONS = ("anyOf", "oneOf")
-_BRANCHES = ("if", "then", "else")
 _CONDITIONAL = frozenset({"not", "if", "dependentSchemas", "dependencies", "enum", "const"})
-_REPLACED = frozenset({*COMBINATORS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
+_REPLACED = frozenset({*ROOT_KEYWORDS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
+_MENTIONING = tuple(keyword for keyword in (*APPLICATORS, "dependencies") if keyword != "not")
 _MAX_DEPTH = 8
 """How deep combinators are followed; deeper ones accept anything."""
 _MAX_STEPS, _STEPS_PER_SCHEMA = 200_000, 20
@@ -63,7 +68,7 @@ def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSche
 
     `label` names the schema in the log.
     """
-    if not any(keyword in schema for keyword in (*COMBINATORS, *DEPENDENT)):
+    if not any(keyword in schema for keyword in (*ROOT_KEYWORDS, *DEPENDENT)):
         return FlatSchema(schema=schema)
     try:
         return FlatSchema(schema=_flatten(schema), omits_conditions=_has_conditions(schema))
@@ -104,7 +109,7 @@ class ShapeBuilder:
             return None if schema is False else _ANY
         if depth > _MAX_DEPTH:
             return _ANY
-        if not _can_be_object(schema):
+        if "object" not in list_types({"type": schema.get("type")}, None):
             return None
         shape = _read_own_shape(schema)
         self._budget.spend(_STEPS_PER_SCHEMA + len(shape.properties) + len(shape.required))
@@ -155,46 +160,35 @@ class ShapeBuilder:
 
 
 def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
-    properties = {name: {} if part is True else part for name, part in _get_mapping(schema, "properties").items()}
+    properties = {name: {} if part is True else part for name, part in get_mapping(schema, "properties").items()}
     rest = schema.get("additionalProperties", True)
     if schema.get("patternProperties") or rest == {}:
         rest = True
-    required = tuple(_list_texts(schema.get("required")))
+    required = tuple(list_names(schema.get("required")))
     return Shape(properties=properties, certain=frozenset(properties), required=required, rest=rest)
 
 
 def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
-    """Lists of schemas; of each list, one schema must fit besides the schema itself."""
-    if isinstance(schema.get("$ref"), str):
-        yield [_resolve_reference(schema, root)]
-    for part in _get_list(schema, "allOf"):
+    """Lists of schemas; of each list, one schema must fit besides the schema itself.
+
+    A reference to the root accepts anything. Raises CannotRewrite for a reference that leads to nothing.
+    """
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target = resolve_pointer(reference, root)
+        if target is None:
+            raise CannotRewrite(f"{reference!r} does not resolve")
+        yield [True if target is root else target]
+    for part in get_list(schema, "allOf"):
         yield [part]
-    for keyword in _UNIONS:
-        if alternatives := _get_list(schema, keyword):
+    for keyword in UNIONS:
+        if alternatives := get_list(schema, keyword):
             yield alternatives
     if "if" in schema and ("then" in schema or "else" in schema):
         yield [schema.get("then", True), schema.get("else", True)]
     for keyword in ("dependentSchemas", "dependencies"):
-        for part in _get_mapping(schema, keyword).values():
+        for part in get_mapping(schema, keyword).values():
             yield [part, True]
-
-
-def _resolve_reference(part: Any, root: Mapping[str, Any]) -> Any:
-    """What a schema refers to, or itself; a reference to the root accepts anything.
-
-    Raises CannotRewrite for a reference that leads to nothing in the root.
-    """
-    if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
-        return part
-    target = resolve_pointer(part["$ref"], root)
-    if target is None:
-        raise CannotRewrite(f"{part['$ref']!r} does not resolve")
-    return True if target is root else target
-
-
-def _can_be_object(schema: Mapping[str, Any]) -> bool:
-    types = schema.get("type")
-    return types is None or types == "object" or (isinstance(types, list) and "object" in types)
 
 
 def _can_evaluate_more(schema: Mapping[str, Any]) -> bool:
@@ -204,8 +198,8 @@ def _can_evaluate_more(schema: Mapping[str, Any]) -> bool:
 
 def _has_conditions(root: Mapping[str, Any]) -> bool:
     """Whether the flat schema omits a condition of the original; `dependentRequired` stays at the root."""
-    for part in _walk(root, lambda part: _get_list(part, "allOf")):
-        if not _CONDITIONAL.isdisjoint(part) or any(len(_get_list(part, keyword)) > 1 for keyword in _UNIONS):
+    for part in walk_applied_schemas(root, root, ("allOf",)):
+        if not _CONDITIONAL.isdisjoint(part) or any(len(get_list(part, keyword)) > 1 for keyword in UNIONS):
             return True
         if part is not root and "dependentRequired" in part:
             return True
@@ -214,48 +208,16 @@ def _has_conditions(root: Mapping[str, Any]) -> bool:
 
 def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
     """The properties of the object that a schema mentions anywhere, even only to require them."""
-    return list(dict.fromkeys(name for part in _walk(schema, _list_branches) for name in _list_own_mentions(part)))
-
-
-def _walk(root: Mapping[str, Any], list_inner: Callable[[Mapping[str, Any]], Iterable[Any]]) -> Iterator[Any]:
-    """The root and the schemas it leads to through references and `list_inner`, each once."""
-    seen: dict[int, Any] = {}
-    waiting: deque[Any] = deque([root])
-    while waiting:
-        part = waiting.popleft()
-        if isinstance(part, Mapping) and id(part) not in seen:
-            seen[id(part)] = part
-            yield part
-            waiting += [_resolve_reference(part, root), *list_inner(part)]
-
-
-def _list_branches(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas in a schema that may apply to the same object."""
-    for keyword in ("allOf", *_UNIONS):
-        yield from _get_list(schema, keyword)
-    yield from (schema[keyword] for keyword in _BRANCHES if keyword in schema)
-    yield _get_mapping(schema, "if").get("not")
-    for keyword in DEPENDENT:
-        yield from _get_mapping(schema, keyword).values()
+    names: dict[str, None] = {}
+    for part in walk_applied_schemas(schema, schema, _MENTIONING):
+        names |= dict.fromkeys(_list_own_mentions(part))
+        names |= dict.fromkeys(_list_own_mentions(get_mapping(get_mapping(part, "if"), "not")))
+    return list(names)
 
 
 def _list_own_mentions(schema: Mapping[str, Any]) -> Iterator[str]:
-    yield from _get_mapping(schema, "properties")
-    yield from _list_texts(schema.get("required"))
+    yield from get_mapping(schema, "properties")
+    yield from list_names(schema.get("required"))
     for keyword in DEPENDENT:
-        for name, part in _get_mapping(schema, keyword).items():
-            yield from (name, *_list_texts(part))
-
-
-def _get_mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
-    value = schema.get(keyword)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _get_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
-    value = schema.get(keyword)
-    return value if isinstance(value, list) else []
-
-
-def _list_texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+        for name, part in get_mapping(schema, keyword).items():
+            yield from (name, *list_names(part))

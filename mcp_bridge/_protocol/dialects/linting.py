@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import walk_schemas
 from mcp_bridge._json_schema.references import extend_path
+from mcp_bridge._json_schema.walking import walk_schemas
 from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge._protocol.dialects.profile import (
     Fact,

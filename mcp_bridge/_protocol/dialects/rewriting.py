@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._json_schema.inlining import inline_references
-from mcp_bridge._json_schema.keywords import map_subschemas
+from mcp_bridge._json_schema.walking import map_subschemas
 from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 from mcp_bridge._protocol.dialects.flattening import flatten_root
@@ -50,7 +50,9 @@ def rewrite_tool(tool: WireTool, dialect: SchemaDialect, *, may_have_injections:
     repair = None
     if dialect.parse_strings or dialect.omit_empty:
         repair = ArgumentRepair(
-            tool.definition.input_schema, parse_strings=dialect.parse_strings, omit_empty=dialect.omit_empty
+            tool.definition.input_schema,
+            parse_strings=dialect.parse_strings,
+            omitted=(None, "") if dialect.omit_empty else (),
         ).repair
     return replace(
         tool, input_schema=schema, output_schema=output, description=description, repair=repair, _listings={}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_bridge._json_schema.keywords import map_subschemas, walk_schemas
 from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.walking import map_subschemas, walk_schemas
 
 _REMOVED = frozenset(
     {

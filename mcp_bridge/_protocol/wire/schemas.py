@@ -5,74 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.type_sets import list_types
 from mcp_bridge._protocol.wire.values import to_plain
 
-_OBJECT_WORDS = frozenset(
-    {
-        "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
-        "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
-    }
-)  # fmt: skip
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
 _ROOT_WORDS = ("$defs", "definitions", "$schema", "$id")
 
 
 def can_be_object(schema: Any) -> bool:
     """Whether an object can match `schema`. True for `false` too: nothing matches it, with or without a wrapper."""
-    return schema is False or _SchemaAnalysis(schema).can_match(schema, "object")
+    return schema is False or "object" in list_types(schema, schema)
 
 
 def can_be_null(schema: Any) -> bool:
-    return _SchemaAnalysis(schema).can_match(schema, "null")
+    """Whether null can match a schema."""
+    return "null" in list_types(schema, schema)
 
 
 def is_always_object(schema: Any) -> bool:
-    return _SchemaAnalysis(schema).is_object(schema)
-
-
-class _SchemaAnalysis:
-    """Analyses a schema from its root. Each reference is followed once, because it may lead back to itself."""
-
-    def __init__(self, root: Any) -> None:
-        self._root = root
-        self._known: dict[str, bool] = {}
-
-    def can_match(self, schema: Any, kind: str) -> bool:
-        """Whether a value of this kind (object or null) can match."""
-        if not isinstance(schema, Mapping):
-            return schema is not False
-        if isinstance(declared := schema.get("type"), str | list | tuple):
-            return kind == declared if isinstance(declared, str) else kind in declared
-        if _OBJECT_WORDS & schema.keys():
-            return kind == "object"
-        if isinstance(reference := schema.get("$ref"), str):
-            return self._follow_reference(reference, lambda target: self.can_match(target, kind), assumed=True)
-        for word, combine in (("anyOf", any), ("oneOf", any), ("allOf", all)):
-            if isinstance(parts := schema.get(word), list | tuple) and parts:
-                return combine(self.can_match(part, kind) for part in parts)
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        if isinstance(values, list | tuple):
-            return any(value is None if kind == "null" else isinstance(value, Mapping) for value in values)
-        return True
-
-    def is_object(self, schema: Any) -> bool:
-        if not isinstance(schema, Mapping):
-            return False
-        if "type" in schema:
-            return schema["type"] in ("object", ["object"])
-        if isinstance(reference := schema.get("$ref"), str):
-            return self._follow_reference(reference, self.is_object, assumed=False)
-        for word, combine in (("anyOf", all), ("oneOf", all), ("allOf", any)):
-            if isinstance(parts := schema.get(word), list | tuple) and parts:
-                return combine(self.is_object(part) for part in parts)
-        return False
-
-    def _follow_reference(self, reference: str, analyse: Callable[[Any], bool], *, assumed: bool) -> bool:
-        if reference not in self._known:
-            self._known[reference] = assumed  # the result where the reference leads back to itself
-            self._known[reference] = analyse(resolve_pointer(reference, self._root))
-        return self._known[reference]
+    """Whether only objects can match a schema."""
+    return isinstance(schema, Mapping) and list_types(schema, schema, is_exact=True) <= {"object"}
 
 
 def as_object(schema: Any) -> dict[str, Any]:

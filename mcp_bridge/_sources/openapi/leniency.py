@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._json_schema.keywords import has_any_keyword, list_values
+from mcp_bridge._json_schema.walking import has_any_keyword, list_values
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge._sources.openapi.keywords import COMBINATORS, MEMBERS, list_types
 

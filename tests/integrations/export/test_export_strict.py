@@ -247,13 +247,14 @@ def test_null_for_what_is_required_stays_and_is_the_tools_to_refuse() -> None:
     assert arguments(of(TEXT), {"a": None}) == {"a": None}
 
 
-def test_arguments_that_are_nested_without_end_are_refused() -> None:
+async def test_arguments_that_are_nested_without_end_are_rejected() -> None:
     deep: Any = None
     for _ in range(100_000):
         deep = {"a": deep}
     schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
-    (call,) = exporting(schema).calls({"type": "function_call", "name": "t", "arguments": deep, "call_id": "1"})
-    assert "nested too deeply" in str(call.refusal and call.refusal.text)
+    call = {"type": "function_call", "name": "t", "arguments": deep, "call_id": "1"}
+    (result,) = await exporting(schema).run(call)
+    assert "nested deeper than 64 levels" in str(result["output"])
 
 
 def test_alternatives_at_the_root_can_be_strict_inside_the_one_argument() -> None:

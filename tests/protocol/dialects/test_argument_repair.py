@@ -274,13 +274,13 @@ PAGE: dict[str, Any] = {
 def test_an_optional_argument_that_is_empty_is_left_out_where_it_does_not_fit(
     arguments: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert ArgumentRepair(PAGE, parse_strings=False, omit_empty=True).repair(arguments) == expected
+    assert ArgumentRepair(PAGE, parse_strings=False, omitted=(None, "")).repair(arguments) == expected
 
 
 def test_empty_arguments_stay_unless_the_setting_leaves_them_out() -> None:
     arguments = {"query": "a", "limit": None}
     assert ArgumentRepair(PAGE).repair(arguments) is arguments
-    assert ArgumentRepair(PAGE, omit_empty=True).repair({"query": "a", "limit": "5", "note": None}) == {
+    assert ArgumentRepair(PAGE, omitted=(None, "")).repair({"query": "a", "limit": "5", "note": None}) == {
         "query": "a",
         "limit": 5,
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._json_schema.validator import Validator
-from mcp_bridge._protocol.dialects.flattening import COMBINATORS, DEPENDENT, flatten_root
+from mcp_bridge._protocol.dialects.flattening import DEPENDENT, ROOT_KEYWORDS, flatten_root
 from mcp_bridge._protocol.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
 from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge._protocol.wire.tools import to_wire
@@ -91,7 +91,7 @@ def test_properties_that_others_must_fit_too_are_listed_as_these() -> None:
 def test_no_condition_is_left_at_the_root_but_lists_of_names() -> None:
     parts = {word: {"a": {"required": ["b"]}} for word in DEPENDENT[1:]}
     flat = flatten_root({**NEEDS_B, **parts, "dependentRequired": {"a": ["b"]}}).schema
-    assert not set(COMBINATORS) & flat.keys()
+    assert not set(ROOT_KEYWORDS) & flat.keys()
     assert flat["dependentRequired"] == {"a": ["b"]}
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge._protocol.dialects.flattening import COMBINATORS, flatten_root
+from mcp_bridge._protocol.dialects.flattening import ROOT_KEYWORDS, flatten_root
 from tests.kits.dialects.dialect_kit import ADDRESS, SHAPES
 from tests.kits.fuzzing import examples
 
@@ -231,4 +231,4 @@ def test_what_fits_one_alternative_and_is_described_there_fits_the_flat_schema(
 
 
 def test_no_combinator_is_left_at_the_root() -> None:
-    assert not set(COMBINATORS) & flatten_root(SHAPES).schema.keys()
+    assert not set(ROOT_KEYWORDS) & flatten_root(SHAPES).schema.keys()

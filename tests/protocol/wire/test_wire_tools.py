@@ -197,7 +197,7 @@ def test_definitions_of_a_wrapped_schema_move_to_the_root_and_references_follow(
         ({"$ref": "#/$defs/none"}, True, True, False),
         ({"$ref": "#/a~1b/c~0d", "a/b": {"c~d": {"type": "string"}}}, False, False, False),
         ({"$ref": "#"}, True, True, False),
-        ({"const": {"a": 1}}, True, False, False),
+        ({"const": {"a": 1}}, True, False, True),
         ({"enum": [1, {}]}, True, False, False),
         ({"allOf": [{"type": "object"}, {"type": "string"}]}, False, False, True),
         ({"oneOf": [{"type": "object"}, {"$ref": "#/$defs/O"}], "$defs": {"O": {"type": "object"}}}, True, False, True),

@@ -1,9 +1,15 @@
-"""Which keywords of a schema contain schemas; those that contain data, such as `enum`, do not."""
+"""Walks schemas: the subschemas of a schema, and the schemas that apply to the same value as a schema.
+
+Keywords that contain data, such as `enum`, contain no schemas. Every walk ends, even in a schema that contains itself.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
+
+from mcp_bridge._json_schema.references import resolve_pointer
 
 SCHEMAS = frozenset(
     {
@@ -15,6 +21,10 @@ SCHEMAS = frozenset(
 LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 DEFINITIONS = frozenset({"$defs", "definitions"})
+UNIONS = ("anyOf", "oneOf")
+COMBINATORS = ("allOf", *UNIONS)
+APPLICATORS = (*COMBINATORS, "if", "then", "else", "not", "dependentSchemas")
+"""Keywords whose schemas apply to the same value."""
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
@@ -64,6 +74,23 @@ def has_any_keyword(schema: Any, keywords: Set[str]) -> bool:
     return False
 
 
+def get_mapping(schema: Any, keyword: str) -> Mapping[str, Any]:
+    """Return the value of a keyword if it is a mapping, else an empty one."""
+    value = schema.get(keyword) if isinstance(schema, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def get_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    """Return the value of a keyword if it is a list, else an empty one."""
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
+
+
+def list_names(value: Any) -> list[str]:
+    """Return the texts in a list such as `required`."""
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple) else []
+
+
 def list_values(schema: Mapping[str, Any]) -> list[Any] | None:
     """The values of `const` or `enum`, or None where a schema has neither."""
     if "const" in schema:
@@ -85,3 +112,35 @@ def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
         left -= 1
         yield steps, part
         waiting += reversed([((*steps, *more), inner) for more, inner in list_subschemas(part)])
+
+
+def walk_applied_schemas(
+    schema: Any, root: Any, keywords: Set[str] | tuple[str, ...] = APPLICATORS, most: int = MAX_SCHEMAS
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the schemas that apply to the same value: the schema, and those behind references and these keywords.
+
+    Each is yielded once, the nearest first. `false` is yielded as a schema without values. References are resolved in
+    `root`.
+    """
+    waiting = deque([schema])
+    seen: set[int] = set()
+    while waiting and len(seen) < most:
+        part = waiting.popleft()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if part is False:
+            yield {"enum": []}
+        if not isinstance(part, Mapping):
+            continue
+        yield part
+        if isinstance(part.get("$ref"), str):
+            waiting.append(resolve_pointer(part["$ref"], root))
+        for keyword in keywords:
+            value = part.get(keyword)
+            if keyword in MAPS_OF_SCHEMAS or keyword == "dependencies":
+                waiting += get_mapping(part, keyword).values()
+            elif isinstance(value, list):
+                waiting += value
+            else:
+                waiting.append(value)
