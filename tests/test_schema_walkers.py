@@ -20,6 +20,7 @@ from mcp_bridge._contracts.errors import BridgeError, SourceError
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.argument_removal import ArgumentRemoval
+from mcp_bridge._engine.overrides import ToolOverride
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
 from mcp_bridge._engine.tool_use.chain_wiring import find_wiring_problems
@@ -58,12 +59,13 @@ LIMIT = 20.0
 """Seconds of CPU time. Every walk takes less than two seconds; an exponential one takes years."""
 PACKAGE = Path(mcp_bridge.__file__).parent
 FOLLOWING = re.compile(
-    r'resolve_pointer|follow_reference|resolve_node|"\$ref"|walk_schemas|map_subschemas|list_subschemas|count_expanded'
+    r'\b(resolve_pointer|resolve_schema|resolve_node|follow_reference|list_types|count_expanded)\b|"\$ref"'
+    r"|\b(walk_schemas|walk_applied_schemas|map_subschemas|list_subschemas)\b"
 )
-"""What a module uses that walks schemas."""
+"""What a module uses that walks schemas: the walks of `_json_schema`, which are the only ones, and references."""
 OWN = frozenset(
     {
-        "_contracts/header.py", "_protocol/dialects/profile.py", "_protocol/dialects/table.py",
+        "_contracts/header.py", "_engine/authoring/resources.py", "_protocol/dialects/profile.py", "_protocol/dialects/table.py",
         "_json_schema/generation.py",
         "_json_schema/walking.py", "_json_schema/references.py", "_server/params.py", "_settings/schema.py",
     }
@@ -151,7 +153,7 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "_json_schema/schema_repair.py": check_schema,
     "_json_schema/size_limits.py": count_expanded,
     "_json_schema/text_arguments.py": lambda schema: list_choices({"properties": {}, **schema}),
-    "_json_schema/type_sets.py": lambda schema: [format_parameters(schema), list_types(schema, schema)],
+    "_json_schema/type_sets.py": lambda schema: list_types(schema, schema),
     "_json_schema/validator.py": lambda schema: Validator(schema).check(ARGUMENTS),
     "_sources/openapi/bodies.py": read_openapi,
     "_sources/openapi/bundling.py": bundle,
@@ -160,6 +162,8 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "_sources/openapi/operations.py": read_openapi,
     "_sources/openapi/schemas.py": read_openapi,
     "_sources/openapi/servers.py": read_openapi,
+    "_cli/schema_values.py": format_parameters,
+    "_engine/overrides.py": lambda schema: ToolOverride(descriptions={"a": "A."}).apply(make_entry(schema)),
     "_engine/tool_use/chain_schema.py": wire_chain,
     "_engine/tool_use/chain_wiring.py": wire_chain,
     "_upstream/trust/guard.py": lambda schema: DefinitionGuard("server").review(Offer(tools=[make_entry(schema)])),

@@ -7,12 +7,12 @@ values. Any other keyword that concerns a removed argument is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Any
 
-from mcp_bridge._json_schema.references import REFERRING, extend_path, resolve_pointer
+from mcp_bridge._json_schema.references import extend_path, resolve_pointer
 from mcp_bridge._json_schema.validator import validate
-from mcp_bridge._json_schema.walking import DEFINITIONS, get_list, get_mapping, list_names, walk_schemas
+from mcp_bridge._json_schema.walking import DEFINITIONS, get_list, get_mapping, list_names, list_references
 
 Schema = dict[str, Any]
 _VALUES = ("properties", "patternProperties", "additionalProperties", "propertyNames")
@@ -48,7 +48,7 @@ class ArgumentRemoval:
         changed = self._change(self._root, "$", frozenset())
         self._remove_targets(changed)
         remaining = get_mapping(self._root, "properties").keys() - self._removed
-        for reference in _list_references(changed):
+        for reference in list_references(changed):
             _, section, name, *_ = (*reference.split("/"), "", "")
             if (
                 reference[:1] == "#"
@@ -143,15 +143,10 @@ class ArgumentRemoval:
             if keyword in definitions and not any(rest):
                 definitions[keyword].pop(name, None)
         smaller = {**{key: value for key, value in changed.items() if key not in DEFINITIONS}, **definitions}
-        if self._targets.isdisjoint(_list_references(smaller)):
+        if self._targets.isdisjoint(list_references(smaller)):
             for keyword in definitions:
                 del changed[keyword]
             changed.update({keyword: parts for keyword, parts in definitions.items() if parts})
-
-
-def _list_references(schema: Any) -> Iterator[str]:
-    for _, part in walk_schemas(schema):
-        yield from (str(part[keyword]) for keyword in REFERRING & part.keys())
 
 
 def _join(path: str, problem: str) -> str:

@@ -12,7 +12,14 @@ import re
 from collections.abc import Mapping, Set
 from typing import Any
 
-from mcp_bridge._json_schema.merging import Budget, CannotRewrite, merge_schemas, select_constraints, select_notes
+from mcp_bridge._json_schema.merging import (
+    Budget,
+    CannotRewrite,
+    merge_schemas,
+    relax_one_of,
+    select_constraints,
+    select_notes,
+)
 from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._json_schema.walking import DEFINITIONS, MAX_DEPTH, has_any_keyword, map_subschemas
@@ -172,11 +179,7 @@ class _Inliner:
 
 def _remove_contrary_keywords(schema: dict[str, Any]) -> dict[str, Any]:
     """Removes what would reject more values once something inside the schema accepts more."""
-    relaxed = {word: value for word, value in schema.items() if word not in _CONTRARY}
-    if "oneOf" in relaxed:
-        union = {"anyOf": relaxed.pop("oneOf")}
-        relaxed |= union if "anyOf" not in relaxed else {"allOf": [*relaxed.get("allOf", ()), union]}
-    return relaxed
+    return relax_one_of({word: value for word, value in schema.items() if word not in _CONTRARY})
 
 
 def _make_placeholder(node: Any, reference: str) -> dict[str, Any]:

@@ -68,6 +68,15 @@ def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
     return {**other, **one, **rest}
 
 
+def relax_one_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema with `anyOf` in place of `oneOf`, which would reject more once its alternatives accept more."""
+    relaxed = dict(schema)
+    if "oneOf" in relaxed:
+        union = {"anyOf": relaxed.pop("oneOf")}
+        relaxed |= union if "anyOf" not in relaxed else {"allOf": [*relaxed.get("allOf", ()), union]}
+    return relaxed
+
+
 def merge_alternatives(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
     """A schema for what fits any alternative. Equal alternatives are listed once, lists of values become one `enum`.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+from mcp_bridge._json_schema.type_sets import TYPES
+
 _MAX_DEPTH = 16
 _MAX_NUMBER = 2**53
 
@@ -54,7 +55,7 @@ def _is_list_of(value: Any, check: Callable[[Any], bool]) -> bool:
 
 
 def _is_type(value: Any) -> bool:
-    return (type(value) is str and value in _TYPES) or (_is_names(value) and bool(value) and _TYPES.issuperset(value))
+    return (type(value) is str and value in TYPES) or (_is_names(value) and bool(value) and TYPES.issuperset(value))
 
 
 def _is_names(value: Any) -> bool:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcp_bridge._json_schema.merging import relax_one_of
 from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.type_sets import TYPES
 from mcp_bridge._json_schema.walking import (
     LISTS_OF_SCHEMAS,
     MAPS_OF_SCHEMAS,
@@ -20,8 +22,6 @@ from mcp_bridge._json_schema.walking import (
     SCHEMAS,
     map_subschemas,
 )
-
-_TYPES = frozenset({"string", "boolean", "integer", "number", "object", "array", "null"})
 
 _MAX_LEVELS, _MAX_VALUES = 24, 100
 """The levels of schemas, and the values of an `enum`, that a reduced schema keeps."""
@@ -152,9 +152,8 @@ def _loosen(schema: dict[str, Any], loosened: set[str]) -> dict[str, Any]:
     removed = {word for cause, words in _OPPOSITES.items() if cause in loosened for word in words}
     if not _MENTIONS.isdisjoint(loosened - schema.keys()):
         removed.update(_REMAINDERS)
-    if "oneOf" in loosened and "oneOf" in schema:
-        alternatives = schema.pop("oneOf")
-        schema.setdefault("anyOf", alternatives)
+    if "oneOf" in loosened:
+        schema = relax_one_of(schema)
     return {keyword: value for keyword, value in schema.items() if keyword not in removed}
 
 
@@ -170,7 +169,7 @@ def _make_single_keyword_schema(keyword: str, value: Any) -> dict[str, Any]:
 def _select_known_types(value: Any) -> str | list[str] | None:
     """Like the tool_use API, ignores unknown type names beside known ones."""
     if isinstance(value, str):
-        return value if value in _TYPES else None
+        return value if value in TYPES else None
     names = value if isinstance(value, list | tuple) else ()
-    known = [name for name in names if isinstance(name, str) and name in _TYPES]
+    known = [name for name in names if isinstance(name, str) and name in TYPES]
     return list(dict.fromkeys(known)) or None

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
-from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.references import REFERRING, resolve_pointer
 
 SCHEMAS = frozenset(
     {
@@ -112,6 +112,11 @@ def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
         left -= 1
         yield steps, part
         waiting += reversed([((*steps, *more), inner) for more, inner in list_subschemas(part)])
+
+
+def list_references(schema: Any) -> list[str]:
+    """Return the references in a schema, as often as they occur."""
+    return [str(part[keyword]) for _, part in walk_schemas(schema) for keyword in REFERRING & part.keys()]
 
 
 def walk_applied_schemas(

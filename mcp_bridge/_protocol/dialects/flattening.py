@@ -20,8 +20,8 @@ from mcp_bridge._json_schema.walking import (
     get_list,
     get_mapping,
     list_names,
+    list_references,
     walk_applied_schemas,
-    walk_schemas,
 )
 
 logger = logging.getLogger("mcp_bridge.dialects")
@@ -90,8 +90,7 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
         flat["required"] = required
     if shape.rest is not True:
         flat["additionalProperties"] = shape.rest
-    references = (part.get("$ref") for _, part in walk_schemas(flat))
-    if any(isinstance(one, str) and one.startswith("#/") and resolve_pointer(one, flat) is None for one in references):
+    if any(one.startswith("#/") and resolve_pointer(one, flat) is None for one in list_references(flat)):
         raise CannotRewrite("a reference points into them")
     return flat
 

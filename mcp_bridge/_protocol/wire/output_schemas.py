@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_bridge._json_schema.merging import relax_one_of
 from mcp_bridge._json_schema.references import resolve_pointer
 from mcp_bridge._json_schema.walking import map_subschemas, walk_schemas
 
@@ -53,13 +54,8 @@ def _simplify(schema: Any) -> Any:
     if "patternProperties" in simple:
         del simple["patternProperties"]
         simple.pop("additionalProperties", None)
-    if "oneOf" in simple:
-        # More than one alternative may accept a value once patterns are removed.
-        alternatives = simple.pop("oneOf")
-        if "anyOf" in simple:
-            simple["allOf"] = [*simple.get("allOf", ()), {"anyOf": alternatives}]
-        else:
-            simple["anyOf"] = alternatives
+    # More than one alternative may accept a value once patterns are removed.
+    simple = relax_one_of(simple)
     return {keyword: value for keyword, value in simple.items() if _is_common(keyword, value)}
 
 

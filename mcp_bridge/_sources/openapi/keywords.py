@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcp_bridge._json_schema.type_sets import TYPES
 from mcp_bridge._json_schema.validator import check_schema
+from mcp_bridge._json_schema.walking import COMBINATORS
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._sources.openapi.document import Json
 
-COMBINATORS = ("anyOf", "oneOf", "allOf")
 MEMBERS = frozenset({"properties", "patternProperties", *COMBINATORS})
 """The keywords that declare properties of the same object."""
-_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 
 def _is_text(value: Any) -> bool:
@@ -69,9 +69,9 @@ def select_keywords(schema: Json) -> dict[str, Any]:
     return {key: schema[key] for key in schema if key in _CHECKS and _CHECKS[key](schema[key])}
 
 
-def list_types(schema: Json) -> list[str]:
+def list_known_types(schema: Json) -> list[str]:
     """Return the types of a schema; none if any is unknown."""
     value = schema.get("type")
     kinds = value if isinstance(value, list) else [value]
-    known = [kind for kind in kinds if isinstance(kind, str) and kind in _TYPES]
+    known = [kind for kind in kinds if isinstance(kind, str) and kind in TYPES]
     return list(dict.fromkeys(known)) if len(known) == len(kinds) else []

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._json_schema.walking import has_any_keyword, list_values
+from mcp_bridge._json_schema.type_sets import get_type, has_type
+from mcp_bridge._json_schema.walking import COMBINATORS, get_list, get_mapping, has_any_keyword, list_values
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
-from mcp_bridge._sources.openapi.keywords import COMBINATORS, MEMBERS, list_types
+from mcp_bridge._sources.openapi.keywords import MEMBERS, list_known_types
 
 Schema = dict[str, Any]
 
@@ -41,14 +42,6 @@ _NOT_EXACT = frozenset(
 )
 _LITERAL = re.compile(r"/(.+)/([a-z]*)", re.DOTALL)
 """A pattern as JavaScript writes it in code."""
-_TYPES: Sequence[tuple[type, str]] = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "number"),
-    (str, "string"),
-    (list, "array"),
-    (dict, "object"),
-)
 
 
 def is_exact(schema: Any) -> bool:
@@ -68,21 +61,15 @@ def is_open(schema: Json) -> bool:
 
 def has_other_properties(schema: Json) -> bool:
     """Whether a schema may have more properties than the keyword `properties` lists."""
-    properties = as_mapping(schema.get("properties"))
-    required = schema.get("required")
-    names = required if isinstance(required, list) else []
+    properties = get_mapping(schema, "properties")
     if any(as_mapping(value).get("readOnly") is True for value in properties.values()):
         return True
-    if schema.get("additionalProperties") is False and not properties.keys() >= {*map(str, names)}:
+    required = set(map(str, get_list(schema, "required")))
+    if schema.get("additionalProperties") is False and not properties.keys() >= required:
         return "patternProperties" not in schema
     return "$ref" in schema or any(
-        declares_properties(member) for key in COMBINATORS for member in _list_members(schema, key)
+        declares_properties(member) for key in COMBINATORS for member in get_list(schema, key)
     )
-
-
-def _list_members(schema: Json, key: str) -> list[Any]:
-    members = schema.get(key)
-    return members if isinstance(members, list) else []
 
 
 def read_pattern(pattern: Any) -> Any:
@@ -105,7 +92,7 @@ def allow_null(converted: Schema) -> Schema:
         outer = {key: value for key, value in converted.items() if key in _ANNOTATIONS}
         inner = {key: value for key, value in converted.items() if key not in _ANNOTATIONS}
         return {**outer, "anyOf": [inner, {"type": "null"}]}
-    kinds = list_types(converted)
+    kinds = list_known_types(converted)
     if kinds and "null" not in kinds:
         converted["type"] = [*kinds, "null"]
     if "enum" in converted and None not in converted["enum"]:
@@ -123,8 +110,8 @@ def accept_members(converted: Schema) -> None:
         return
     for key in _LIMITS:
         converted.pop(key, None)
-    kinds = list_types(converted)
-    others = [member for member in members if kinds and not _fits_types(member, kinds)]
+    kinds = list_known_types(converted)
+    others = [member for member in members if kinds and not has_type(member, kinds)]
     trimmed = [member.strip() for member in members if isinstance(member, str) and member != member.strip()]
     if not others and not trimmed:
         return
@@ -136,7 +123,7 @@ def accept_members(converted: Schema) -> None:
     converted.pop("const", None)
     converted["enum"] = list(unique.values())
     if others:
-        converted["type"] = list(dict.fromkeys([*kinds, *(_get_type(member) for member in others)]))
+        converted["type"] = list(dict.fromkeys([*kinds, *(get_type(member) for member in others)]))
 
 
 def _move_members(converted: Schema, members: list[Any]) -> None:
@@ -144,7 +131,7 @@ def _move_members(converted: Schema, members: list[Any]) -> None:
     converted.pop("enum", None)
     converted.pop("const", None)
     items = converted.get("items")
-    if "array" in list_types(converted) and isinstance(items, dict) and items.keys() <= {"type"} | _ANNOTATIONS:
+    if "array" in list_known_types(converted) and isinstance(items, dict) and items.keys() <= {"type"} | _ANNOTATIONS:
         converted["items"] = {**items, "enum": members}
         accept_members(converted["items"])
 
@@ -174,23 +161,13 @@ def _encode(value: Any) -> bytes:
     return orjson.dumps(int(value) if is_whole else value)
 
 
-def _get_type(member: Any) -> str:
-    return next((name for kind, name in _TYPES if isinstance(member, kind)), "null")
-
-
-def _fits_types(member: Any, kinds: list[str]) -> bool:
-    name = _get_type(member)
-    is_whole = isinstance(member, float) and member.is_integer()
-    return name in kinds or (name == "integer" and "number" in kinds) or (is_whole and "integer" in kinds)
-
-
 def list_subtypes(document: ApiDocument, schema: Json, reference: str) -> dict[str, str]:
     """Return the references of subtypes with the values of the discriminator that select them.
 
     They are the targets of its `mapping`, and the schemas with an `allOf` that refers to the schema, or to a subtype.
     """
     subtypes: dict[str, str] = {}
-    for value, target in as_mapping(as_mapping(schema.get("discriminator")).get("mapping")).items():
+    for value, target in get_mapping(schema.get("discriminator"), "mapping").items():
         if isinstance(target, str):
             subtype = target if "/" in target else _SCHEMAS + target
             values = [subtypes[subtype]] if subtype in subtypes else []

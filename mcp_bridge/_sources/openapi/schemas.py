@@ -8,14 +8,16 @@ Only known keywords with valid values are kept, because one invalid keyword woul
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, sum_references
+from mcp_bridge._json_schema.merging import relax_one_of
+from mcp_bridge._json_schema.size_limits import is_too_large_expanded
+from mcp_bridge._json_schema.type_sets import list_types
+from mcp_bridge._json_schema.walking import COMBINATORS, get_mapping, list_references, walk_applied_schemas
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
-from mcp_bridge._sources.openapi.keywords import COMBINATORS, MEMBERS, is_pattern, list_types, select_keywords
+from mcp_bridge._sources.openapi.keywords import MEMBERS, is_pattern, list_known_types, select_keywords
 from mcp_bridge._sources.openapi.leniency import (
     accept_members,
     allow_null,
@@ -60,15 +62,11 @@ class Position(NamedTuple):
 
 
 class _Definition(NamedTuple):
-    """A converted definition: the names that it refers to, as often as it does, and its number of values.
-
-    `size` is what it takes of the budget.
-    """
+    """A converted definition: the names that it refers to, and what it takes of the budget."""
 
     schema: Schema
-    references: tuple[str, ...]
-    values: int
-    size: int = 0
+    references: Sequence[str]
+    size: int
 
 
 class SchemaConverter:
@@ -91,20 +89,14 @@ class SchemaConverter:
 
     def add_definitions(self, schema: Schema) -> Schema:
         """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
-        root = _measure_definition(schema)
+        references = _list_definitions(schema)
+        if not references:
+            return schema
         for budget in BUDGETS:
-            definitions = self._collect_definitions(root.references, budget)
-            if not definitions:
-                return schema
-            if budget == 0 or self._count_expanded(root, definitions) <= MAX_SUBSCHEMAS:
+            complete = {**schema, "$defs": self._collect_definitions(references, budget)}
+            if budget == 0 or not is_too_large_expanded(complete):
                 break
-        return {**schema, "$defs": definitions}
-
-    def _count_expanded(self, root: _Definition, definitions: Mapping[str, Schema]) -> int:
-        """Count the values of a schema with its references followed. Each definition was counted when it was made."""
-        parts = {name: self._definitions[name] for name, schema in definitions.items() if schema} | {"": root}
-        sizes = {name: part.values for name, part in parts.items()}
-        return sum_references("", sizes, {name: part.references for name, part in parts.items()})
+        return complete
 
     def _collect_definitions(self, references: Iterable[str], budget: int) -> dict[str, Schema]:
         """Collect the definitions that references lead to, the nearest first; those beyond the budget are empty."""
@@ -115,7 +107,7 @@ class SchemaConverter:
                 definition = self._get_definition(name)
                 budget -= definition.size
                 definitions[name] = definition.schema if budget >= 0 else {}
-                waiting += dict.fromkeys(definition.references) if budget >= 0 else ()
+                waiting += definition.references if budget >= 0 else ()
         return dict(sorted(definitions.items()))
 
     def _get_definition(self, name: str) -> _Definition:
@@ -127,7 +119,7 @@ class SchemaConverter:
                 schema = self._convert_node(target, Position(0, is_part, reference))
             except SourceError:
                 schema = {}  # the document is wrong at this place; the API checks the value itself
-            self._definitions[name] = _measure_definition(schema)._replace(size=self._size)
+            self._definitions[name] = _Definition(schema, _list_definitions(schema), self._size)
             self._size = size
         return self._definitions[name]
 
@@ -150,7 +142,7 @@ class SchemaConverter:
         return self._differing[reference]
 
     def _is_closed_or_parent(self, reference: str) -> bool:
-        members = list(self._iter_members({"$ref": reference}))
+        members = self._list_members({"$ref": reference})
         if len(members) == MAX_MEMBERS:
             return True
         return any("discriminator" in member or not is_open(member) for member in members)
@@ -158,8 +150,8 @@ class SchemaConverter:
     def _find_hidden(self, schema: Json) -> frozenset[str]:
         """Return the names of the properties of a schema, and of what it extends, that do not occur."""
         hidden: frozenset[str] = frozenset()
-        for node in self._iter_members(schema):
-            properties = as_mapping(node.get("properties"))
+        for node in self._list_members(schema):
+            properties = get_mapping(node, "properties")
             if id(properties) not in self._hidden:
                 self._hidden[id(properties)] = frozenset(self._list_hidden(properties))
             hidden |= self._hidden[id(properties)]
@@ -169,23 +161,9 @@ class SchemaConverter:
         flag = _HIDDEN[self._purpose]
         return [str(name) for name, value in properties.items() if as_mapping(value).get(flag) is True]
 
-    def _iter_members(self, schema: Json) -> Iterator[Json]:
-        """Yield a schema and those that apply to the same value, at most MAX_MEMBERS, each reference once."""
-        references: set[str] = set()
-        waiting: list[Any] = [schema]
-        for _ in range(MAX_MEMBERS):
-            if not waiting:
-                return
-            node = as_mapping(waiting.pop())
-            yield node
-            target = node.get("$ref")
-            if isinstance(target, str) and target not in references:
-                references.add(target)
-                with suppress(SourceError):
-                    waiting.append(self._document.follow_reference(target))
-            for key in COMBINATORS:
-                if isinstance(members := node.get(key), list):
-                    waiting += members[: max(0, MAX_MEMBERS - len(waiting))]
+    def _list_members(self, schema: Json) -> list[Json]:
+        """List a schema and those that apply to the same value, at most MAX_MEMBERS."""
+        return list(walk_applied_schemas(schema, self._document.data, COMBINATORS, MAX_MEMBERS))
 
     def _convert_node(self, schema: Any, position: Position) -> Schema:
         self._size += 1
@@ -210,7 +188,7 @@ class SchemaConverter:
         for key in ("title", "description"):
             if key in converted:
                 converted[key] = self._screen.screen_text(converted[key], "schemas")
-        kinds = list_types(schema)
+        kinds = list_known_types(schema)
         if kinds:
             converted["type"] = kinds[0] if len(kinds) == 1 else kinds
         if self._document.is_3_0:
@@ -254,13 +232,11 @@ class SchemaConverter:
                 del converted[key]
         if not is_open(schema) and (position.is_part or has_other_properties(schema)):
             converted.pop("additionalProperties", None)
-        # Alternatives overlap more often than they are meant to exclude each other.
         if "oneOf" in converted:
-            alternatives = {"anyOf": converted.pop("oneOf")}
-            if "anyOf" in converted:
-                converted["allOf"] = [*converted.get("allOf", ()), alternatives]
-            else:
-                converted |= alternatives
+            # Alternatives overlap more often than they are meant to exclude each other.
+            relaxed = relax_one_of(converted)
+            converted.clear()
+            converted.update(relaxed)
         accept_members(converted)
 
     def _show_subtypes(self, schema: Json, converted: Schema, position: Position) -> Schema:
@@ -315,7 +291,7 @@ class SchemaConverter:
 
     def _convert_types(self, schema: Json, position: Position) -> Schema:
         converted: Schema = {}
-        kinds = list_types(schema)
+        kinds = list_known_types(schema)
         if kinds:
             converted["type"] = list(dict.fromkeys([*kinds, "null"]))
         if isinstance(properties := schema.get("properties"), Mapping):
@@ -336,23 +312,9 @@ class SchemaConverter:
 
 
 def is_object_schema(document: ApiDocument, schema: Any) -> bool:
-    """Whether a schema certainly describes an object. Raises SourceError for a wrong reference."""
-    waiting, seen = [schema], set[int]()
-    while waiting:
-        resolved = document.resolve_node(waiting.pop())
-        # A schema can refer to itself, or double at each level.
-        if id(resolved) in seen:
-            continue
-        seen.add(id(resolved))
-        kinds = list_types(resolved)
-        if kinds == ["object"] and resolved.get("nullable") is not True:
-            return True
-        if not kinds and isinstance(resolved.get("properties"), Mapping):
-            return True
-        parts = resolved.get("allOf")
-        if not kinds and isinstance(parts, list):
-            waiting += reversed(parts)
-    return False
+    """Whether a schema certainly describes an object."""
+    parts = walk_applied_schemas(schema, document.data, ("allOf",))
+    return list_types(schema, document.data) == {"object"} and not any(part.get("nullable") is True for part in parts)
 
 
 def _convert_limits(schema: Json, converted: Schema) -> None:
@@ -374,19 +336,6 @@ def _is_extended(schema: Json, key: str, position: Position) -> bool:
     return bool(position.reference) or sum(map(declares_properties, schema["allOf"])) > 1
 
 
-def _measure_definition(schema: Schema) -> _Definition:
-    """Count the values of a converted schema, and list the definitions that it refers to, in its order."""
-    references: list[str] = []
-    values = 0
-    stack: list[Any] = [schema]
-    while stack:
-        node = stack.pop()
-        values += 1
-        if isinstance(node, dict):
-            reference = node.get("$ref")
-            if isinstance(reference, str):
-                references.append(reference.removeprefix("#/$defs/"))
-            stack.extend(reversed(node.values()))
-        elif isinstance(node, list):
-            stack.extend(reversed(node))
-    return _Definition(schema, tuple(references), values)
+def _list_definitions(schema: Schema) -> list[str]:
+    """List the definitions that a converted schema refers to, each once."""
+    return [reference.removeprefix("#/$defs/") for reference in dict.fromkeys(list_references(schema))]
