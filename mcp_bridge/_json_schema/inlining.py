@@ -20,7 +20,7 @@ from mcp_bridge._json_schema.merging import (
     select_constraints,
     select_notes,
 )
-from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
+from mcp_bridge._json_schema.references import REFERRING, resolve_pointer
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._json_schema.walking import DEFINITIONS, MAX_DEPTH, has_any_keyword, map_subschemas
 
@@ -92,80 +92,72 @@ class _Inliner:
     """
 
     def __init__(self, root: Mapping[str, Any], characters: int, kept: Set[int] | None = None) -> None:
-        self._references = SchemaReferences(root, MAX_PARTS * 4)
-        if self._references.is_incomplete:
-            raise CannotRewrite(f"it has more than {MAX_PARTS * 4} parts")
-        self._base = self._references.root.base
+        self._root = root
         draft = root.get("$schema")
         self._is_old_draft = isinstance(draft, str) and any(name in draft for name in _OLD_DRAFTS)
         self._parts = Budget(MAX_PARTS, f"it would come to more than {MAX_PARTS} parts")
         self._characters = Budget(characters, f"it would come to more than {characters} characters")
         self._kept = kept
-        self._kept_definitions: dict[str, LocatedSchema] = {}
+        self._kept_references: set[str] = set()
         self._loops = 0  # how often a schema that leads back to itself was ended
         self._open = {id(root)}
 
     def inline_root(self) -> dict[str, Any]:
         """The whole schema, with the definitions that are still referred to. Raises CannotRewrite and _LoopFound."""
-        inlined: dict[str, Any] = self.inline(None, 0)
+        inlined: dict[str, Any] = self._inline(self._root, 0)
         written: set[str] = set()
-        while waiting := self._kept_definitions.keys() - written:
+        while waiting := self._kept_references - written:
             for reference in sorted(waiting):
-                target = self._kept_definitions[reference]
                 section, _, name = reference.removeprefix("#/").partition("/")
-                if section not in DEFINITIONS or not _PLAIN_NAME.fullmatch(name) or target.base != self._base:
+                if section not in DEFINITIONS or not _PLAIN_NAME.fullmatch(name):
                     raise CannotRewrite(f"{reference!r} leads back to itself, and is no definition at the root")
-                inlined.setdefault(section, {})[name] = self._inline_target(target, reference, 0)
+                inlined.setdefault(section, {})[name] = self._inline_target(reference, 0)
             written |= waiting
         if excess := _MAX_SIZE.describe_excess(inlined):
             raise CannotRewrite(f"it would be {excess}")
         return inlined
 
-    def inline(self, located: LocatedSchema | None, depth: int) -> Any:
-        """A part of the schema without references; None means the root."""
-        at = located or self._references.root
-        if not isinstance(at.node, Mapping):
-            return at.node
+    def _inline(self, node: Any, depth: int) -> Any:
+        """A part of the schema without references."""
+        if not isinstance(node, Mapping):
+            return node
         self._parts.spend()
         if depth > 2 * MAX_DEPTH:
             raise CannotRewrite(f"it is deeper than {2 * MAX_DEPTH} levels")
-        dropped = _ADDRESSES if located is None else _ADDRESSES | {"$id", "$schema"}
-        own = {word: value for word, value in at.node.items() if word not in REFERRING and word not in dropped}
+        is_root = node is self._root
+        if "$id" in node and not is_root:
+            raise CannotRewrite(f"a part of it has the address {node['$id']!r}, which references are relative to")
+        removed = _ADDRESSES if is_root else _ADDRESSES | {"$schema"}
+        own = {word: value for word, value in node.items() if word not in REFERRING and word not in removed}
         self._characters.spend(len(json.dumps(map_subschemas(own, lambda _: 0))))
         loops = self._loops
-        # the schemas among the keywords' values are one or two levels below
-        bases = {id(inner.node): inner.base for value in at.iter_inner() for inner in (value, *value.iter_inner())}
-        copy = map_subschemas(
-            own, lambda part: self.inline(LocatedSchema(part, bases.get(id(part), at.base)), depth + 1)
-        )
+        copy = map_subschemas(own, lambda part: self._inline(part, depth + 1))
         if isinstance(copy.get("discriminator"), Mapping):  # the mapping has references, which an annotation may omit
             copy["discriminator"] = {key: value for key, value in copy["discriminator"].items() if key != "mapping"}
-        for keyword in sorted(REFERRING & at.node.keys()):
-            target = self._find_target(keyword, at.node[keyword], at.base)
-            if self._kept is not None and id(target.node) in self._kept:
-                copy[keyword] = at.node[keyword]
-                self._kept_definitions[at.node[keyword]] = target
-                continue
-            copy = self._merge_target(self._inline_target(target, at.node[keyword], depth), copy)
+        for keyword in sorted(REFERRING & node.keys()):
+            reference = node[keyword]
+            target = resolve_pointer(reference, self._root) if isinstance(reference, str) else None
+            if target is None:
+                raise CannotRewrite(f"{reference!r} is no JSON pointer into it, or does not resolve")
+            if self._kept is not None and id(target) in self._kept:
+                copy[keyword] = reference
+                self._kept_references.add(reference)
+            else:
+                copy = self._merge_target(self._inline_target(reference, depth), copy)
         return copy if self._loops == loops else _remove_contrary_keywords(copy)
 
-    def _find_target(self, keyword: str, reference: Any, base: str) -> LocatedSchema:
-        targets = list(self._references.find_targets(keyword, reference, base))
-        if len(targets) != 1 or targets[0].node is None:
-            raise CannotRewrite(f"{reference!r} {'has several targets' if targets[1:] else 'does not resolve'}")
-        return targets[0]
-
-    def _inline_target(self, target: LocatedSchema, reference: str, depth: int) -> Any:
-        if id(target.node) in self._open:
+    def _inline_target(self, reference: str, depth: int) -> Any:
+        target = resolve_pointer(reference, self._root)
+        if id(target) in self._open:
             if self._kept is not None:
-                raise _LoopFound(id(target.node))
+                raise _LoopFound(id(target))
             self._loops += 1
-            return _make_placeholder(target.node, reference)
-        self._open.add(id(target.node))
+            return _make_placeholder(target, reference)
+        self._open.add(id(target))
         try:
-            return self.inline(target, depth + 1)
+            return self._inline(target, depth + 1)
         finally:
-            self._open.discard(id(target.node))
+            self._open.discard(id(target))
 
     def _merge_target(self, target: Any, own: dict[str, Any]) -> dict[str, Any]:
         """The target of a reference, combined with the keywords beside the reference."""

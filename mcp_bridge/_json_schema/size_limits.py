@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from mcp_bridge._json_schema.references import REFERRING, LocatedSchema, SchemaReferences
+from mcp_bridge._json_schema.references import REFERRING, resolve_pointer
 from mcp_bridge._json_schema.walking import DEFINITIONS
 from mcp_bridge._runtime.exact_json import dump_json
 
+T = TypeVar("T", bound=Hashable)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
 """The maximum number of subschemas of an expanded schema; references that double what they refer to exceed it soon."""
@@ -94,6 +95,7 @@ class SizeLimits(NamedTuple):
 
 _REFERENCE = re.compile(rb'"\$ref":"(#/\$defs/[\w.-]+"|)')
 """A reference in JSON, with the name of its definition if it has the usual form."""
+_ADDRESS_KEYWORDS = frozenset({"$id", "$anchor", "$dynamicAnchor"})
 _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef)":')
 
 
@@ -130,9 +132,9 @@ def _bound_expanded(schema: Any) -> int | None:
     return sum_references("", sizes, references)
 
 
-def sum_references(root: str, sizes: Mapping[str, int], references: Mapping[str, Sequence[str]]) -> int:
+def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:
     """Return the size of a definition with what it refers to, each time that it does; a loop counts once."""
-    totals: dict[str, int] = {}
+    totals: dict[T, int] = {}
     stack = [root]
     while stack:
         name = stack[-1]
@@ -148,49 +150,49 @@ def sum_references(root: str, sizes: Mapping[str, int], references: Mapping[str,
 
 
 def count_expanded(schema: Any) -> int:
-    """How many values a schema has if its references are followed; a loop counts once.
+    """How many values a schema has if its references are followed; a loop counts once. Never raises.
 
-    Stops soon after MAX_SUBSCHEMAS. Never raises.
+    Stops soon after MAX_SUBSCHEMAS. A reference that is no JSON pointer counts as one to every schema with an address
+    or an anchor.
     """
-    references = SchemaReferences(schema, MAX_SUBSCHEMAS)
-    if references.is_incomplete:
-        return MAX_SUBSCHEMAS + 1
-    counts = {id(schema): 0}  # where the schema leads back to itself
-    stack, spent = [_PartCount(references.root, references)], 0
-    while stack:
-        top = stack[-1]
-        before, target = top.total, next(top.targets, None)
-        spent += top.total - before
-        if max(top.total, spent) > MAX_SUBSCHEMAS:
-            return MAX_SUBSCHEMAS + 1
-        if target is None:
-            stack.pop()
-            counts[id(top.located.node)] = top.total
-            if stack:
-                stack[-1].total += top.total
-        elif id(target.node) in counts:
-            top.total += counts[id(target.node)]
-        else:
-            counts[id(target.node)] = 0
-            stack.append(_PartCount(target, references))
-    return counts[id(schema)]
+    addressed: list[Any] | None = None
+    sizes: dict[int, int] = {}
+    references: dict[int, list[int]] = {}
+    spent, waiting = 0, [schema]
+    while waiting:
+        target = waiting.pop()
+        if id(target) in sizes:
+            continue
+        sizes[id(target)], references[id(target)] = 0, []
+        for node in _iter_values(target):
+            sizes[id(target)] += 1
+            spent += 1
+            if spent > MAX_SUBSCHEMAS:
+                return spent
+            for keyword in REFERRING & node.keys() if isinstance(node, Mapping) else ():
+                match = resolve_pointer(str(node[keyword]), schema)
+                if match is None and addressed is None:
+                    addressed = [part for part in _iter_values(schema, ()) if _has_address(part)]
+                targets = [match] if match is not None else addressed or []
+                spent += len(targets)
+                references[id(target)] += map(id, targets)
+                waiting += targets
+    return sum_references(id(schema), sizes, references)
 
 
-class _PartCount:
-    """A part that is being counted: its total so far, and the references in it that have not been followed."""
+def _iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[Any]:
+    """Yield a value and those in it, except those of some keywords, at most MAX_SUBSCHEMAS."""
+    stack = [value]
+    for _ in range(MAX_SUBSCHEMAS + 1):
+        if not stack:
+            return
+        node = stack.pop()
+        yield node
+        if isinstance(node, Mapping):
+            stack += [inner for keyword, inner in node.items() if keyword not in without]
+        elif isinstance(node, list | tuple):
+            stack += node
 
-    def __init__(self, located: LocatedSchema, references: SchemaReferences) -> None:
-        self.located = located
-        self.references = references
-        self.total = 0
-        self.targets = self._count()
 
-    def _count(self) -> Iterator[LocatedSchema]:
-        stack = [self.located]
-        while stack:
-            located = stack.pop()
-            self.total += 1
-            if isinstance(located.node, Mapping):
-                for keyword in REFERRING & located.node.keys():
-                    yield from self.references.find_targets(keyword, located.node[keyword], located.base)
-            stack.extend(located.iter_inner(DEFINITIONS))
+def _has_address(value: Any) -> bool:
+    return isinstance(value, Mapping) and not _ADDRESS_KEYWORDS.isdisjoint(value)
