@@ -32,17 +32,7 @@ _QUERY = re.compile(r"(\{[?&][^}]*\})+\Z")
 """The expressions of a query at the end of a template."""
 _SEPARATORS = {"": ",", "+": ",", "#": ",", "?": "&"}
 """What separates the variables of an expression, where it is not the operator itself."""
-_NEVER = re.compile("(?!)")
-_STOPS = {
-    "": re.compile("[/?#&,]"),
-    "+": re.compile("[?#]"),
-    "#": _NEVER,
-    ".": re.compile("[./?#]"),
-    "/": re.compile("[/?#]"),
-    ";": re.compile("[;/?#]"),
-    "?": re.compile("[&#]"),
-    "&": re.compile("[&#]"),
-}
+_STOPS = {"": "/?#&,", "+": "?#", "#": "", ".": "./?#", "/": "/?#", ";": ";/?#", "?": "&#", "&": "&#"}
 """The characters that a value never contains, by operator. RFC 6570 encodes them, or they separate values."""
 
 
@@ -114,11 +104,16 @@ class UriTemplate:
         wide = next((index for index, variable in enumerate(variables) if variable.is_wide), -1)
         self._wide = variables[wide] if wide >= 0 else None
         self._head = texts[0]
-        self._before = [_build_step(variables[i], texts[i + 1]) for i in range(wide)]
-        # what follows the wide variable is matched from the end of the URI, with everything written backwards
-        after = range(len(variables) - 1, wide, -1)
-        self._tail = texts[-1][::-1]
-        self._after = [_build_step(variables[i], texts[i], backwards=True, is_last=i == 0) for i in after]
+        before, after = variables[: max(wide, 0)], variables[wide + 1 :]
+        self._before_names = [variable.name for variable in before]
+        self._before = re.compile(re.escape(texts[0]) + "".join(map(_write_step, before, texts[1:])))
+        # What follows the wide variable is matched from the end of the URI, with everything written backwards.
+        self._after_names = [variable.name for variable in reversed(after)]
+        end = "" if self._wide is not None else r"\Z"
+        steps = [re.escape(texts[-1][::-1])]
+        for index in range(len(variables) - 1, wide, -1):
+            steps.append(_write_step(variables[index], texts[index], "" if index else end, backwards=True))
+        self._after = re.compile("".join(steps) + end)
 
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
         """Return the decoded values of the variables; None if the URI does not match or is too long.
@@ -148,19 +143,22 @@ class UriTemplate:
         return f"{path}?{'&'.join(pairs)}" if pairs else path
 
     def _match_path(self, uri: str) -> dict[str, str | list[str]] | None:
-        after = _scan(self._after, self._tail, uri[::-1], len(uri))
+        after = self._after.match(uri[::-1])
         if after is None:
             return None
-        reverse, length = after
-        values: dict[str, str | list[str]] = {name: unquote(value[::-1]) for name, value in reverse.items()}
-        end = len(uri) - length
+        values: dict[str, str | list[str]] = {
+            name: unquote((value or "")[::-1]) for name, value in zip(self._after_names, after.groups(), strict=True)
+        }
         if self._wide is None:
-            return values if end == 0 else None
-        before = _scan(self._before, self._head, uri, end)
+            return values
+        end = len(uri) - after.end()
+        before = self._before.match(uri, 0, end)
         if before is None:
             return None
-        values.update((name, unquote(value)) for name, value in before[0].items())
-        value = _read_wide_value(self._wide, uri[before[1] : end])
+        values.update(
+            (name, unquote(value or "")) for name, value in zip(self._before_names, before.groups(), strict=True)
+        )
+        value = _read_wide_value(self._wide, uri[before.end() : end])
         return None if value is None else {**values, self._wide.name: value}
 
 
@@ -205,61 +203,25 @@ class OpaqueTemplate:
         return f"{path}?{'&'.join(texts)}" if texts else path
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Matches the value of a variable and the `text` after it, or `empty` where the value and its "=" are left out."""
+def _write_step(variable: TemplateVariable, text: str, end: str = "", *, backwards: bool = False) -> str:
+    """Return a pattern for the value of a variable and the text beside it, at its first occurrence before `end`.
 
-    name: str
-    stops: re.Pattern[str]
-    before: str
-    text: str
-    empty: str | None
-    is_last: bool
-
-    def match(self, uri: str, position: int, end: int) -> tuple[str, int] | None:
-        """Return the value and the position after the text: the first occurrence, or the end for the last step."""
-        if self.empty is not None and uri.startswith(self.empty, position, end):
-            return "", position + len(self.empty)
-        if not uri.startswith(self.before, position, end):
-            return None
-        position += len(self.before)
-        at = uri.find(self.text, max(position, end - len(self.text)) if self.is_last else position, end)
-        if at < 0 or self.stops.search(uri, position, at):
-            return None
-        return uri[position:at], at + len(self.text)
-
-
-def _build_step(variable: TemplateVariable, text: str, *, backwards: bool = False, is_last: bool = False) -> _Step:
-    text = text[::-1] if backwards else text
-    before, empty = "", None
-    if variable.operator == ";":  # {;x} is ;x for an empty value, and ;x=... otherwise (RFC 6570, section 3.2.7)
-        empty = text
-        before, text = ("", f"={text}") if backwards else ("=", text)
-    return _Step(variable.name, _STOPS[variable.operator], before, text, empty, is_last)
-
-
-def _scan(steps: Sequence[_Step], start: str, uri: str, end: int) -> tuple[dict[str, str], int] | None:
-    """Return the values and the position after the last step; None if the URI up to `end` does not match.
-
-    A step never backtracks into the one before it, so the time is linear.
+    The group is atomic: a step never backtracks into the one before it, so the time of a match is linear.
     """
-    if not uri.startswith(start, 0, end):
-        return None
-    values: dict[str, str] = {}
-    position = len(start)
-    for step in steps:
-        if (found := step.match(uri, position, end)) is None:
-            return None
-        values[step.name], position = found
-    return values, position
+    text = re.escape(text[::-1] if backwards else text) + end
+    value = f"([^{_STOPS[variable.operator]}]*?)"
+    if variable.operator != ";":
+        return f"(?>{value}{text})"
+    # {;x} is ;x for an empty value, and ;x=... otherwise (RFC 6570, section 3.2.7).
+    return f"(?>{text}|{value}={text})" if backwards else f"(?>{text}|={value}{text})"
 
 
 def _read_wide_value(variable: TemplateVariable, text: str) -> str | list[str] | None:
-    stops = _STOPS[variable.operator]
+    stops = set(_STOPS[variable.operator])
     if not variable.explode:
-        return None if stops.search(text) else unquote(text)
+        return unquote(text) if stops.isdisjoint(text) else None
     first, *items = text.split(variable.operator)
-    if first or any(stops.search(item) for item in items):
+    if first or not all(map(stops.isdisjoint, items)):
         return None
     if variable.operator == ";":  # each item is ;name=value, or ;name
         pairs = [item.partition("=") for item in items]
