@@ -96,17 +96,11 @@ def make_document(schema: Schema) -> dict[str, Any]:
 def read_openapi(schema: Schema) -> None:
     document = ApiDocument(make_document(schema))
     credentials = ApiCredentials(document=document, given={}, headers={}, fetch_token=reject_token)
-    for output_schemas in ("types", "exact"):
-        builder = ToolBuilder(
-            document,
-            credentials,
-            reject_request,
-            servers=ServerChoice("https://api.example"),
-            output_schemas=output_schemas,  # type: ignore[arg-type]
-        )
-        for name, operation in name_operations(find_operations(document, (), (), [])).items():
-            with suppress(SourceError):
-                repair_schemas(builder.build_entry(name, operation))
+    servers = ServerChoice("https://api.example")
+    builder = ToolBuilder(document, credentials, reject_request, servers=servers, has_output_schemas=True)
+    for name, operation in name_operations(find_operations(document, (), (), [])).items():
+        with suppress(SourceError):
+            repair_schemas(builder.build_entry(name, operation))
 
 
 async def reject_token(url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -113,10 +113,10 @@ class OpenApiOptions(SettingsModel):
         description="Addresses that may be used in addition to public ones, and without encryption: networks such as "
         "`10.0.0.0/8`, `loopback` or `private`.",
     )
-    output_schemas: Literal["types", "exact", "none"] = Field(
-        default="types",
-        description="The output schemas of tools. A response that differs is a result with a note. `types`: only the "
-        "types of values, each of which can be null. `exact`: as the document says. `none`: no output schemas.",
+    output_schemas: bool = Field(
+        default=True,
+        description="Whether tools have output schemas, with the types of values. A response that differs is a result "
+        "with a note.",
     )
     max_response: Size = Field(default=10 * 2**20, description="The maximum size of a response.")
 

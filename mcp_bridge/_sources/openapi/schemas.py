@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.merging import relax_one_of
 from mcp_bridge._json_schema.size_limits import is_too_large_expanded
 from mcp_bridge._json_schema.type_sets import list_types
-from mcp_bridge._json_schema.walking import COMBINATORS, get_mapping, list_references, walk_applied_schemas
+from mcp_bridge._json_schema.walking import COMBINATORS, get_list, get_mapping, list_references, walk_applied_schemas
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge._sources.openapi.keywords import MEMBERS, is_pattern, list_known_types, select_keywords
 from mcp_bridge._sources.openapi.leniency import (
@@ -31,15 +31,11 @@ from mcp_bridge._sources.openapi.leniency import (
 from mcp_bridge._upstream.trust.screening import TextScreen
 
 Schema = dict[str, Any]
-Purpose = Literal["arguments", "results", "result types"]
-"""What a schema is for. `result types` keeps only the types of values, each of which may also be null."""
 
 MAX_DEPTH = 48
 """The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
 """The maximum numbers of values in the definitions of one tool; the next one is tried if references multiply them."""
-_HIDDEN: Mapping[str, str] = {"arguments": "readOnly", "results": "writeOnly", "result types": "writeOnly"}
-"""The flag of properties that do not occur."""
 _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 MAX_MEMBERS = 300
 """The maximum number of schemas that are read to see what applies to the same value as a schema."""
@@ -70,12 +66,16 @@ class _Definition(NamedTuple):
 
 
 class SchemaConverter:
-    """Converts schemas of one document for one purpose. Converted definitions are shared by all tools."""
+    """Converts schemas of one document. Converted definitions are shared by all tools.
 
-    def __init__(self, document: ApiDocument, purpose: Purpose, screen: TextScreen) -> None:
+    Schemas of arguments accept what any sensible reading of the document allows. With `only_types`, for results, they
+    have only the types of values, each of which may also be null.
+    """
+
+    def __init__(self, document: ApiDocument, screen: TextScreen, *, only_types: bool = False) -> None:
         self._document = document
         self._screen = screen
-        self._purpose: Purpose = purpose
+        self._only_types = only_types
         self._definitions: dict[str, _Definition] = {}
         self._names: dict[tuple[str, bool], str] = {}
         self._references: dict[str, tuple[str, bool]] = {}
@@ -138,14 +138,11 @@ class SchemaConverter:
     def _differs_as_part(self, reference: str) -> bool:
         """Whether a schema is closed or has subtypes, so that those that extend it need another definition."""
         if reference not in self._differing:
-            self._differing[reference] = self._purpose == "arguments" and self._is_closed_or_parent(reference)
+            members = [] if self._only_types else self._list_members({"$ref": reference})
+            self._differing[reference] = len(members) == MAX_MEMBERS or any(
+                "discriminator" in member or not is_open(member) for member in members
+            )
         return self._differing[reference]
-
-    def _is_closed_or_parent(self, reference: str) -> bool:
-        members = self._list_members({"$ref": reference})
-        if len(members) == MAX_MEMBERS:
-            return True
-        return any("discriminator" in member or not is_open(member) for member in members)
 
     def _find_hidden(self, schema: Json) -> frozenset[str]:
         """Return the names of the properties of a schema, and of what it extends, that do not occur."""
@@ -153,13 +150,9 @@ class SchemaConverter:
         for node in self._list_members(schema):
             properties = get_mapping(node, "properties")
             if id(properties) not in self._hidden:
-                self._hidden[id(properties)] = frozenset(self._list_hidden(properties))
+                self._hidden[id(properties)] = frozenset(_list_hidden(properties, "readOnly"))
             hidden |= self._hidden[id(properties)]
         return hidden
-
-    def _list_hidden(self, properties: Json) -> list[str]:
-        flag = _HIDDEN[self._purpose]
-        return [str(name) for name, value in properties.items() if as_mapping(value).get(flag) is True]
 
     def _list_members(self, schema: Json) -> list[Json]:
         """List a schema and those that apply to the same value, at most MAX_MEMBERS."""
@@ -168,7 +161,7 @@ class SchemaConverter:
     def _convert_node(self, schema: Any, position: Position) -> Schema:
         self._size += 1
         if not isinstance(schema, Mapping) or position.depth > MAX_DEPTH:
-            return {"not": {}} if schema is False and self._purpose != "result types" else {}
+            return {"not": {}} if schema is False and not self._only_types else {}
         reference = schema.get("$ref")
         if isinstance(reference, str):
             is_part = position.is_part or (not self._document.is_3_0 and not MEMBERS.isdisjoint(schema))
@@ -176,12 +169,12 @@ class SchemaConverter:
             if not self._document.is_3_0:  # which ignores what is beside a reference
                 converted |= self._convert_keywords(schema, position)
             # Many documents write `nullable` there, for all versions.
-            is_nullable = schema.get("nullable") is True and self._purpose != "result types"
-            return allow_null(converted) if is_nullable else converted
+            is_nullable = schema.get("nullable") is True
+            return allow_null(converted) if is_nullable and not self._only_types else converted
         return self._convert_keywords(schema, position)
 
     def _convert_keywords(self, schema: Json, position: Position) -> Schema:
-        if self._purpose == "result types":
+        if self._only_types:
             return self._convert_types(schema, position)
         converted = select_keywords(schema)
         self._size += len(converted)
@@ -203,26 +196,25 @@ class SchemaConverter:
         if isinstance(value := schema.get("prefixItems"), list) and value:
             converted["prefixItems"] = [self._convert_node(one, position.descend()) for one in value]
         self._convert_combinators(schema, converted, position)
-        if self._purpose == "arguments":
-            self._relax_keywords(schema, converted, position)
-            converted = self._show_subtypes(schema, converted, position)
+        converted = self._relax_keywords(schema, converted, position)
+        converted = self._show_subtypes(schema, converted, position)
         return allow_null(converted) if schema.get("nullable") is True else converted
 
     def _convert_combinators(self, schema: Json, converted: Schema, position: Position) -> None:
-        lists = {key: members for key in COMBINATORS if isinstance(members := schema.get(key), list) and members}
+        lists = {key: members for key in COMBINATORS if (members := get_list(schema, key))}
         if position.is_part and "discriminator" in schema:
             # These are the subtypes, which lead back to the schema that extends this one.
             lists = {key: members for key, members in lists.items() if key == "allOf"}
         hidden = position.hidden
-        if "allOf" in lists and self._purpose != "result types":
+        if "allOf" in lists:
             hidden |= self._find_hidden(schema)
         for key, members in lists.items():
-            is_part = self._purpose == "arguments" and (position.is_part or _is_extended(schema, key, position))
+            is_part = position.is_part or _is_extended(schema, key, position)
             inner = Position(position.depth + 1, is_part, "", hidden)
             converted[key] = [self._convert_node(member, inner) for member in members]
 
-    def _relax_keywords(self, schema: Json, converted: Schema, position: Position) -> None:
-        """Remove from a schema of arguments what rejects values that a sensible reading of the document allows."""
+    def _relax_keywords(self, schema: Json, converted: Schema, position: Position) -> Schema:
+        """Return a schema without what rejects values that a sensible reading of the document allows."""
         if "pattern" in converted:
             pattern = read_pattern(converted.pop("pattern"))
             if pattern is not None:
@@ -232,12 +224,10 @@ class SchemaConverter:
                 del converted[key]
         if not is_open(schema) and (position.is_part or has_other_properties(schema)):
             converted.pop("additionalProperties", None)
-        if "oneOf" in converted:
-            # Alternatives overlap more often than they are meant to exclude each other.
-            relaxed = relax_one_of(converted)
-            converted.clear()
-            converted.update(relaxed)
+        # Alternatives overlap more often than they are meant to exclude each other.
+        converted = relax_one_of(converted)
         accept_members(converted)
+        return converted
 
     def _show_subtypes(self, schema: Json, converted: Schema, position: Position) -> Schema:
         """Return a schema with a discriminator as the alternatives of its subtypes and itself."""
@@ -265,7 +255,7 @@ class SchemaConverter:
         properties = schema.get("properties")
         hidden: set[str] = set()
         if isinstance(properties, Mapping):
-            hidden.update(self._list_hidden(properties))
+            hidden.update(_list_hidden(properties, "readOnly"))
             converted["properties"] = {
                 str(name): self._convert_node(value, position.descend())
                 for name, value in properties.items()
@@ -295,20 +285,24 @@ class SchemaConverter:
         if kinds:
             converted["type"] = list(dict.fromkeys([*kinds, "null"]))
         if isinstance(properties := schema.get("properties"), Mapping):
+            hidden = _list_hidden(properties, "writeOnly")
             converted["properties"] = {
                 str(name): self._convert_node(one, position.descend())
                 for name, one in properties.items()
-                if as_mapping(one).get("writeOnly") is not True
+                if str(name) not in hidden
             }
         for key in ("items", "additionalProperties"):
             if isinstance(value := schema.get(key), Mapping):
                 converted[key] = self._convert_node(value, position.descend())
         for key in COMBINATORS:
-            if isinstance(value := schema.get(key), list) and value:
-                parts = [self._convert_node(one, position.descend()) for one in value]
-                if key == "allOf" or "anyOf" not in converted:
-                    converted["allOf" if key == "allOf" else "anyOf"] = parts
-        return converted
+            if members := get_list(schema, key):
+                converted[key] = [self._convert_node(member, position.descend()) for member in members]
+        return relax_one_of(converted)
+
+
+def _list_hidden(properties: Json, flag: str) -> list[str]:
+    """List the properties that do not occur, because they have a flag."""
+    return [str(name) for name, value in properties.items() if as_mapping(value).get(flag) is True]
 
 
 def is_object_schema(document: ApiDocument, schema: Any) -> bool:

@@ -21,7 +21,7 @@ from mcp_bridge._sources.openapi.credentials import ApiCredentials, SecretSettin
 from mcp_bridge._sources.openapi.document import read_document
 from mcp_bridge._sources.openapi.operations import OperationRule, find_operations, name_operations
 from mcp_bridge._sources.openapi.servers import ServerChoice
-from mcp_bridge._sources.openapi.tools import OutputSchemas, ToolBuilder
+from mcp_bridge._sources.openapi.tools import ToolBuilder
 
 if TYPE_CHECKING:
     from mcp_bridge._runtime.http_client.addresses import Network
@@ -44,7 +44,7 @@ class ApiOptions:
     auth: Mapping[str, SecretSettings] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     networks: tuple[Network, ...] = ()
-    output_schemas: OutputSchemas = "types"
+    output_schemas: bool = True
     max_response: int = 10 * 2**20
 
 
@@ -106,7 +106,11 @@ class OpenApiSource:
             raise SourceError("\n".join(problems))
         await credentials.read_secrets()
         builder = ToolBuilder(
-            document, credentials, self._send_request, servers=options.servers, output_schemas=options.output_schemas
+            document,
+            credentials,
+            self._send_request,
+            servers=options.servers,
+            has_output_schemas=options.output_schemas,
         )
         return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 

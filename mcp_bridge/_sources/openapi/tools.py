@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.hints import add_hints
@@ -30,7 +30,6 @@ from mcp_bridge._sources.openapi.schemas import Schema, SchemaConverter, is_obje
 from mcp_bridge._sources.openapi.servers import ServerChoice
 from mcp_bridge._upstream.trust.screening import TextScreen
 
-OutputSchemas = Literal["types", "exact", "none"]
 Send = Callable[[ApiRequest], Awaitable[HttpResponse]]
 
 MAX_DESCRIPTION = 2_000
@@ -50,19 +49,15 @@ class ToolBuilder:
         send: Send,
         *,
         servers: ServerChoice,
-        output_schemas: OutputSchemas,
+        has_output_schemas: bool,
     ) -> None:
         self.screen = TextScreen()
         self._document = document
         self._credentials = credentials
         self._send = send
         self._servers = servers
-        self._inputs = SchemaConverter(document, "arguments", self.screen)
-        self._outputs = (
-            None
-            if output_schemas == "none"
-            else SchemaConverter(document, "results" if output_schemas == "exact" else "result types", self.screen)
-        )
+        self._inputs = SchemaConverter(document, self.screen)
+        self._outputs = SchemaConverter(document, self.screen, only_types=True) if has_output_schemas else None
 
     def build_entry(self, name: str, operation: Operation) -> ToolEntry:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""

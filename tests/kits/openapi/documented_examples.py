@@ -186,7 +186,7 @@ async def check_document(path: Path, count: Count) -> None:
         print(f"{path.name}: {error}")
         return
     builder = ToolBuilder(
-        document, credentials, record_request, servers=ServerChoice("https://api.example"), output_schemas="none"
+        document, credentials, record_request, servers=ServerChoice("https://api.example"), has_output_schemas=False
     )
     number = count["examples"]
     for name, operation in name_operations(find_operations(document, (), (), [])).items():
