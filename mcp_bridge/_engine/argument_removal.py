@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_bridge._json_schema.references import extend_path, resolve_pointer
 from mcp_bridge._json_schema.validator import validate
-from mcp_bridge._json_schema.walking import DEFINITIONS, get_list, get_mapping, list_names, list_references
+from mcp_bridge._json_schema.walking import DEFINITIONS, get_list, get_mapping, list_references, select_texts
 
 Schema = dict[str, Any]
 _VALUES = ("properties", "patternProperties", "additionalProperties", "propertyNames")
@@ -75,7 +75,7 @@ class ArgumentRemoval:
         if "properties" in schema:
             properties = get_mapping(schema, "properties")
             changed["properties"] = {name: part for name, part in properties.items() if name not in self._removed}
-        required = list_names(schema.get("required"))
+        required = select_texts(schema.get("required"))
         if missing := sorted(self._hidden.intersection(required)):
             raise ValueError(_join(path, f"the argument '{missing[0]}' is required, so it needs a value"))
         changed.pop("required", None)

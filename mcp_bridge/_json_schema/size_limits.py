@@ -164,7 +164,7 @@ def count_expanded(schema: Any) -> int:
         if id(target) in sizes:
             continue
         sizes[id(target)], references[id(target)] = 0, []
-        for node in _iter_values(target):
+        for node in iter_values(target):
             sizes[id(target)] += 1
             spent += 1
             if spent > MAX_SUBSCHEMAS:
@@ -172,7 +172,7 @@ def count_expanded(schema: Any) -> int:
             for keyword in REFERRING & node.keys() if isinstance(node, Mapping) else ():
                 match = resolve_pointer(str(node[keyword]), schema)
                 if match is None and addressed is None:
-                    addressed = [part for part in _iter_values(schema, ()) if _has_address(part)]
+                    addressed = [part for part in iter_values(schema, ()) if _has_address(part)]
                 targets = [match] if match is not None else addressed or []
                 spent += len(targets)
                 references[id(target)] += map(id, targets)
@@ -180,7 +180,7 @@ def count_expanded(schema: Any) -> int:
     return sum_references(id(schema), sizes, references)
 
 
-def _iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[Any]:
+def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[Any]:
     """Yield a value and those in it, except those of some keywords, at most MAX_SUBSCHEMAS."""
     stack = [value]
     for _ in range(MAX_SUBSCHEMAS + 1):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from mcp_bridge._json_schema.references import resolve_pointer
-from mcp_bridge._json_schema.walking import MAX_DEPTH, UNIONS, get_list, list_names, list_values
+from mcp_bridge._json_schema.walking import MAX_DEPTH, UNIONS, get_list, list_values, select_texts
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _TYPE_NAMES: Mapping[type, str] = {
@@ -42,7 +42,7 @@ def simplify_types(types: Collection[str]) -> list[str]:
 def list_declared_types(schema: Mapping[str, Any]) -> list[str]:
     """Return the types that the keyword `type` names, also unknown ones; empty if it names none."""
     types = schema.get("type")
-    return [types] if isinstance(types, str) else list_names(types)
+    return [types] if isinstance(types, str) else select_texts(types)
 
 
 def list_types(schema: Any, root: Any, *, is_exact: bool = False) -> frozenset[str]:

@@ -86,7 +86,7 @@ def get_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def list_names(value: Any) -> list[str]:
+def select_texts(value: Any) -> list[str]:
     """Return the texts in a list such as `required`."""
     return [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple) else []
 

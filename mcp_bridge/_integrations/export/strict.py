@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_bridge._json_schema.references import extend_path, resolve_pointer, resolve_schema
 from mcp_bridge._json_schema.type_sets import TYPES, get_type, list_declared_types, list_types
-from mcp_bridge._json_schema.walking import COMBINATORS, DEFINITIONS, get_list, get_mapping, list_names, list_values
+from mcp_bridge._json_schema.walking import COMBINATORS, DEFINITIONS, get_list, get_mapping, list_values, select_texts
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 _LABELS = ("title", "description")
@@ -121,7 +121,7 @@ class _Converter:
         elif more is None and properties is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
         parts = get_mapping(schema, "properties")
-        required = list_names(schema.get("required"))
+        required = select_texts(schema.get("required"))
         for name in required:
             if name not in parts:
                 text = f"'{name}' is required, but no property of that name is described"
@@ -223,7 +223,7 @@ def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: 
     shared = list_types(one, root, is_exact=True) & list_types(other, root, is_exact=True)
     if not shared:
         return True
-    required = set(list_names(one.get("required"))).intersection(list_names(other.get("required")))
+    required = set(select_texts(one.get("required"))).intersection(select_texts(other.get("required")))
     return shared == {"object"} and any(_has_distinct_values(name, one, other, root) for name in required)
 
 

@@ -17,7 +17,14 @@ import orjson
 from mcp_bridge._json_schema.references import REFERRING
 from mcp_bridge._json_schema.type_sets import has_type, list_types
 from mcp_bridge._json_schema.validator import Validator
-from mcp_bridge._json_schema.walking import ANNOTATIONS, UNIONS, get_list, get_mapping, list_names, walk_applied_schemas
+from mcp_bridge._json_schema.walking import (
+    ANNOTATIONS,
+    UNIONS,
+    get_list,
+    get_mapping,
+    select_texts,
+    walk_applied_schemas,
+)
 
 _MAX_DEPTH = 130
 """The maximum number of levels of values and alternatives. Data has 64 levels at most."""
@@ -259,7 +266,7 @@ class _Place:
     @cached_property
     def optional_names(self) -> frozenset[str]:
         """The properties that the schemas name, and do not require."""
-        return self._names.difference(*(list_names(schema.get("required")) for schema in self._schemas))
+        return self._names.difference(*(select_texts(schema.get("required")) for schema in self._schemas))
 
     def get_property(self, name: str) -> _Place:
         key = name if name in self._names else None

@@ -19,8 +19,8 @@ from mcp_bridge._json_schema.walking import (
     UNIONS,
     get_list,
     get_mapping,
-    list_names,
     list_references,
+    select_texts,
     walk_applied_schemas,
 )
 
@@ -163,7 +163,7 @@ def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
     rest = schema.get("additionalProperties", True)
     if schema.get("patternProperties") or rest == {}:
         rest = True
-    required = tuple(list_names(schema.get("required")))
+    required = tuple(select_texts(schema.get("required")))
     return Shape(properties=properties, certain=frozenset(properties), required=required, rest=rest)
 
 
@@ -216,7 +216,7 @@ def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
 
 def _list_own_mentions(schema: Mapping[str, Any]) -> Iterator[str]:
     yield from get_mapping(schema, "properties")
-    yield from list_names(schema.get("required"))
+    yield from select_texts(schema.get("required"))
     for keyword in DEPENDENT:
         for name, part in get_mapping(schema, keyword).items():
-            yield from (name, *list_names(part))
+            yield from (name, *select_texts(part))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.merging import relax_one_of
-from mcp_bridge._json_schema.size_limits import is_too_large_expanded
+from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, iter_values, sum_references
 from mcp_bridge._json_schema.type_sets import list_types
 from mcp_bridge._json_schema.walking import COMBINATORS, get_list, get_mapping, list_references, walk_applied_schemas
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
@@ -58,11 +58,15 @@ class Position(NamedTuple):
 
 
 class _Definition(NamedTuple):
-    """A converted definition: the names that it refers to, and what it takes of the budget."""
+    """A converted definition: the names that it refers to, as often as it does, and its number of values.
+
+    `size` is what it takes of the budget.
+    """
 
     schema: Schema
     references: Sequence[str]
-    size: int
+    values: int
+    size: int = 0
 
 
 class SchemaConverter:
@@ -89,14 +93,18 @@ class SchemaConverter:
 
     def add_definitions(self, schema: Schema) -> Schema:
         """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
-        references = _list_definitions(schema)
-        if not references:
+        root = _measure_definition(schema)
+        if not root.references:
             return schema
         for budget in BUDGETS:
-            complete = {**schema, "$defs": self._collect_definitions(references, budget)}
-            if budget == 0 or not is_too_large_expanded(complete):
+            definitions = self._collect_definitions(root.references, budget)
+            parts = {name: self._definitions[name] for name, part in definitions.items() if part} | {"": root}
+            values = {name: part.values for name, part in parts.items()}
+            references = {name: part.references for name, part in parts.items()}
+            # Each definition was counted when it was converted.
+            if budget == 0 or sum_references("", values, references) <= MAX_SUBSCHEMAS:
                 break
-        return complete
+        return {**schema, "$defs": definitions}
 
     def _collect_definitions(self, references: Iterable[str], budget: int) -> dict[str, Schema]:
         """Collect the definitions that references lead to, the nearest first; those beyond the budget are empty."""
@@ -107,7 +115,7 @@ class SchemaConverter:
                 definition = self._get_definition(name)
                 budget -= definition.size
                 definitions[name] = definition.schema if budget >= 0 else {}
-                waiting += definition.references if budget >= 0 else ()
+                waiting += dict.fromkeys(definition.references) if budget >= 0 else ()
         return dict(sorted(definitions.items()))
 
     def _get_definition(self, name: str) -> _Definition:
@@ -119,7 +127,7 @@ class SchemaConverter:
                 schema = self._convert_node(target, Position(0, is_part, reference))
             except SourceError:
                 schema = {}  # the document is wrong at this place; the API checks the value itself
-            self._definitions[name] = _Definition(schema, _list_definitions(schema), self._size)
+            self._definitions[name] = _measure_definition(schema)._replace(size=self._size)
             self._size = size
         return self._definitions[name]
 
@@ -330,6 +338,7 @@ def _is_extended(schema: Json, key: str, position: Position) -> bool:
     return bool(position.reference) or sum(map(declares_properties, schema["allOf"])) > 1
 
 
-def _list_definitions(schema: Schema) -> list[str]:
-    """List the definitions that a converted schema refers to, each once."""
-    return [reference.removeprefix("#/$defs/") for reference in dict.fromkeys(list_references(schema))]
+def _measure_definition(schema: Schema) -> _Definition:
+    """Count the values of a converted schema, and list the definitions that it refers to."""
+    references = [reference.removeprefix("#/$defs/") for reference in list_references(schema)]
+    return _Definition(schema, references, sum(1 for _ in iter_values(schema, ())))

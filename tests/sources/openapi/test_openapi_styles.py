@@ -176,7 +176,7 @@ def test_an_independent_parser_reads_the_values_that_were_written(api: ApiServer
 
 def write_body(media_type: str, schema: Json, body: Any) -> ApiRequest:
     document = ApiDocument(document_of({}))
-    converter = SchemaConverter(document, "arguments", TextScreen())
+    converter = SchemaConverter(document, TextScreen())
     writer = build_body_writer(document, DeclaredBody(media_type, schema, {}, True, ""), converter)
     return RequestBuilder("post", "http://h", "/p", [], writer.write, "*/*").build_http_request({"body": body})
 
