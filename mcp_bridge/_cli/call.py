@@ -45,8 +45,9 @@ class TerminalCall(RunningCall):
 
     __slots__ = ("_bar", "_last_line", "_prompt", "_task")
 
-    def __init__(self, prompt: TerminalPrompt | None = None) -> None:
-        super().__init__(request_id="cli", capabilities=prompt.capabilities if prompt is not None else None)
+    def __init__(self, prompt: TerminalPrompt | None = None, meta: Mapping[str, Any] | None = None) -> None:
+        capabilities = prompt.capabilities if prompt is not None else None
+        super().__init__(request_id="cli", capabilities=capabilities, meta=meta)
         self._prompt = prompt
         self._bar: Any = None
         self._task: Any = None
@@ -120,9 +121,9 @@ def call_tool(options: CallOptions) -> None:
 
 
 def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
-    from mcp_bridge._cli.remote import call_remote_tool, format_block
+    from mcp_bridge._cli.remote import CALL_META, call_remote_tool, format_block
 
-    with contextlib.closing(TerminalCall(_open_prompt(sys.stdin.fileno()))) as ctx:
+    with contextlib.closing(TerminalCall(_open_prompt(sys.stdin.fileno()), CALL_META)) as ctx:
         row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
     if as_json:
         print(format_json(row, indent=2))

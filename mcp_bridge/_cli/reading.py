@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import anyio
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.options import GetOptions, ReadOptions
 from mcp_bridge._cli.output import print_lines, report, write_json
-from mcp_bridge._cli.remote import format_block, use_server
+from mcp_bridge._cli.remote import format_block, read_items, request_from_server
 from mcp_bridge._cli.server_address import find_address, is_target, make_missing_error, split_target
-from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._runtime.terminal_text import escape_text
 
@@ -29,19 +28,22 @@ def print_resource(options: ReadOptions) -> None:
         raise make_missing_error(words[0], "URI")
     if len(words) != 1:
         raise ConfigError(f"found {len(words)} words", where="read", hint="Use: mcp-bridge read [TARGET] URI")
-    result = _request(options, target, partial(_fetch_contents, uri=words[0]))
+    result = _request(options, target, "resources/read", {"uri": words[0]})
     if options.as_json:
         write_json(result)
         return
-    for contents in result["contents"]:
+    for contents in read_items(result, "contents"):
         if "text" in contents:
+            text = str(contents["text"])
             # A file gets the exact text.
-            print(escape_text(contents["text"]) if sys.stdout.isatty() else contents["text"])
-        elif sys.stdout.isatty():
-            size, kind = len(base64.b64decode(contents["blob"])), contents.get("mimeType", "binary data")
-            report(f"{contents['uri']}: {size:,} bytes of {kind}; redirect the output to a file, or use --json")
+            print(escape_text(text) if sys.stdout.isatty() else text)
+            continue
+        data = _decode_blob(contents)
+        if sys.stdout.isatty():
+            kind = contents.get("mimeType", "binary data")
+            report(f"{words[0]}: {len(data):,} bytes of {kind}; redirect the output to a file, or use --json")
         else:
-            sys.stdout.buffer.write(base64.b64decode(contents["blob"]))
+            sys.stdout.buffer.write(data)
 
 
 def get_prompt(options: GetOptions) -> None:
@@ -55,30 +57,24 @@ def get_prompt(options: GetOptions) -> None:
                 f"'{pair}' is not name=value", where="arguments", hint="The arguments of prompts are text"
             )
         arguments[key] = value
-    result = _request(options, target, partial(_fetch_messages, name=name, arguments=arguments))
+    result = _request(options, target, "prompts/get", {"name": name, "arguments": arguments})
     if options.as_json:
         write_json(result)
         return
-    for message in result["messages"]:
-        print_lines(f"{message['role']}: {format_block(message['content'])}")
+    for message in read_items(result, "messages"):
+        print_lines(f"{message.get('role')}: {format_block(message.get('content') or {})}")
 
 
-async def _fetch_contents(client: Any, uri: str) -> dict[str, Any]:
-    return _dump_result(await client.read_resource(uri))
+def _decode_blob(contents: dict[str, Any]) -> bytes:
+    try:
+        return base64.b64decode(contents["blob"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError("the server returned contents that are neither text nor Base64") from error
 
 
-async def _fetch_messages(client: Any, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-    return _dump_result(await client.get_prompt(name, arguments))
-
-
-def _dump_result(result: Any) -> dict[str, Any]:
-    data: dict[str, Any] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return data
-
-
-def _request(options: ReadOptions | GetOptions, target: str | None, use: Any) -> dict[str, Any]:
+def _request(options: ReadOptions | GetOptions, target: str | None, method: str, params: dict[str, Any]) -> Any:
     logs.configure_logging(options.log_level)
     address = find_address(target, options.command, options.token_env)
     path = Path(target) if target is not None else None
     with reserve_stdio():  # stdout is only for the result
-        return anyio.run(use_server, address or path, use)
+        return anyio.run(request_from_server, address or path, method, params)

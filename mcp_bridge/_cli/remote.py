@@ -6,6 +6,7 @@ The server is another one, by its URL or command, or that of a file, in this pro
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,37 +16,43 @@ import anyio
 
 from mcp_bridge._cli.schema_values import parse_pairs
 from mcp_bridge._cli.server_address import ServerAddress
-from mcp_bridge._contracts.errors import BridgeError
+from mcp_bridge._contracts.errors import BridgeError, SourceError
+from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.registry import make_not_found_error
 from mcp_bridge._protocol.wire.client_names import to_client_name
+from mcp_bridge._protocol.wire.meta_keys import LOG_LEVEL
+from mcp_bridge._upstream.client import request_result, use_server
 
 if TYPE_CHECKING:
-    from mcp_bridge._contracts.running_call import RunningCall
+    from mcp_bridge._upstream.connection import UpstreamAddress
+    from mcp_bridge._upstream.session import UpstreamSession
 
 T = TypeVar("T")
-_PAGES = 1_000
+CALL_META: Mapping[str, Any] = {"progressToken": "cli", LOG_LEVEL: "info"}
+"""The `_meta` of a call whose progress and log are shown."""
+_PRESENTATION = {"title": "title", "annotations": "annotations", "icons": "icons", "_meta": "meta"}
 
 
-async def use_server(target: ServerAddress | Path | None, use: Callable[[Any], Awaitable[T]], **options: Any) -> T:
-    """Connect the official client to a server, and return what `use` returns. Raises BridgeError."""
-    from mcp_bridge._transports.remote import connect_command, connect_url, hide_tracebacks, run_with_client
+async def request_from_server(target: ServerAddress | Path | None, method: str, params: dict[str, Any]) -> Any:
+    """Return the result of one request to another server, or to that of a file. Raises BridgeError."""
+
+    async def send(session: UpstreamSession) -> Any:
+        return await request_result(session, method, params, RunningCall())
 
     if isinstance(target, ServerAddress):
-        hide_tracebacks()
-        streams = connect_command(target.argv) if target.url is None else connect_url(target.url, target.token)
-        return await run_with_client(streams, use, **options)
+        return await _use_remote_server(target, send)
     from mcp_bridge._cli.target import load_target, run_sources
-    from mcp_bridge._transports.memory import connect
+    from mcp_bridge._transports.memory import EndpointAddress
 
     bridge = load_target(target).bridge
-    results: list[T] = []
+    results: list[Any] = []
     errors: list[BridgeError] = []
     async with run_sources(bridge), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
         await bridge.wait_until_connected()
         await tasks.start(bridge.endpoint.run)
         try:
-            results.append(await run_with_client(connect(bridge.endpoint), use, **options))
+            results.append(await use_server(EndpointAddress(bridge.endpoint), ["handshake"], send))
         except BridgeError as error:  # raised below, where no task group wraps it
             errors.append(error)
         tasks.cancel_scope.cancel()
@@ -54,65 +61,75 @@ async def use_server(target: ServerAddress | Path | None, use: Callable[[Any], A
     return results[0]
 
 
+async def _use_remote_server(address: ServerAddress, use: Callable[[UpstreamSession], Awaitable[T]]) -> T:
+    """Connect to a server, and return what `use` returns. Raises BridgeError.
+
+    A program is started in the handshake era, because some end at a request that they do not know.
+    """
+    if address.url is None:
+        return await use_server(_build_command(address.argv), ["handshake", "stateless"], use)
+    from mcp_bridge._upstream.remote import ServerUrl
+
+    headers = {"authorization": f"Bearer {address.token}"} if address.token is not None else {}
+    return await use_server(ServerUrl(url=address.url, headers=headers), ["stateless", "handshake"], use)
+
+
+def _build_command(argv: Sequence[str]) -> UpstreamAddress:
+    from mcp_bridge._upstream.child import LaunchCommand
+
+    return LaunchCommand(command=argv[0], args=argv[1:], env=os.environ, directory=Path.cwd())
+
+
 async def read_remote_entries(address: ServerAddress) -> list[dict[str, Any]]:
     """List what another server publishes, as `list --json` prints it. Raises BridgeError."""
-    return await use_server(address, _describe_entries)
+    return await _use_remote_server(address, _describe_entries)
 
 
-async def _describe_entries(client: Any) -> list[dict[str, Any]]:
-    source = client.server_info.name if client.server_info is not None else ""
-    capabilities = client.server_capabilities
+async def _describe_entries(session: UpstreamSession) -> list[dict[str, Any]]:
+    source = str(session.info.get("name") or "")
     rows: list[dict[str, Any]] = []
-    if capabilities.tools is not None:
-        rows += [_describe_tool(tool, source) for tool in await _list_pages(client.list_tools, "tools")]
-    if capabilities.resources is not None:
-        for resource in await _list_pages(client.list_resources, "resources"):
-            rows.append({"kind": "resource", "uri": str(resource.uri), **_describe(resource, source)})
-        for template in await _list_pages(client.list_resource_templates, "resource_templates"):
-            rows.append({"kind": "template", "uri_template": template.uri_template, **_describe(template, source)})
-    if capabilities.prompts is not None:
-        for prompt in await _list_pages(client.list_prompts, "prompts"):
+    if "tools" in session.capabilities:
+        rows += [_describe_tool(tool, source) for tool in await session.list_all_pages("tools/list", "tools")]
+    if "resources" in session.capabilities:
+        for resource in await session.list_all_pages("resources/list", "resources"):
+            rows.append({"kind": "resource", "uri": _read_text(resource, "uri"), **_describe(resource, source)})
+        for template in await session.list_all_pages("resources/templates/list", "resourceTemplates"):
+            uri = _read_text(template, "uriTemplate")
+            rows.append({"kind": "template", "uri_template": uri, **_describe(template, source)})
+    if "prompts" in session.capabilities:
+        for prompt in await session.list_all_pages("prompts/list", "prompts"):
             rows.append({"kind": "prompt", **_describe(prompt, source), "arguments": _describe_arguments(prompt)})
     return rows
 
 
-def _describe_arguments(prompt: Any) -> list[dict[str, Any]]:
+def _describe_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"name": each.name, "description": each.description or "", "required": bool(each.required)}
-        for each in prompt.arguments or ()
+        {
+            "name": _read_text(argument, "name"),
+            "description": _read_text(argument, "description"),
+            "required": bool(argument.get("required")),
+        }
+        for argument in read_items(prompt, "arguments")
     ]
 
 
-def _describe(entry: Any, source: str) -> dict[str, Any]:
-    return {"name": entry.name, "description": entry.description or "", "source": source}
+def _describe(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
+    return {"name": _read_text(entry, "name"), "description": _read_text(entry, "description"), "source": source}
 
 
-def _describe_tool(tool: Any, source: str) -> dict[str, Any]:
-    data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    extras = {key: data[given] for key, given in (("title", "title"), ("annotations", "annotations")) if given in data}
+def _describe_tool(tool: Mapping[str, Any], source: str) -> dict[str, Any]:
+    name = _read_text(tool, "name")
     return {
         "kind": "tool",
-        "name": tool.name,
-        "description": tool.description or "",
-        "input_schema": tool.input_schema,
-        "output_schema": tool.output_schema,
+        "name": name,
+        "description": _read_text(tool, "description"),
+        "input_schema": tool.get("inputSchema") or {"type": "object"},
+        "output_schema": tool.get("outputSchema"),
         "tags": [],
-        "client_name": to_client_name(tool.name),
+        "client_name": to_client_name(name),
         "source": source,
-        **extras,
+        **{key: tool[member] for member, key in _PRESENTATION.items() if tool.get(member)},
     }
-
-
-async def _list_pages(list_page: Callable[..., Awaitable[Any]], kind: str) -> list[Any]:
-    items: list[Any] = []
-    cursor = None
-    for _ in range(_PAGES):
-        page = await list_page(cursor=cursor)
-        items += getattr(page, kind)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return items
 
 
 async def call_remote_tool(
@@ -122,36 +139,40 @@ async def call_remote_tool(
 
     The server can ask the user of `ctx`, if there is one.
     """
-    from mcp_bridge._protocol.wire.questions import read_question, render_answer
-    from mcp_bridge._transports.remote import build_elicitation_options
-    from mcp_bridge._upstream.trust.screening import screen_question
 
-    async def send_call(client: Any) -> dict[str, Any]:
-        tools = {tool.name: tool for tool in await _list_pages(client.list_tools, "tools")}
-        if name not in tools:
-            raise make_not_found_error(name, tools)
-        data = arguments if arguments is not None else parse_pairs(pairs, tools[name].input_schema)
+    async def send_call(session: UpstreamSession) -> dict[str, Any]:
+        tools = await session.list_all_pages("tools/list", "tools")
+        schemas = {_read_text(tool, "name"): tool.get("inputSchema") or {} for tool in tools}
+        if name not in schemas:
+            raise make_not_found_error(name, schemas)
+        session.declare_headers(schemas.items())
+        data = arguments if arguments is not None else parse_pairs(pairs, schemas[name])
         began = time.perf_counter()
-        result = await client.call_tool(name, data, progress_callback=ctx.report_progress)
+        result = await request_result(session, "tools/call", {"name": name, "arguments": data}, ctx)
         return _describe_result(result) | {"duration_ms": round((time.perf_counter() - began) * 1000, 3)}
 
-    async def forward_log(params: Any) -> None:
-        await ctx.log(params.level, params.data, params.logger)
-
-    async def answer_elicitation(params: dict[str, Any]) -> dict[str, Any]:
-        question = screen_question(read_question("elicitation/create", params), address.url or address.argv[0])
-        return render_answer((await ctx.put({"": question}))[""])
-
-    asking = build_elicitation_options(answer_elicitation) if ctx.capabilities else {}
-    return await use_server(address, send_call, logging_callback=forward_log, log_level="info", **asking)
+    return await _use_remote_server(address, send_call)
 
 
-def _describe_result(result: Any) -> dict[str, Any]:
-    content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+def _describe_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    content = read_items(result, "content")
     text = "\n".join(format_block(block) for block in content)
-    structured = result.structured_content
-    row = {"ok": not result.is_error, "output": structured if structured is not None else text, "content": content}
-    return row | ({"error": text} if result.is_error else {})
+    is_error = bool(result.get("isError"))
+    row = {"ok": not is_error, "output": result.get("structuredContent", text), "content": content}
+    return row | ({"error": text} if is_error else {})
+
+
+def read_items(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return a list of objects in a result, or an empty one. Raises SourceError if it is anything else."""
+    items = result.get(key) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise SourceError(f"the server returned a result that is malformed: {key!r} is not a list of objects")
+    return items
+
+
+def _read_text(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def format_block(block: Mapping[str, Any]) -> str:

@@ -1,37 +1,101 @@
-"""The memory transport: connects the official client to an endpoint in the same process."""
+"""The memory transport: connects clients to an endpoint in the same process."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
-from mcp.client import Client
-from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
-from pydantic import BaseModel
 
 from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.tasks import own_tasks
-from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge._server.endpoint import ClientConnection, Endpoint
+from mcp_bridge._upstream.messages import Receiver
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+    from pydantic import BaseModel
+
+
+class EndpointAddress:
+    """The address of an endpoint in this process, for a session."""
+
+    label = "this server"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    @asynccontextmanager
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[EndpointChannel]:
+        """Yield a channel; `receive` gets the messages of the endpoint."""
+        async with own_tasks() as tasks:
+            client = self._endpoint.connect(
+                MemoryStream(lambda data: receive(load_json(data), None)), tasks, transport="memory"
+            )
+            try:
+                yield EndpointChannel(client)
+            finally:
+                client.close()
+
+
+class EndpointChannel:
+    """The channel to an endpoint in this process."""
+
+    def __init__(self, client: ClientConnection) -> None:
+        self.stream = MemoryStream(lambda data: client.receive(load_json(data)))
+
+    def adopt_version(self, version: str) -> None:
+        """Do nothing: messages of all versions are carried in the same way."""
+
+
+class MemoryStream:
+    """Carries messages, which are read as JSON on the other side."""
+
+    def __init__(self, deliver: Callable[[bytes], object]) -> None:
+        self._deliver = deliver
+
+    def send(self, message: Message) -> None:
+        if data := dump_message(message):
+            self._deliver(data)
+
+    def finish(self, response: Message | None) -> None:
+        if response is not None:
+            self.send(response)
+
+    async def drain(self) -> None:
+        """Do nothing: the buffer has no limit."""
+        await anyio.lowlevel.checkpoint()
+
+    async def close(self) -> None:
+        """Do nothing: a client cannot resume the connection."""
 
 
 def make_client(endpoint: Endpoint, **options: Any) -> Client:
     """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`."""
+    from mcp.client import Client
+
     return Client(connect(endpoint), **options)
 
 
 @asynccontextmanager
 async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the streams of a client that is connected to the endpoint."""
+    """Yield the streams of a client of the SDK that is connected to the endpoint."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
     to_client, from_server = anyio.create_memory_object_stream[Any](math.inf)
     to_server, from_client = anyio.create_memory_object_stream[Any](math.inf)
+
+    def deliver(data: bytes) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has disconnected
+            to_client.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False)))
+
     async with own_tasks() as tasks, anyio.create_task_group() as group:
-        client = endpoint.connect(MemoryStream(to_client), tasks, transport="memory")
+        client = endpoint.connect(MemoryStream(deliver), tasks, transport="memory")
 
         async def read_messages() -> None:
             async for item in from_client:
@@ -50,28 +114,7 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
 
 def _to_plain_message(message: BaseModel) -> Message:
     """Return a message of the SDK as a dict. Its params and results are dicts already."""
+    from pydantic import BaseModel
+
     members = {name: getattr(message, name) for name in message.model_fields_set}
     return {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in members.items()}
-
-
-class MemoryStream:
-    """Carries messages to the client."""
-
-    def __init__(self, sink: MemoryObjectSendStream[Any]) -> None:
-        self._sink = sink
-
-    def send(self, message: Message) -> None:
-        if data := dump_message(message):
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has disconnected
-                self._sink.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False)))
-
-    def finish(self, response: Message | None) -> None:
-        if response is not None:
-            self.send(response)
-
-    async def drain(self) -> None:
-        """Do nothing: the buffer has no limit."""
-        await anyio.lowlevel.checkpoint()
-
-    async def close(self) -> None:
-        """Do nothing: a client cannot resume the connection."""

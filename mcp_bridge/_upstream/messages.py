@@ -27,7 +27,9 @@ NOTIFICATION_RATE, NOTIFICATION_BURST = 2_000, 10_000
 """The rate per second and the burst of notifications and requests of a server that are read. Further ones wait."""
 NOT_RECEIVED = -32099
 """The code of a request that did not reach the server, or that it rejected with the session. It can be sent again."""
-_OWN_CODES = frozenset({CONNECTION_CLOSED, NOT_RECEIVED, REQUEST_TIMEOUT})
+INVALID_RESPONSE = -32098
+"""The code of a request to which the server sent something else than a valid response."""
+_OWN_CODES = frozenset({CONNECTION_CLOSED, INVALID_RESPONSE, NOT_RECEIVED, REQUEST_TIMEOUT})
 _VERSION = rb'\s*"jsonrpc"\s*:\s*"2\.0"\s*'
 _NUMBER = rb'\s*"id"\s*:\s*"?(?P<id>\d{1,15})"?\s*'
 _ENDS = 128
@@ -126,6 +128,6 @@ def find_request(fragments: tuple[bytes, bytes]) -> int | None:
     return int(match["id"]) if match else None
 
 
-def make_failure(number: int | str, problem: str, code: int = INTERNAL_ERROR) -> Message:
+def make_failure(number: int | str, problem: str, code: int = INVALID_RESPONSE) -> Message:
     """Return an error response to a request that will get no valid one."""
     return make_error(number, RpcError(code, problem))

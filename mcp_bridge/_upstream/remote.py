@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
-from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED
 from mcp_bridge._json_schema.headers import DeclaredHeader
 from mcp_bridge._protocol.peer.connection import CANCELLED, Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
@@ -22,7 +22,14 @@ from mcp_bridge._protocol.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS
 from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
 from mcp_bridge._upstream.header_auth import HeaderAuth
-from mcp_bridge._upstream.messages import MAX_MESSAGE, NOT_RECEIVED, MessageReader, Receiver, make_failure
+from mcp_bridge._upstream.messages import (
+    INVALID_RESPONSE,
+    MAX_MESSAGE,
+    NOT_RECEIVED,
+    MessageReader,
+    Receiver,
+    make_failure,
+)
 from mcp_bridge._upstream.redirects import describe_redirect, find_own_redirect, format_address
 from mcp_bridge._upstream.stream_retries import StreamRetries
 
@@ -197,7 +204,7 @@ class HttpChannel(HttpStream):
 
     async def _post(self, message: Message) -> None:
         number = message.get("id") if "method" in message else None
-        problem, code = "", INTERNAL_ERROR
+        problem, code = "", INVALID_RESPONSE
         with anyio.CancelScope() as scope:
             if number is not None:
                 self._requests[number] = scope

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import anyio
 
@@ -18,6 +18,7 @@ from mcp_bridge._contracts.jsonrpc import (
 )
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tasks import TASKS
+from mcp_bridge._json_schema.headers import DeclaredHeader, list_headers
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, PeerConnection
 from mcp_bridge._protocol.wire.meta_keys import (
     CLIENT_CAPABILITIES,
@@ -73,6 +74,14 @@ class UpstreamChannel(Protocol):
 
     def adopt_version(self, version: str) -> None:
         """Use this protocol version from now on."""
+
+
+@runtime_checkable
+class HeaderSender(Protocol):
+    """A channel that sends arguments of calls as headers too."""
+
+    def declare_headers(self, declared: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
+        """Send these arguments of tools as headers."""
 
 
 class SessionListener(Protocol):
@@ -183,6 +192,11 @@ class UpstreamSession:
     async def _send_initialize(self, version: str) -> Any:
         params = {"protocolVersion": version, "capabilities": _HANDSHAKE_CAPABILITIES, "clientInfo": _CLIENT}
         return await self.connection.request("initialize", params)
+
+    def declare_headers(self, tools: Iterable[tuple[str, Any]]) -> None:
+        """Send arguments of calls as headers too, where the input schemas of these tools declare them."""
+        if isinstance(self.channel, HeaderSender):
+            self.channel.declare_headers({name: list_headers(schema) for name, schema in tools})
 
     async def list_all_pages(self, method: str, key: str) -> list[Mapping[str, Any]]:
         """Return the entries of all pages of a list. Raises RpcError, also for an invalid list."""

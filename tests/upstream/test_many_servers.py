@@ -49,7 +49,7 @@ def find_bridge(token: str) -> psutil.Process:
 async def test_servers_take_turns_to_start_and_slow_ones_do_not_hold_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge._sources.upstream.connection.START_TURN", 0.2)
+    monkeypatch.setattr("mcp_bridge._sources.upstream.source.START_TURN", 0.2)
     slow, fast = build_source(write_command("never reads"), tmp_path), build_source(write_command(), tmp_path)
     turns = anyio.CapacityLimiter(1)
     for source in (slow, fast):

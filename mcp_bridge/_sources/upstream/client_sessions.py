@@ -14,9 +14,9 @@ from mcp_bridge._contracts.errors import DefinitionChanged, ToolUnavailable
 from mcp_bridge._contracts.jsonrpc import RpcError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
-from mcp_bridge._sources.upstream.connection import ConnectionLink
 from mcp_bridge._sources.upstream.entries import Forwarder
 from mcp_bridge._sources.upstream.eras import EraChoice
+from mcp_bridge._upstream.connection import ConnectionLink
 from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.session import Era, UpstreamSession
 

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._upstream.connection import UpstreamAddress
 from mcp_bridge._upstream.messages import Receiver
 from mcp_bridge._upstream.session import UpstreamChannel
 from mcp_bridge._upstream.trust.credentials import Credential, has_reference, read_credential
 
 Values = Mapping[str, str]
 ReadValues = Callable[[], Awaitable[Values]]
-
-
-class UpstreamAddress(Protocol):
-    """The address of a server, from which a channel can be opened."""
-
-    @property
-    def label(self) -> str:
-        """The name for messages."""
-
-    def open_channel(
-        self, receive: Receiver, on_end: Callable[[str], None]
-    ) -> AbstractAsyncContextManager[UpstreamChannel]:
-        """Return a context manager for a channel."""
 
 
 class StoredAuth(Protocol):
@@ -55,13 +43,15 @@ class CredentialAddress:
     auth: StoredAuth | None = None
     add_secrets: Callable[[Iterable[str]], None] = field(default=lambda secrets: None)
 
-    async def build_address(self) -> UpstreamAddress:
-        """Return the address with the credentials. Raises SourceError if one cannot be read."""
+    @asynccontextmanager
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
+        """Read the credentials and yield a channel. Raises SourceError if one cannot be read."""
         values = await self.read_values()
         if self.auth is not None:
             self.auth.add_secrets = self.add_secrets
             await self.auth.load_tokens()
-        return self.build(values, self.read_values)
+        async with self.build(values, self.read_values).open_channel(receive, on_end) as channel:
+            yield channel
 
     async def read_values(self) -> Values:
         """Return the values with the credentials. Raises SourceError if one cannot be read."""
@@ -83,7 +73,7 @@ def resolve_later(
     values: Values,
     build: Callable[[Values, ReadValues | None], UpstreamAddress],
     auth: StoredAuth | None = None,
-) -> UpstreamAddress | CredentialAddress:
+) -> UpstreamAddress:
     """Return the address that `build` makes of values; if they refer to credentials, these are read when connecting."""
     address = build(values, None)
     if auth is not None or any(map(has_reference, values.values())):

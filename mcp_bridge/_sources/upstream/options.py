@@ -13,15 +13,10 @@ from pydantic import Field, model_validator
 from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._settings import Duration, SessionIdle, SessionLimit, SettingsModel
 from mcp_bridge._sources.upstream.client_sessions import ClientLimits
-from mcp_bridge._sources.upstream.credentials import (
-    CredentialAddress,
-    ReadValues,
-    UpstreamAddress,
-    Values,
-    resolve_later,
-)
+from mcp_bridge._sources.upstream.credentials import ReadValues, Values, resolve_later
 from mcp_bridge._sources.upstream.eras import EraChoice
 from mcp_bridge._sources.upstream.source import UpstreamSource
+from mcp_bridge._upstream.connection import UpstreamAddress
 from mcp_bridge._upstream.trust.guard import DefinitionGuard
 
 if TYPE_CHECKING:
@@ -117,7 +112,7 @@ class UpstreamOptions(SettingsModel):
             entry=hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest(),
         )
 
-    def _build_address(self, name: str, directory: Path) -> UpstreamAddress | CredentialAddress:
+    def _build_address(self, name: str, directory: Path) -> UpstreamAddress:
         if self.url is not None:
             auth = self._build_auth(name, self.url)
             return resolve_later("headers", self.headers, self._choose_transport(auth), auth)

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import anyio
+from anyio.abc import TaskStatus
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.extension import DefinitionFile, Publish, StartTurns
@@ -19,16 +20,15 @@ from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source_status import STILL_STARTING, SourceState, SourceStatus
 from mcp_bridge._contracts.store import Store
-from mcp_bridge._json_schema.headers import DeclaredHeader, list_headers
 from mcp_bridge._runtime.token_bucket import TokenBucket
 from mcp_bridge._sources.upstream.client_sessions import ClientLimits, ClientSessions, MissingEra
-from mcp_bridge._sources.upstream.connection import ConnectionLink, NoListener, hold_turn, serve_connection
-from mcp_bridge._sources.upstream.credentials import CredentialAddress, UpstreamAddress
+from mcp_bridge._sources.upstream.credentials import CredentialAddress
 from mcp_bridge._sources.upstream.entries import EntryBuilder
 from mcp_bridge._sources.upstream.eras import EraChoice
 from mcp_bridge._sources.upstream.listing import OfferReader
 from mcp_bridge._sources.upstream.resource_follower import ResourceFollower
 from mcp_bridge._sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
+from mcp_bridge._upstream.connection import ConnectionLink, NoListener, UpstreamAddress, serve_connection
 from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.session import Era, UpstreamSession
 from mcp_bridge._upstream.stream_retries import StreamRetries
@@ -38,6 +38,8 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 
+START_TURN = 1.0
+"""Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""
 START_PATIENCE = 1.2
 """Seconds after which the other sources are published without this one. It is published once it is connected."""
 STORE_PATIENCE = 0.5
@@ -63,14 +65,6 @@ REREAD_INTERVAL = 30.0
 """Seconds after which lists are read again if one could not be read."""
 
 
-@runtime_checkable
-class HeaderSender(Protocol):
-    """A channel that sends arguments of calls as headers too."""
-
-    def declare_headers(self, declared: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
-        """Send these arguments of tools as headers."""
-
-
 class UpstreamSource:
     """The tools, resources and prompts of an MCP server.
 
@@ -84,7 +78,7 @@ class UpstreamSource:
     def __init__(
         self,
         name: str,
-        address: UpstreamAddress | CredentialAddress,
+        address: UpstreamAddress,
         *,
         start_timeout: float = 30.0,
         guard: DefinitionGuard | None = None,
@@ -192,7 +186,7 @@ class UpstreamSource:
                 async for attempt in retrying:
                     with attempt:
                         if self._turns is not None:
-                            await tasks.start(hold_turn, self._turns, self._settled)
+                            await tasks.start(_hold_turn, self._turns, self._settled)
                         await self._connect_once()
 
     async def wait_for_attempt(self) -> None:
@@ -236,7 +230,7 @@ class UpstreamSource:
             except RpcError as error:
                 lacks_era = era != self.choice.first_era and error.code not in (NOT_RECEIVED, CONNECTION_CLOSED)
                 raise
-            self._declare_headers(session, self._reader.offer)
+            session.declare_headers((tool.name, tool.input_schema) for tool in self._reader.offer.tools)
             changed: frozenset[str] = frozenset()
             if era == self.choice.first_era:  # the definitions of one tool differ between the eras
                 reader = OfferReader()
@@ -409,8 +403,17 @@ class UpstreamSource:
         offer = await self._reader.read_offer(session, builder, self._start_timeout)
         self._follower.update_offer(offer)
         self.choice.read_tools(offer.tools)
-        self._declare_headers(session, offer)
+        session.declare_headers((tool.name, tool.input_schema) for tool in offer.tools)
 
-    def _declare_headers(self, session: UpstreamSession, offer: Offer) -> None:
-        if isinstance(session.channel, HeaderSender):
-            session.channel.declare_headers({tool.name: list_headers(tool.input_schema) for tool in offer.tools})
+
+async def _hold_turn(
+    turns: StartTurns, settled: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Hold a turn until an attempt to connect is settled, or has taken its time."""
+    await turns.acquire_on_behalf_of(settled)
+    try:
+        task_status.started()
+        with anyio.move_on_after(START_TURN):
+            await settled.wait()
+    finally:
+        turns.release_on_behalf_of(settled)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 from mcp.client import Client
-
-from mcp_bridge._transports.remote import connect_url
+from mcp.client.streamable_http import streamable_http_client
 
 HERE = Path(__file__).parent
 TOKEN = "a-token-of-the-shop-0123456789"
@@ -108,9 +108,12 @@ class OtherClients:
         """Connect a client and await what `work` returns for it."""
 
         async def run() -> Any:
+            headers = {"authorization": f"Bearer {TOKEN}"}
             with anyio.fail_after(PATIENCE):
-                async with Client(connect_url(f"{self._server.base}/mcp", TOKEN), mode=mode) as client:
-                    return await work(client)
+                async with httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=300)) as http_client:
+                    streams = streamable_http_client(f"{self._server.base}/mcp", http_client=http_client)
+                    async with Client(streams, mode=mode) as client:
+                        return await work(client)
 
         return self._threads.submit(anyio.run, run)
 

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 import anyio
-from anyio.abc import TaskStatus
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import StartTurns
 from mcp_bridge._contracts.jsonrpc import RpcError
 from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._runtime.tasks import own_tasks
-from mcp_bridge._sources.upstream.credentials import CredentialAddress, UpstreamAddress
-from mcp_bridge._upstream.session import SessionListener, UpstreamSession
+from mcp_bridge._upstream.messages import Receiver
+from mcp_bridge._upstream.session import SessionListener, UpstreamChannel, UpstreamSession
 from mcp_bridge._upstream.trust.screening import shorten_text
 
-logger = logging.getLogger("mcp_bridge.sources.upstream")
+logger = logging.getLogger("mcp_bridge.upstream")
 
-START_TURN = 1.0
-"""Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""
 Serve = Callable[[UpstreamSession, "ConnectionLink", anyio.CancelScope], Awaitable[None]]
 """Serves a session until its connection ends. The scope limits how long the start may take."""
+
+
+class UpstreamAddress(Protocol):
+    """The address of a server, from which a channel can be opened."""
+
+    @property
+    def label(self) -> str:
+        """The name for messages."""
+
+    def open_channel(
+        self, receive: Receiver, on_end: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[UpstreamChannel]:
+        """Return a context manager for a channel."""
 
 
 class ConnectionLink:
@@ -67,22 +77,9 @@ class NoListener:
         """Do nothing."""
 
 
-async def hold_turn(
-    turns: StartTurns, settled: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-) -> None:
-    """Hold a turn until an attempt to connect is settled, or has taken its time."""
-    await turns.acquire_on_behalf_of(settled)
-    try:
-        task_status.started()
-        with anyio.move_on_after(START_TURN):
-            await settled.wait()
-    finally:
-        turns.release_on_behalf_of(settled)
-
-
 async def serve_connection(
     name: str,
-    address: UpstreamAddress | CredentialAddress,
+    address: UpstreamAddress,
     listener: SessionListener,
     link: ConnectionLink,
     serve: Serve,
@@ -94,8 +91,6 @@ async def serve_connection(
     try:
         with anyio.CancelScope(deadline=anyio.current_time() + start_timeout) as limit:
             link.opening = limit
-            if isinstance(address, CredentialAddress):
-                address = await address.build_address()
             async with own_tasks() as tasks, address.open_channel(link.handle_message, link.end) as channel:
                 link.session = UpstreamSession(
                     name, channel, tasks, listener, has_one_client=has_one_client, on_rejection=link.end

@@ -1,0 +1,78 @@
+"""Uses a server for one command: connects, sends requests, and closes the connection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import anyio
+
+from mcp_bridge._contracts.errors import BridgeError, SourceError
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, RpcError
+from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._protocol.wire.questions import read_needs, render_continuation
+from mcp_bridge._upstream.connection import ConnectionLink, NoListener, UpstreamAddress, serve_connection
+from mcp_bridge._upstream.messages import INVALID_RESPONSE, NOT_RECEIVED
+from mcp_bridge._upstream.session import Era, UpstreamSession
+from mcp_bridge._upstream.trust.screening import screen_question
+
+T = TypeVar("T")
+MAX_ROUNDS = 100
+"""How often a stateless server can ask the user within one request."""
+
+
+async def use_server(
+    address: UpstreamAddress, eras: Sequence[Era], use: Callable[[UpstreamSession], Awaitable[T]]
+) -> T:
+    """Connect to a server, and return what `use` returns.
+
+    Raises the BridgeErrors of `use`, and SourceError if the server cannot be reached or returns an error.
+    """
+    results: list[T] = []
+    errors: list[BridgeError] = []
+
+    async def serve(session: UpstreamSession, link: ConnectionLink, start: anyio.CancelScope) -> None:
+        try:
+            await session.negotiate(eras)
+            results.append(await use(session))
+        except RpcError as error:
+            errors.append(_describe_error(error, link.reason))
+        except BridgeError as error:
+            errors.append(error)
+
+    link = ConnectionLink(lambda reason: None)
+    reason = await serve_connection(address.label, address, NoListener(), link, serve, math.inf, has_one_client=True)
+    if results:
+        return results[0]
+    raise errors[0] if errors else SourceError(reason)
+
+
+def _describe_error(error: RpcError, reason: str) -> SourceError:
+    """Return an error for the user; `reason` is why the connection has ended, if it has."""
+    if error.code in (CONNECTION_CLOSED, NOT_RECEIVED):
+        return SourceError(reason or error.message)
+    if error.code == INVALID_RESPONSE:
+        return SourceError(f"{error.message}. Check the address, or use `mcp-bridge doctor`")
+    return SourceError(f"the server returned an error: {error.message}")
+
+
+async def request_result(
+    session: UpstreamSession, method: str, params: Mapping[str, Any], ctx: RunningCall
+) -> Mapping[str, Any]:
+    """Send a request and return its result. The user of `ctx` answers what the server asks meanwhile.
+
+    Raises RpcError, and CallError if the user cannot be asked.
+    """
+    result = await session.relay(method, dict(params), ctx)
+    for _ in range(MAX_ROUNDS):
+        if result.get("resultType") != "input_required":
+            return result
+        try:
+            needs = read_needs(result.get("inputRequests") or {}, result.get("requestState"))
+            questions = {key: screen_question(each, session.name) for key, each in needs.questions.items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RpcError(INVALID_RESPONSE, f"the server asked an invalid question: {error}") from error
+        answers = await ctx.put(questions) if questions else {}
+        result = await session.relay(method, {**params, **render_continuation(answers, needs.state)}, ctx)
+    raise RpcError(INVALID_RESPONSE, f"the server asked more than {MAX_ROUNDS} times")
