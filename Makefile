@@ -63,7 +63,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: pyproject.toml | .venv/bin/python
-	$(PIP) -e .
+	$(PIP) -e '.[testing]'
 	@touch $@
 
 .venv/.test: pyproject.toml | .venv/bin/python

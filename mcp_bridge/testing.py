@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator[Client]:
     """Connect the official `mcp.Client` to tools. Everything between them is real, except the transport.
 
+    The client needs the extra `testing`: `pip install 'mcp-tool-bridge[testing]'`.
+
     Args:
         tools: The registry or bridge to serve.
         options: Options of the client, such as `mode="legacy"` for the handshake versions, or a `message_handler`.

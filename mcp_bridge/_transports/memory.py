@@ -75,8 +75,15 @@ class MemoryStream:
 
 
 def make_client(endpoint: Endpoint, **options: Any) -> Client:
-    """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`."""
-    from mcp.client import Client
+    """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`.
+
+    Raises ImportError without the extra `testing`.
+    """
+    try:
+        from mcp.client import Client
+    except ImportError as error:
+        hint = "Install it: pip install 'mcp-tool-bridge[testing]'"
+        raise ImportError(f"mcp_bridge.testing needs the official client of MCP. {hint}") from error
 
     return Client(connect(endpoint), **options)
 

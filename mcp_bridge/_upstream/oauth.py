@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies, proxy_bypass
@@ -83,7 +84,8 @@ class BearerAuth(httpx2.Auth):
         self._lock = anyio.Lock()
 
     async def load_tokens(self) -> None:
-        """Read the tokens. Raises SourceError if the user has not signed in."""
+        """Read the tokens. Raises SourceError if the user has not signed in, and without the extra `oauth`."""
+        _check_extra()
         self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
         if not self._token:
             raise SourceError(f"sign in first, with: mcp-bridge login {self._server}")
@@ -144,6 +146,7 @@ async def sign_in(
     `receive_query` returns the query that it sends there. Without a usable keyring, a file has the tokens. Raises
     SourceError.
     """
+    _check_extra()
     from mcp.client.auth import OAuthFlowError
     from mcp.shared.auth import AuthorizationCodeResult
 
@@ -160,6 +163,12 @@ async def sign_in(
     if provider.context.current_tokens is None:
         return ""
     return f"the file {storage.place}" if storage.place is not None else "the keyring of the system"
+
+
+def _check_extra() -> None:
+    """Raise SourceError if the SDK is not installed."""
+    if find_spec("mcp") is None:
+        raise SourceError("OAuth needs the MCP SDK. Install it: pip install 'mcp-tool-bridge[oauth]'")
 
 
 def _build_provider(

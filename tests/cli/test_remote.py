@@ -193,7 +193,9 @@ def test_a_url_that_is_not_an_mcp_server_is_a_short_error(tmp_path: Path) -> Non
 
 def test_a_line_that_is_not_a_message_is_logged_without_a_traceback(folder: Path) -> None:
     script = "print('hello', flush=True); import runpy; runpy.run_module('mcp_bridge', run_name='__main__')"
-    done = run("list", "--quiet", "--log-level", "warning", "--", sys.executable, "-c", script, "serve", "tools.py", cwd=folder)
+    done = run(
+        "list", "--quiet", "--log-level", "warning", "--", sys.executable, "-c", script, "serve", "tools.py", cwd=folder
+    )
     assert (done.code, done.out) == (0, "fail\ntake\n")
     assert re.fullmatch(r".* WARNING mcp_bridge.upstream: .* sent something that is not a message, .*\n", done.err)
 

@@ -74,6 +74,19 @@ def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: 
 
 
 @pytest.mark.parametrize(
+    "args", [["list"], ["call", "a", "{}"], ["read", "a://b"], ["get", "a"]], ids=lambda args: args[0]
+)
+def test_a_command_that_uses_another_server_does_not_import_the_sdk(folder: Path, args: list[str]) -> None:
+    (folder / "more.py").write_text(
+        "from mcp_bridge import prompt, resource\n@resource('a://b')\ndef b() -> str: return 'b'\n"
+        "@prompt\ndef a() -> str: return 'a'\n"
+    )
+    (folder / "x.yaml").write_text("sources: [{type: python, path: tools.py}, {type: python, path: more.py}]\n")
+    server = ["--", sys.executable, "-m", "mcp_bridge", "serve", "x.yaml"]
+    assert imported(*args, *server, cwd=folder) & set(HEAVY) == set()
+
+
+@pytest.mark.parametrize(
     "source",
     [
         'from mcp_bridge import ToolEntry\na = ToolEntry("a", "A.", lambda data: 1, {"type": "object"})\n',

@@ -229,6 +229,8 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
             references.extras.add("openapi")
         if key in _PARTIAL_KEYS:
             references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD_HINT}")
+    if source.get("auth") == "oauth":
+        references.extras.add("oauth")
     references.credentials += find_variables([source.get(key) for key in _CREDENTIAL_KEYS])
     isolation = source.get("isolation")
     if isinstance(isolation, dict):

@@ -108,6 +108,13 @@ def test_a_server_with_redis_is_packed_with_the_extras_that_use_it(project_folde
     assert "mcp-tool-bridge[redis,tasks]" in inside(project_folder, "export", "dockerfile", "--from-index").out
 
 
+def test_a_server_that_signs_in_is_packed_with_the_extra_for_oauth(project_folder: Path) -> None:
+    settings = project_folder / "mcp-bridge.yaml"
+    server = "  - {type: mcp, name: tickets, url: 'https://tickets.example/mcp', auth: oauth}\n"
+    settings.write_text(settings.read_text().replace("sources:\n", f"sources:\n{server}", 1))
+    assert "mcp-tool-bridge[oauth]" in inside(project_folder, "export", "dockerfile", "--from-index").out
+
+
 def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: Path) -> None:
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("approvals: {path: '${APPROVAL_KEY:-a-default}'}\n")
