@@ -29,12 +29,13 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
     from mcp_bridge._transports.memory import make_client
 
     bridge = to_bridge(tools)
+    client = make_client(bridge.endpoint, **options)
     failed: list[Exception] = []
     async with bridge.run_sources(), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
         await tasks.start(bridge.endpoint.run)
         try:
-            async with make_client(bridge.endpoint, **options) as connected:
+            async with client as connected:
                 try:
                     yield connected
                 except Exception as error:  # show a failed assert as itself, not as an exception group
