@@ -67,14 +67,14 @@ async def _use_remote_server(address: ServerAddress, use: Callable[[UpstreamSess
     A program is started in the handshake era, because some end at a request that they do not know.
     """
     if address.url is None:
-        return await use_server(_build_command(address.argv), ["handshake", "stateless"], use)
+        return await use_server(_make_launch_command(address.argv), ["handshake", "stateless"], use)
     from mcp_bridge._upstream.remote import ServerUrl
 
     headers = {"authorization": f"Bearer {address.token}"} if address.token is not None else {}
     return await use_server(ServerUrl(url=address.url, headers=headers), ["stateless", "handshake"], use)
 
 
-def _build_command(argv: Sequence[str]) -> UpstreamAddress:
+def _make_launch_command(argv: Sequence[str]) -> UpstreamAddress:
     from mcp_bridge._upstream.child import LaunchCommand
 
     return LaunchCommand(command=argv[0], args=argv[1:], env=os.environ, directory=Path.cwd())

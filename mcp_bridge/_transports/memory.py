@@ -15,6 +15,7 @@ from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.endpoint import ClientConnection, Endpoint
 from mcp_bridge._upstream.messages import Receiver
+from mcp_bridge._upstream.session import UpstreamChannel
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -30,7 +31,7 @@ class EndpointAddress:
         self._endpoint = endpoint
 
     @asynccontextmanager
-    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[EndpointChannel]:
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
         """Yield a channel; `receive` gets the messages of the endpoint."""
         async with own_tasks() as tasks:
             client = self._endpoint.connect(

@@ -21,6 +21,7 @@ from mcp_bridge._runtime import child_output, process_group
 from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
 from mcp_bridge._upstream.messages import MAX_MESSAGE, MessageReader, Receiver, find_request, make_failure
+from mcp_bridge._upstream.session import UpstreamChannel
 
 if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
@@ -67,7 +68,7 @@ class LaunchCommand:
         return self.command
 
     @asynccontextmanager
-    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[Child]:
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
         """Start the server and yield its process; `receive` gets its messages, and `on_end` why there will be no more.
 
         At the end of the block the process is ended, with all that it has started: by the end of its input, then by

@@ -37,7 +37,7 @@ async def use_server(
             await session.negotiate(eras)
             results.append(await use(session))
         except RpcError as error:
-            errors.append(_describe_error(error, link.reason))
+            errors.append(_make_source_error(error, link.reason))
         except BridgeError as error:
             errors.append(error)
 
@@ -48,7 +48,7 @@ async def use_server(
     raise errors[0] if errors else SourceError(reason)
 
 
-def _describe_error(error: RpcError, reason: str) -> SourceError:
+def _make_source_error(error: RpcError, reason: str) -> SourceError:
     """Return an error for the user; `reason` is why the connection has ended, if it has."""
     if error.code in (CONNECTION_CLOSED, NOT_RECEIVED):
         return SourceError(reason or error.message)

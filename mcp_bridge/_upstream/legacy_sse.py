@@ -25,6 +25,7 @@ from mcp_bridge._upstream.remote import (
     describe_status,
     read_events,
 )
+from mcp_bridge._upstream.session import UpstreamChannel
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
@@ -34,7 +35,7 @@ class SseUrl(ServerUrl):
     """The address of a server that uses the older transport. `headers` are sent with every request."""
 
     @asynccontextmanager
-    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[SseChannel]:  # type: ignore[override]
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
         """Yield a channel. Raises SourceError if the server does not open a stream."""
         async with (
             httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT, auth=self.choose_auth()) as client,

@@ -31,6 +31,7 @@ from mcp_bridge._upstream.messages import (
     make_failure,
 )
 from mcp_bridge._upstream.redirects import describe_redirect, find_own_redirect, format_address
+from mcp_bridge._upstream.session import UpstreamChannel
 from mcp_bridge._upstream.stream_retries import StreamRetries
 
 logger = logging.getLogger("mcp_bridge.upstream")
@@ -75,7 +76,7 @@ class ServerUrl:
         return HeaderAuth(self.headers, self.read_headers)
 
     @asynccontextmanager
-    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[HttpChannel]:
+    async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
         """Yield a channel; `receive` gets the server's messages, and `on_end` why there will be no more."""
         async with (
             httpx2.AsyncClient(
