@@ -70,6 +70,7 @@ def settings_page() -> str:
     parts += ["## sources\n\nA list of [sources](sources.md). Each has these keys, and the keys of its type.\n"]
     parts += [_table(model.SourceSettings, "sources[].")]
     parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
+    parts += [SANDBOX_HEAD, _table(sections.SandboxSettings, "sources[].sandbox.")]
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
         parts.append(_table(load_source_type(name), "sources[]."))
@@ -159,6 +160,11 @@ A duration is a number of seconds, or text such as `90s`, `5m` or `30d`. A size 
 `1 MiB`.
 
 ## The whole file
+"""
+SANDBOX_HEAD = """### sandbox
+
+`sandbox` of `isolation`, of commands and of MCP servers is `bubblewrap`, or a mapping with what it allows. Relative
+paths start at the folder of the settings file.
 """
 POLICY_HEAD = """## policy
 

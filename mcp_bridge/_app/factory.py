@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
     from mcp_bridge._settings import Settings, SourceSettings
     from mcp_bridge._settings.model import ToolOverrideSettings
+    from mcp_bridge._settings.sections import SandboxSettings
 
 UpdateListener = Callable[[str], None]
 """Receives the URI of a resource that has changed."""
@@ -66,7 +67,6 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
 
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
-    watch = watch or settings.reload
 
     def notify_update(uri: str) -> None:
         registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
@@ -124,8 +124,7 @@ def _build_pipeline(
         timeout=limits.timeout,
         threads=limits.threads,
         concurrency=limits.concurrency,
-        queue=limits.queue,
-        arguments=SizeLimits(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
+        arguments=SizeLimits(size=limits.arguments),
         tools=collect_tool_limits(settings, sources),
         expose_errors=settings.expose_errors,
     )
@@ -134,15 +133,13 @@ def _build_pipeline(
 
 
 def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
-    limits = settings.limits
     return Identity(
         name=settings.name,
         version=settings.version or __version__,
         title=settings.title,
         instructions=settings.instructions,
-        page=limits.page,
-        result=limits.result,
-        content=limits.content,
+        page=settings.limits.page,
+        result=settings.limits.result,
         ttl_ms=_choose_ttl(watch or any(source.type in _CHANGING for source in settings.sources)),
         private=private,
         listing=_build_listing(settings),
@@ -177,7 +174,7 @@ def _build_state(settings: Settings) -> State:
     from mcp_bridge._app.stores import open_store
 
     store = open_store(settings, "state", state.store, state.path)
-    return State(keys=keys, ttl=state.ttl, suspended=state.suspended, store=store, tasks=_build_task_options(settings))
+    return State(keys=keys, ttl=state.ttl, store=store, tasks=_build_task_options(settings))
 
 
 def _build_task_options(settings: Settings) -> TaskOptions | None:
@@ -348,15 +345,15 @@ def _isolate(
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise _locate_error(source, error, "isolation")
     if options.sandbox is not None and not sandbox.is_installed():
-        error = ConfigError(f"{options.sandbox} is not installed", hint=sandbox.HINT)
+        error = ConfigError("bubblewrap is not installed", hint=sandbox.HINT)
         raise _locate_error(source, error, "isolation", "sandbox")
     isolation = IsolationOptions(
         tools=options.tools,
         workers=options.workers,
-        limits=WorkerLimits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
+        limits=WorkerLimits(memory=options.memory, file_size=options.file_size),
         env=options.env,
         invokes=("*",) if options.invokes is None and options.sandbox is None else options.invokes or (),
-        sandbox=_restrict(built, source, directory) if options.sandbox is not None else None,
+        sandbox=_restrict(built, source, options.sandbox, directory) if options.sandbox is not None else None,
     )
     order = WorkerOrder(
         type=source.type,
@@ -372,25 +369,18 @@ def _isolate(
     return IsolatedSource(built, order, isolation, listener)
 
 
-def _restrict(built: ToolSource, source: SourceSettings, directory: Path) -> SandboxOptions:
+def _restrict(built: ToolSource, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
     """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
     from mcp_bridge._runtime import sandbox
-    from mcp_bridge._runtime.sandbox import SandboxOptions
 
-    options = source.isolation
-    assert options is not None
-    read, write = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
-    sandbox.warn_of_home(built.name, "isolation.read", read)
-    sandbox.warn_of_home(built.name, "isolation.write", write)
     try:
         files = sandbox.list_source_files(built, directory.resolve())
     except ConfigError as error:
         raise _locate_error(source, error, "isolation", "sandbox") from None
-    return SandboxOptions(network=options.network, files=files, read=read, write=write)
-
-
-def _resolve_all(directory: Path, paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(str((directory / path).resolve()) for path in paths)
+    options = settings.to_options(directory, files)
+    sandbox.warn_of_home(built.name, "isolation.sandbox.read", options.read)
+    sandbox.warn_of_home(built.name, "isolation.sandbox.write", options.write)
+    return options
 
 
 def _locate_error(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:

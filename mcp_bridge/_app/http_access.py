@@ -41,7 +41,7 @@ def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[s
     from mcp_bridge._transports.http.key_set import KeySet
     from mcp_bridge._transports.http.protected_resource import ProtectedResource
 
-    options = JwtOptions(issuer=jwt.issuer, audience=jwt.audience, algorithms=jwt.algorithms, scopes=jwt.scopes)
+    options = JwtOptions(issuer=jwt.issuer, audience=jwt.audience, scopes=jwt.scopes)
     url = jwt.resource or (jwt.audience if jwt.audience.startswith(("https://", "http://")) else None)
     resource = ProtectedResource(issuer=jwt.issuer, scopes=jwt.scopes, url=url)
     try:

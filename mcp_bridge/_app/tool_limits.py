@@ -24,7 +24,6 @@ def collect_tool_limits(settings: Settings, sources: Iterable[AttachedSource]) -
         for attached in sources
         for tool, timeout in attached.timeouts.items()
     }
-    timeouts |= {name: chain.timeout for name, chain in settings.chains.items() if chain.timeout is not None}
     return {**_limit_time(timeouts, given), **given}
 
 

@@ -128,11 +128,14 @@ def build_http_options(
     if settings is None:
         return HttpOptions(access=access, page=page)
     http = settings.http
+    timeouts = ClientTimeouts()
+    if http.client_timeout is not None:
+        timeouts = ClientTimeouts(receive=http.client_timeout, send=http.client_timeout)
     return HttpOptions(
         access=access,
-        body=http.body,
+        body=settings.limits.arguments,
         sessions=_build_session_options(settings),
-        timeouts=ClientTimeouts(receive=http.receive_timeout, send=http.send_timeout),
+        timeouts=timeouts,
         shutdown_delay=http.shutdown_delay,
         background=background,
         page=page,
@@ -181,14 +184,11 @@ def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:
 def _build_session_options(settings: Settings) -> SessionOptions:
     from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 
-    http = settings.http
-    resuming = None
-    if http.resumable:
-        # Events get a store of their own, or they would push other state out of a bounded one. It is in memory, unless
-        # the store is third-party: the sessions end with this process.
-        kind = settings.state.store if ":" in settings.state.store else "memory"
-        resuming = ResumeOptions(events=http.events, retry=http.retry, store=make_store(kind))
-    return SessionOptions(sessions=http.sessions, idle=http.idle, resuming=resuming)
+    # Events get a store of their own, or they would push other state out of a bounded one. It is in memory, unless the
+    # store is third-party: the sessions end with this process.
+    kind = settings.state.store if ":" in settings.state.store else "memory"
+    resuming = ResumeOptions(store=make_store(kind))
+    return SessionOptions(sessions=settings.http.sessions, idle=settings.http.idle, resuming=resuming)
 
 
 def _parse_address(http: str) -> tuple[str, int]:

@@ -78,7 +78,7 @@ async def run_worker_call(
         ResultTooLarge: the result is longer than a line may be.
     """
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
-    messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": encode_context(ctx)})
+    messages = await worker.start_call({**order, "context": encode_context(ctx)})
     async with messages:
         message = await anext(messages, None)
         if message is not None and message["say"] not in _RESULTS:

@@ -27,12 +27,10 @@ CONTEXT_FIELDS = ("protocol_version", "principal", "session", "request_id")
 class WorkerLimits:
     """The limits of one worker.
 
-    `memory` (address space) and `file_size` are in bytes. `cpu` is seconds of computing time for one call (None: only
-    the call's own timeout). `files` is how many may be open at once.
+    `memory` (address space) and `file_size` are in bytes. `files` is how many may be open at once.
     """
 
     memory: int = MEMORY
-    cpu: float | None = None
     files: int = FILES
     file_size: int = FILE_SIZE
 

@@ -103,7 +103,6 @@ class SourceRunner:
     async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
         """Run a call, and send a result whatever it does."""
         number = message["id"]
-        worker_system.allow_cpu(message["cpu"])
         outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
         with scope:
             if not scope.cancel_called:

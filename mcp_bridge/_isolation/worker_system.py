@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-import time
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
@@ -41,17 +40,6 @@ def _lower_limit(which: int, most: int) -> None:
         resource.setrlimit(which, (most, most))
 
 
-def allow_cpu(seconds: float | None) -> None:
-    """Allow this process so many more seconds of computing time, rounded up; then the system ends it."""
-    if seconds is None or sys.platform == "win32":
-        return
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    with contextlib.suppress(ValueError, OSError):  # it is more than the hard limit, which holds then
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
-
-
 def list_processes(pid: int) -> frozenset[psutil.Process]:
     """Return the processes below a supervisor."""
     import psutil
@@ -82,6 +70,4 @@ def describe_status(code: int | None, *, sandboxed: bool) -> str:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    if name == "SIGXCPU":
-        return "computed for longer than it may"
     return f"was ended by {name}"

@@ -18,8 +18,10 @@ from mcp_bridge._policies.selection import READ_ONLY, ToolSelectionOptions, has_
 from mcp_bridge._policies.services import PolicyServices
 from mcp_bridge._protocol.wire.content import render_blocks
 from mcp_bridge._runtime.exact_json import dump_json, load_json
-from mcp_bridge._settings.values import Duration, Size
+from mcp_bridge._settings.values import Duration
 
+MAX_SIZE = 32 * 1024 * 1024
+"""The maximum size of all kept results in bytes. The least recently used ones are removed first."""
 ENTRY = 500
 """Bytes of memory per result besides its data. Without it, tiny results would be unbounded."""
 
@@ -29,11 +31,7 @@ class CacheOptions(ToolSelectionOptions):
 
     permits = True
 
-    ttl: Duration = Field(default=60.0, description="How long a result is kept.")
-    size: Size = Field(
-        default=32 * 1024 * 1024,
-        description="The maximum size of all kept results. The least recently used ones are removed first.",
-    )
+    ttl: Duration = Field(default=60.0, description="How long a result is kept. All of them take at most 32 MiB.")
 
     def build_policy(self, services: PolicyServices) -> Policy:
         """Build the policy."""
@@ -72,7 +70,7 @@ class CachePolicy:
 
     def __init__(self, options: CacheOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
-        self._results: Results = TTLCache(options.size, options.ttl, timer=clock, getsizeof=lambda kept: kept.size)
+        self._results: Results = TTLCache(MAX_SIZE, options.ttl, timer=clock, getsizeof=lambda kept: kept.size)
 
     def bind(self, entry: Any) -> PolicyLayer | None:
         """Return a layer for read-only tools that match. A tool whose definition changes is another entry."""

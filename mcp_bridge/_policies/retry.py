@@ -16,6 +16,10 @@ from mcp_bridge._policies.selection import IDEMPOTENT, READ_ONLY, Patterns, Tool
 from mcp_bridge._policies.services import PolicyServices
 from mcp_bridge._settings.values import Duration, Whole
 
+MAX_DURATION = 45.0
+"""How long after the first attempt a further one may begin, in seconds."""
+MAX_WAIT = 5.0
+MAX_JITTER = 0.1
 logger = logging.getLogger("mcp_bridge.policies")
 
 
@@ -32,15 +36,9 @@ class RetryOptions(ToolSelectionOptions):
         "their base classes.",
     )
     wait: Duration = Field(
-        default=0.1, description="The wait before the second attempt, which doubles with each further one."
-    )
-    wait_max: Duration = Field(default=5.0, description="The maximum wait between two attempts.")
-    jitter: float = Field(
-        default=0.1, ge=0, le=60, description="The maximum random time, in seconds, that is added to each wait."
-    )
-    timeout: Duration = Field(
-        default=45.0,
-        description="How long after the first attempt a further one may begin. Each has the full time limit of a call.",
+        default=0.1,
+        description="The wait before the second attempt, which doubles with each further one, up to 5 seconds. No "
+        "attempt begins later than 45 seconds after the first.",
     )
 
     def build_policy(self, services: PolicyServices) -> Policy:
@@ -98,10 +96,10 @@ class RetryLayer:
         async for attempt in self._start_attempts(
             self._is_repeatable,
             attempts=options.attempts,
-            timeout=options.timeout,
+            timeout=MAX_DURATION,
             wait_initial=options.wait,
-            wait_max=options.wait_max,
-            wait_jitter=options.jitter,
+            wait_max=max(MAX_WAIT, options.wait),
+            wait_jitter=MAX_JITTER,
         ):
             with attempt:
                 if attempt.num > 1:

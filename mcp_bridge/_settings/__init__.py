@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from mcp_bridge._settings.http_sections import HttpSettings
     from mcp_bridge._settings.model import PolicySettings, Settings, SourceSettings
     from mcp_bridge._settings.schema import build_json_schema
-    from mcp_bridge._settings.sections import LimitSettings, SettingsModel, StateSettings
-    from mcp_bridge._settings.values import Duration, SessionIdle, SessionLimit, Size, Whole
+    from mcp_bridge._settings.sections import LimitSettings, OptionalSandbox, SettingsModel, StateSettings
+    from mcp_bridge._settings.values import Duration, SessionLimit, Size, Whole
 
 _MODULES = {
     "mcp_bridge._settings.model": ("PolicySettings", "Settings", "SourceSettings"),
     "mcp_bridge._settings.schema": ("build_json_schema",),
-    "mcp_bridge._settings.sections": ("SettingsModel", "LimitSettings", "StateSettings"),
+    "mcp_bridge._settings.sections": ("SettingsModel", "LimitSettings", "OptionalSandbox", "StateSettings"),
     "mcp_bridge._settings.http_sections": ("HttpSettings",),
-    "mcp_bridge._settings.values": ("Duration", "SessionIdle", "SessionLimit", "Size", "Whole"),
+    "mcp_bridge._settings.values": ("Duration", "SessionLimit", "Size", "Whole"),
 }
 
 __all__ = [
-    "Document", "Duration", "HttpSettings", "LimitSettings", "PolicySettings", "SessionIdle", "SessionLimit",
+    "Document", "Duration", "HttpSettings", "LimitSettings", "OptionalSandbox", "PolicySettings", "SessionLimit",
     "Settings", "SettingsModel", "Size", "SourceSettings", "StateSettings", "Whole", "build_json_schema", "expand",
     "load", "parse", "parse_options", "parse_policy_options", "prepare", "read_document",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from mcp_bridge._settings.sections import SettingsModel
-from mcp_bridge._settings.values import Delay, Duration, Whole
+from mcp_bridge._settings.values import Whole
 
 ContextPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")]
 
@@ -63,11 +63,6 @@ class ChainStepSettings(SettingsModel):
         le=100,
         description="The maximum number of attempts. A failed attempt may have had effects.",
     )
-    backoff: Delay = Field(
-        default=1.0,
-        description="How long the chain waits before the second attempt. The time doubles before each further one.",
-    )
-    timeout: Duration | None = Field(default=None, description="How long each attempt may take.")
     continue_on_failure: bool = Field(
         default=False, description="Continue the chain if this step fails; a note in the result says so."
     )
@@ -99,7 +94,4 @@ class ChainSettings(SettingsModel):
     stop_on_failure: bool = Field(
         default=True,
         description="End the chain at the first failure. Otherwise all steps run, and the error lists the failures.",
-    )
-    timeout: Duration | None = Field(
-        default=None, description="How long a call of the chain may take. Default: `limits.timeout`."
     )

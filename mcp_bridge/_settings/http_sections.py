@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -13,16 +13,10 @@ from mcp_bridge._settings.values import (
     KeySetLocation,
     PrincipalName,
     Scope,
-    Size,
     TokenReference,
     Url,
     Whole,
 )
-
-Algorithm = Literal[
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
-]  # fmt: skip
-"""Only asymmetric algorithms: with a symmetric one, everyone who can verify a token can create one."""
 
 
 class JwtSettings(SettingsModel):
@@ -35,9 +29,6 @@ class JwtSettings(SettingsModel):
     jwks: KeySetLocation = Field(
         description="The issuer's public keys (a JSON Web Key Set): a file, or an `https` URL. Read when the first "
         "token arrives, again after 10 minutes (a file: 5 seconds), and when a token has an unknown key id."
-    )
-    algorithms: tuple[Algorithm, ...] = Field(
-        default=("RS256", "PS256", "ES256", "EdDSA"), min_length=1, description="The accepted signature algorithms."
     )
     scopes: tuple[Scope, ...] = Field(
         default=(), description="The scopes that every token must have. Other tokens are rejected with 403."
@@ -94,9 +85,6 @@ class HttpSettings(SettingsModel):
         default=(), description="Accepted values of the Host header, in addition to `host`."
     )
     allowed_origins: tuple[str, ...] = Field(default=(), description="Accepted values of the Origin header.")
-    body: Size = Field(
-        default=4 * 1024 * 1024, description="The maximum size of a request body, in bytes or as text such as `1 MiB`."
-    )
     sessions: Whole = Field(
         default=1000,
         ge=1,
@@ -107,27 +95,13 @@ class HttpSettings(SettingsModel):
     idle: Duration = Field(
         default=1800.0, description="How long a handshake-era session may be idle before the server closes it."
     )
-    receive_timeout: Duration = Field(
-        default=10.0, description="How long a client may take to send a request, from the first byte to the last."
-    )
-    send_timeout: Duration = Field(
-        default=60.0,
-        description="How long a client may stop reading a response before the server closes the connection.",
+    client_timeout: Duration | None = Field(
+        default=None,
+        description="How long a client may take to send a request, and how long it may stop reading a response, before "
+        "the server closes the connection. Default: 10 seconds for a request, and 60 seconds for a response.",
     )
     shutdown_delay: Delay = Field(
         default=0.0,
         description="How long the server still accepts requests after SIGTERM, while `/health` answers 503, so that a "
         "proxy can stop sending requests first.",
-    )
-    resumable: bool = Field(
-        default=True, description="Allow handshake-era clients to resume a broken stream (`Last-Event-ID`)."
-    )
-    events: Whole = Field(
-        default=256,
-        ge=1,
-        le=100_000,
-        description="The maximum number of messages per session that are stored for resuming a stream.",
-    )
-    retry: Duration = Field(
-        default=1.0, le=3600, description="How long the server asks clients to wait before they resume a stream."
     )

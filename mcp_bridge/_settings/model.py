@@ -37,13 +37,14 @@ from mcp_bridge._settings.sections import (
     ClientName,
     DialectSettings,
     LimitSettings,
+    OptionalSandbox,
     SettingsModel,
     SharedSettings,
     StateSettings,
     TaskSettings,
     ToolSearchSettings,
 )
-from mcp_bridge._settings.values import Annotation, Duration, Size, Whole
+from mcp_bridge._settings.values import Annotation, Size, Whole
 
 M = TypeVar("M", bound=BaseModel)
 _WORKING_DIRS = ("cwd", "roots")
@@ -112,10 +113,6 @@ class IsolationSettings(SettingsModel):
         default=2 * 1024**3,
         description="The maximum memory (address space) of a worker, in bytes or as text such as `2 GiB`.",
     )
-    cpu: Duration | None = Field(
-        default=None, description="How much CPU time a call may use. By default, only its timeout limits it."
-    )
-    files: Whole = Field(default=256, ge=16, le=1_000_000, description="The maximum number of open files in a worker.")
     file_size: Size = Field(default=100 * 1024**2, description="The maximum size of a file that a worker writes.")
     env: tuple[str, ...] = Field(
         default=(),
@@ -126,12 +123,11 @@ class IsolationSettings(SettingsModel):
         description="Names of published tools, and URIs of resources, that the isolated tools may use, with the "
         "wildcards `*` and `?`. Default: all; with a sandbox, none.",
     )
-    sandbox: Literal["bubblewrap"] | None = Field(
-        default=None, description="`bubblewrap`: workers can only read the system and the files of their source."
+    sandbox: OptionalSandbox = Field(
+        default=None,
+        description="`bubblewrap`: workers can only read the system and the files of their source, and have no "
+        "network. A mapping allows more.",
     )
-    network: bool = Field(default=False, description="Allow sandboxed workers to use the network.")
-    read: tuple[str, ...] = Field(default=(), description="More paths that sandboxed workers may read.")
-    write: tuple[str, ...] = Field(default=(), description="Paths that sandboxed workers may write to.")
 
 
 class ArgumentOverrideSettings(SettingsModel):
@@ -276,9 +272,6 @@ class Settings(SettingsModel):
         default=False,
         description="Show clients the text of unexpected exceptions of tools. By default, they get only a reference to "
         "the log.",
-    )
-    reload: bool = Field(
-        default=False, description="Import the files of a source again when they change, and notify connected clients."
     )
 
     _directory: Path = PrivateAttr(default_factory=Path)

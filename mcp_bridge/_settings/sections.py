@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mcp_bridge._contracts.tasks import MEMORY
 from mcp_bridge._settings.values import (
@@ -17,6 +18,10 @@ from mcp_bridge._settings.values import (
     Whole,
 )
 
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.sandbox import SandboxOptions
+
+_SANDBOX_PROGRAM = "bubblewrap"
 ClientName = Literal[
     "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
     "lm-studio", "opencode", "vscode", "windsurf", "zed",
@@ -27,6 +32,40 @@ class SettingsModel(BaseModel):
     """The base of all models: frozen, rejects unknown keys, and keeps values out of pydantic's messages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class SandboxSettings(SettingsModel):
+    """A sandbox with bubblewrap, and what it allows besides the system and the files that the program needs."""
+
+    network: bool = Field(default=False, description="Allow the network.")
+    read: tuple[str, ...] = Field(default=(), description="More paths that can be read.")
+    write: tuple[str, ...] = Field(default=(), description="Paths that can be written.")
+
+    def to_options(self, directory: Path, files: tuple[str, ...] = ()) -> SandboxOptions:
+        """Return the options of the sandbox of a program with these files. Relative paths start at `directory`."""
+        from mcp_bridge._runtime.sandbox import SandboxOptions
+
+        return SandboxOptions(
+            network=self.network,
+            files=files,
+            read=tuple(str((directory / path).resolve()) for path in self.read),
+            write=tuple(str((directory / path).resolve()) for path in self.write),
+        )
+
+
+def _parse_program(value: Any) -> Any:
+    if isinstance(value, str) and value != _SANDBOX_PROGRAM:
+        raise ValueError(f"expected {_SANDBOX_PROGRAM}, or a mapping with network, read and write")
+    return {} if value == _SANDBOX_PROGRAM else value
+
+
+def _add_program_schema(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"const": _SANDBOX_PROGRAM}]
+
+
+OptionalSandbox = Annotated[
+    Annotated[SandboxSettings, BeforeValidator(_parse_program)] | None, Field(json_schema_extra=_add_program_schema)
+]
 
 
 class ToolLimitSettings(SettingsModel):
@@ -55,32 +94,15 @@ class LimitSettings(SettingsModel):
         description="How many calls may run at once. One tool, and over HTTP one client, can use at most three "
         "quarters of these and of the threads, or all if there are fewer than 4.",
     )
-    queue: Whole = Field(
-        default=1024,
-        ge=0,
-        le=1_000_000,
-        description="How many calls may wait for their turn, each for as long as its timeout. The server rejects "
-        "further calls.",
-    )
     arguments: Size = Field(
         default=4 * 1024 * 1024,
-        description="The maximum size of the text in the arguments of a call, in bytes or as text such as `1 MiB`.",
-    )
-    depth: Whole = Field(
-        default=64, ge=1, le=128, description="The maximum nesting of lists and objects in the arguments of a call."
-    )
-    nodes: Whole = Field(
-        default=100_000, ge=1, le=10_000_000, description="The maximum number of values in the arguments of a call."
+        description="The maximum size of the text in the arguments of a call, and over HTTP of a whole request, in "
+        "bytes or as text such as `1 MiB`.",
     )
     result: Size = Field(
         default=768 * 1024,
         description="The maximum size of the text in a result. Longer text is truncated, and clients can read the "
         "rest as a resource.",
-    )
-    content: Size = Field(
-        default=16 * 1024 * 1024,
-        description="The maximum size of other content in a result, such as images. Content beyond the limit is left "
-        "out, and the result says so.",
     )
     drain: Duration = Field(default=10.0, description="How long running calls may take to finish at shutdown.")
     tools: dict[str, ToolLimitSettings] = Field(
@@ -131,9 +153,6 @@ class StateSettings(SettingsModel):
         "default, each start generates a key.",
     )
     ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")
-    suspended: Whole = Field(
-        default=256, ge=1, le=1_000_000, description="The maximum number of suspended calls, which wait for answers."
-    )
 
 
 class ToolTaskSettings(SettingsModel):
@@ -155,7 +174,6 @@ class ToolTaskSettings(SettingsModel):
         le=1000,
         description="As `tasks.retries`, for this tool, even if it is neither idempotent nor read-only.",
     )
-    backoff: Delay | None = Field(default=None, description="As `tasks.backoff`, for this tool.")
 
 
 class TaskSettings(SettingsModel):
@@ -175,22 +193,12 @@ class TaskSettings(SettingsModel):
         le=1000,
         description="How often a failed task is retried, if its tool is declared idempotent or read-only.",
     )
-    backoff: Delay = Field(
-        default=1.0,
-        description="The wait before the first retry. It doubles for each further retry, up to 5 minutes.",
-    )
     ttl: Duration = Field(default=86400.0, description="How long a task and its result are kept, from its creation.")
-    poll: Duration = Field(
-        default=1.0, description="How long the server asks clients to wait before they fetch the state of a task again."
-    )
     most: Whole = Field(
         default=1024,
         ge=1,
         le=1_000_000,
         description="The maximum number of tasks that are kept. Over HTTP, one client can have at most three quarters.",
-    )
-    size: Size = Field(
-        default=256 * 1024 * 1024, description="The maximum size of the kept results, above which no task is created."
     )
     url: TaskUrl = Field(
         default=MEMORY,
@@ -281,20 +289,6 @@ class DialectSettings(SettingsModel):
     clients: tuple[ClientName, ...] = Field(
         default=(), description="The clients for which tools are rewritten, each with what it needs."
     )
-    inline_references: bool | None = Field(
-        default=None,
-        description="Replace each `$ref` in schemas by its target. Default: if a client needs it.",
-    )
-    flatten_unions: bool | None = Field(
-        default=None,
-        description="Merge `anyOf`, `oneOf`, `allOf` and conditions at the root of an input schema into one object. If "
-        "this omits conditions, the description of the tool says that the server checks more. Default: if a client "
-        "needs it.",
-    )
-    write_properties: bool | None = Field(
-        default=None,
-        description="Add `properties: {}` to objects without properties. Default: if a client needs it.",
-    )
     parse_strings: bool | None = Field(
         default=None,
         description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
@@ -304,10 +298,4 @@ class DialectSettings(SettingsModel):
         default=None,
         description='Leave out an optional argument that is null or "" where its schema does not accept that, so that '
         "the tool uses its default. Default: false.",
-    )
-    show_injections: bool | None = Field(
-        default=None,
-        description="For clients whose model sees only structured content: if there are hooks, list tools without "
-        "output schemas, and omit the structured content of results to which hooks add text. Default: if a client "
-        "needs it.",
     )

@@ -33,7 +33,6 @@ _OPTIONS = (
 )  # fmt: skip
 _INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
 """The folders of clients in whose files `$NAME` may be a part of a text."""
-_SANDBOX = ("sandbox", "network", "read", "write")
 
 
 def has_servers(data: Mapping[str, Any]) -> bool:
@@ -96,12 +95,19 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
             options = {key: value for key, value in entry.items() if key in _OPTIONS}
             if options.get("auth") != "oauth":  # clients have other forms, too
                 options.pop("auth", None)
-            if isinstance(entry.get("sandbox"), str):  # likewise
-                options |= {key: entry[key] for key in _SANDBOX if key in entry}
+            if _is_sandbox(entry.get("sandbox")):
+                options["sandbox"] = entry["sandbox"]
             shared = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
             notes = tuple(list_unread_keys(entry))
             origin = Origin(document=document, where=place, problem=problem, is_alone=True, notes=notes)
             yield {**shared, "type": "mcp", "name": str(name), "options": options, "origin": origin}
+
+
+def _is_sandbox(value: Any) -> bool:
+    """Return whether a sandbox has the form of the settings. Clients have mappings of other forms."""
+    if not isinstance(value, Mapping):
+        return isinstance(value, str)
+    return "read" in value or "write" in value or isinstance(value.get("network"), bool)
 
 
 def remove_servers(data: Mapping[str, Any]) -> dict[str, Any]:

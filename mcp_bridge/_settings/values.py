@@ -111,9 +111,6 @@ Delay = Annotated[
     Field(ge=0, allow_inf_nan=False),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}),
 ]
-SessionIdle = Annotated[
-    Duration, Field(description="With `sessions: client`: how long a client's session may be idle before it ends.")
-]
 SessionLimit = Annotated[
     Whole,
     Field(

@@ -421,11 +421,10 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
         assert client.instructions == "Be nice."
 
 
-@pytest.mark.parametrize("text", ["reload: true\nsources: []\n", "sources: []\n"])
-def test_whoever_edits_keeps_no_lists(text: str, tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, text)
+def test_whoever_edits_keeps_no_lists(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "sources: []\n")
     assert build_from_settings(settings, watch=True).identity.ttl_ms == 0
-    assert build_from_settings(settings).identity.ttl_ms == (0 if "reload" in text else 60_000)
+    assert build_from_settings(settings).identity.ttl_ms == 60_000
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,8 @@ version: 9.8.7
 title: Every setting
 instructions: Call plain first.
 expose_errors: true
-reload: false
-limits: {timeout: 300ms, threads: 2, page: 3}
-http: {host: 127.0.0.1, port: 0, token_env: TEST_TOKEN, body: 1 KiB,
+limits: {timeout: 300ms, threads: 2, page: 3, arguments: 1 KiB}
+http: {host: 127.0.0.1, port: 0, token_env: TEST_TOKEN,
        allowed_hosts: [tools.example], allowed_origins: ["https://web.example"]}
 sources:
   - type: python

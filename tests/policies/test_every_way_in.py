@@ -61,9 +61,7 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
     source = {"type": "python", "path": "tools.py"}
     policy = [{"deny": {"tools": "look"}}, {"redact": {"patterns": "email"}}, {"approval": {}}]
-    bridge = build_bridge(
-        tmp_path, source, *policy, tasks={"after": 0, "poll": "10ms"}, approvals={"remember": False, "local": False}
-    )
+    bridge = build_bridge(tmp_path, source, *policy, tasks={"after": 0}, approvals={"remember": False, "local": False})
     async with talking(bridge, capabilities=ABLE) as talk:
         assert said(await finish(talk, "look")).startswith("Tool 'look' was denied")
         task = await start(talk, "change", text="ada@example.org")
@@ -76,9 +74,7 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
 async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
     source = {"type": "python", "path": "tools.py"}
-    bridge = build_bridge(
-        tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0, "poll": "10ms"}
-    )
+    bridge = build_bridge(tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0})
     async with talking(bridge, capabilities=ABLE) as talk:
         ended = [await wait_for(talk, await start(talk, "report"), "completed") for _ in range(2)]
     assert [said(each["result"]) for each in ended] == ["1", "2"]

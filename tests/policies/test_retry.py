@@ -48,7 +48,7 @@ async def ask(ctx: CallContext) -> str:
     runs.append("ask")
     await ctx.ask("Who?")
 '''
-FAST = {"wait": "1ms", "jitter": 0}
+FAST = {"wait": "1ms"}
 
 
 @pytest.mark.parametrize(

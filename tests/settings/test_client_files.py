@@ -320,7 +320,7 @@ def test_lists_of_other_clients_are_unknown_keys_in_a_settings_file(tmp_path: Pa
 
 
 def test_the_sandbox_of_an_entry_is_that_of_a_source(tmp_path: Path) -> None:
-    sandbox = {"sandbox": "bubblewrap", "network": True, "read": ["a"], "write": ["b"]}
+    sandbox = {"sandbox": {"network": True, "read": ["a"], "write": ["b"]}}
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"one": {"command": "server", **sandbox}}}))
     (source,) = load(file, {}).sources
@@ -329,6 +329,10 @@ def test_the_sandbox_of_an_entry_is_that_of_a_source(tmp_path: Path) -> None:
 
 def test_a_sandbox_in_the_form_of_a_client_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
-    file.write_text(json.dumps({"servers": {"one": {"command": "server", "sandbox": {"a": 1}, "network": "host"}}}))
+    file.write_text(
+        json.dumps(
+            {"servers": {"one": {"command": "server", "sandbox": {"network": {"allow": []}}, "network": "host"}}}
+        )
+    )
     (source,) = load(file, {}).sources
     assert source.options == {"command": "server"}

@@ -118,14 +118,10 @@ def test_a_file_that_says_little_gets_the_defaults(settings):
     found = settings("sources: []")
     assert (found.name, found.version, found.title, found.instructions) == ("mcp-bridge", None, None, None)
     assert (found.limits.timeout, found.limits.threads, found.limits.page) == (60, 32, 250)
-    assert (found.http.host, found.http.port, found.http.token_env, found.http.body) == (
-        "127.0.0.1",
-        8808,
-        None,
-        4 * 2**20,
-    )
+    assert (found.http.host, found.http.port, found.http.token_env) == ("127.0.0.1", 8808, None)
+    assert found.limits.arguments == 4 * 2**20
     assert (found.http.allowed_hosts, found.http.allowed_origins) == ((), ())
-    assert (found.expose_errors, found.reload, found.sources) == (False, False, ())
+    assert (found.expose_errors, found.sources) == (False, ())
 
 
 def test_a_source_keeps_the_keys_of_the_frame_apart_from_its_own_options(settings):
@@ -198,12 +194,12 @@ def test_a_timeout_is_seconds_or_text_with_a_unit(settings, text, seconds):
     ],
 )
 def test_a_size_is_bytes_or_text_with_a_unit(settings, text, size):
-    assert settings(f"http: {{body: {text}}}").http.body == size
+    assert settings(f"limits: {{arguments: {text}}}").limits.arguments == size
 
 
 def test_numbers_and_truth_values_may_come_from_the_environment(settings):
-    found = settings("http: {port: '${P}'}\nreload: ${R}\nlimits: {threads: '${N:-4}'}", P="9000", R="true")
-    assert (found.http.port, found.reload, found.limits.threads) == (9000, True, 4)
+    found = settings("http: {port: '${P}'}\nexpose_errors: ${R}\nlimits: {threads: '${N:-4}'}", P="9000", R="true")
+    assert (found.http.port, found.expose_errors, found.limits.threads) == (9000, True, 4)
 
 
 # What is refused.
@@ -215,7 +211,7 @@ def test_numbers_and_truth_values_may_come_from_the_environment(settings):
         ("name: 5", "1: name: expected text, found the number 5"),
         ("name: ''", "1: name: expected text of 1 or more characters, found text ''"),
         ("name:", "1: name: expected text, found nothing (null)"),
-        ("reload: 7", "1: reload: expected true or false, found the number 7"),
+        ("expose_errors: 7", "1: expose_errors: expected true or false, found the number 7"),
         ("limits: {timeout: 0}", "1: limits.timeout: expected more than 0, found the number 0"),
         (
             "limits: {timeout: 5 MiB}",
@@ -229,14 +225,14 @@ def test_numbers_and_truth_values_may_come_from_the_environment(settings):
         ("limits: {threads: false}", "1: limits.threads: expected a whole number, found false"),
         ("limits: {page: 1.5}", "1: limits.page: expected a whole number, found the number 1.5"),
         ("http: {port: 65536}", "1: http.port: expected 65535 or less, found the number 65536"),
-        ("http: {body: 0}", "1: http.body: expected 1 or more, found the number 0"),
+        ("limits: {arguments: 0}", "1: limits.arguments: expected 1 or more, found the number 0"),
         (
-            "http: {body: 1 M}",
-            "1: http.body: expected bytes, or text such as '512 KiB', '1 MiB' or '2MB', found text '1 M'",
+            "limits: {arguments: 1 M}",
+            "1: limits.arguments: expected bytes, or text such as '512 KiB', '1 MiB' or '2MB', found text '1 M'",
         ),
         (
-            "http: {body: [1]}",
-            "1: http.body: expected bytes, or text such as '512 KiB', '1 MiB' or '2MB', found a list",
+            "limits: {arguments: [1]}",
+            "1: limits.arguments: expected bytes, or text such as '512 KiB', '1 MiB' or '2MB', found a list",
         ),
         ("http: {allowed_hosts: a}", "1: http.allowed_hosts: expected a list, found text 'a'"),
         ("sources: {a: 1}", "1: sources: expected a list, found a mapping"),
@@ -250,7 +246,8 @@ def test_a_wrong_value_is_told_in_plain_words(problems, text, problem):
 
 
 def test_long_text_is_shortened(problems):
-    assert problems(f"reload: {'x' * 500}") == [f"1: reload: expected true or false, found text '{'x' * 60}…'"]
+    problem = f"1: expose_errors: expected true or false, found text '{'x' * 60}…'"
+    assert problems(f"expose_errors: {'x' * 500}") == [problem]
 
 
 def test_an_unknown_key_is_answered_with_the_nearest_known_one(problems):
@@ -265,7 +262,7 @@ def test_an_unknown_key_in_a_part_is_compared_with_the_keys_of_that_part(problem
 def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
     assert problems("limits: {zzz: 1}") == [
         "1: limits.zzz: unknown key 'zzz'. Known keys: "
-        "arguments, concurrency, content, depth, drain, nodes, page, queue, result, threads, timeout, tools."
+        "arguments, concurrency, drain, page, result, threads, timeout, tools."
     ]
 
 
@@ -419,8 +416,8 @@ def test_the_exported_schema_is_a_schema_of_2020_12():
         {
             "name": "x",
             "limits": {"timeout": "5m", "page": 3},
-            "http": {"body": "1 MiB", "port": "${PORT}"},
-            "reload": "${R:-no}",
+            "http": {"idle": "1m", "port": "${PORT}"},
+            "expose_errors": "${R:-no}",
         },
         {"sources": [{"type": "web", "url": "http://a", "prefix": "p", "from": "b", "retries": "${N}"}]},
         {"sources": [{"type": "web", "url": "http://a", "login": {"kind": "basic", "user": "u"}}]},

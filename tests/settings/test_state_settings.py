@@ -32,9 +32,9 @@ def keys(found: Settings) -> list[str]:
 
 def test_a_file_that_says_nothing_gets_the_defaults(settings):
     found = settings("sources: []")
-    assert (found.state.store, found.state.keys, found.state.ttl, found.state.suspended) == ("memory", (), 600, 256)
+    assert (found.state.store, found.state.keys, found.state.ttl) == ("memory", (), 600)
     http = found.http
-    assert (http.sessions, http.idle, http.resumable, http.events, http.retry) == (1000, 1800, True, 256, 1)
+    assert (http.sessions, http.idle) == (1000, 1800)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,8 @@ def test_a_short_key_is_refused_without_being_shown_and_with_a_way_to_make_one(s
         ("state: {keys: [[hush]]}", "state.keys[0]: expected text, found a list"),
         ("state: {store: ''}", "state.store: expected text of 1 or more characters, found text ''"),
         ("state: {ttl: 0}", "state.ttl: expected more than 0, found the number 0"),
-        ("state: {suspended: 0}", "state.suspended: expected 1 or more, found the number 0"),
-        ("state: {suspend: 1}", "state.suspend: unknown key 'suspend', did you mean 'suspended'?"),
         ("http: {idle: 0s}", "http.idle: expected more than 0, found text '0s'"),
-        ("http: {events: true}", "http.events: expected a whole number, found true"),
-        ("http: {retry: 2h}", "http.retry: expected 3600.0 or less, found the number 7200.0"),
+        ("http: {sessions: true}", "http.sessions: expected a whole number, found true"),
     ],
 )
 def test_a_wrong_value_is_told_in_plain_words(settings, text, problem):

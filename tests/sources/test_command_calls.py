@@ -251,8 +251,8 @@ async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path
 )
 async def test_a_file_of_a_result_is_in_the_root_and_within_the_limit(tmp_path: Path, name: str, problem: str) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
-    (tmp_path / "big").write_bytes(b"x" * 2000)
-    result = await call_one(tmp_path, write_tool("ignore", files=[name], max_output=1000))
+    (tmp_path / "big").write_bytes(b"x" * (16 * 1024 * 1024 + 1))
+    result = await call_one(tmp_path, write_tool("ignore", files=[name]))
     assert result["isError"]
     assert problem in words(result)
 

@@ -77,11 +77,11 @@ async def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> Non
 
 async def test_a_program_that_prints_without_end_is_ended(tmp_path: Path) -> None:
     token = a_token()
-    async with connect_commands(tmp_path, {"t": write_tool("flood", token, max_output="1 MiB")}) as client:
+    async with connect_commands(tmp_path, {"t": write_tool("flood", token)}) as client:
         result = await call(client, "t")
         assert result["isError"]
         assert words(result) == (
-            "The program 'python' printed more than 1,048,576 bytes, and was ended. "
+            "The program 'python' printed more than 16,777,216 bytes, and was ended. "
             "Choose arguments for which it prints less."
         )
         assert result["_meta"]["mcp-bridge/code"] == "result_too_large"
@@ -140,7 +140,7 @@ async def test_a_sandboxed_program_reads_the_root_and_writes_what_the_settings_n
     (root / "file").write_text("data")
     (tmp_path / "secret").write_text("secret")
     tools = {"read": READ, "write": WRITE}
-    async with connect_commands(tmp_path, tools, root="data", sandbox="bubblewrap", write=["data/out"]) as client:
+    async with connect_commands(tmp_path, tools, root="data", sandbox={"write": ["data/out"]}) as client:
         assert words(await call(client, "read", p="file")) == "data"
         assert "No such file" in words(await call(client, "read", p=f"{tmp_path}/secret"))
         assert "Read-only" in words(await call(client, "write", p="new"))
@@ -158,5 +158,5 @@ async def test_a_sandboxed_program_has_no_network(tmp_path: Path) -> None:
         tool = {"command": [sys.executable, "-c", script]}
         async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox="bubblewrap") as client:
             assert "refused" in words(await call(client, "t"))
-        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox="bubblewrap", network=True) as client:
+        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox={"network": True}) as client:
             assert words(await call(client, "t")) == "connected"

@@ -116,8 +116,3 @@ def test_a_mistake_is_an_error_with_file_and_place(tmp_path: Path, tool: Json, p
         build_bridge(tmp_path, {"t": tool})
     assert problem in str(caught.value)
     assert f"{tmp_path}/settings.json:1: sources[0].tools.t" in str(caught.value)
-
-
-def test_options_of_the_sandbox_require_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="network, read and write require sandbox"):
-        build_bridge(tmp_path, {"t": {"command": "ls"}}, network=True)

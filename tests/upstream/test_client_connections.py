@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.client import Client
 
+from mcp_bridge._sources.upstream import options as upstream_options
+from mcp_bridge._sources.upstream.client_sessions import ClientLimits
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.http.http_hosting import STATELESS, Road, hosted
@@ -92,8 +95,11 @@ async def test_the_process_of_a_client_ends_when_it_disconnects(tmp_path: Path) 
         assert (await count(ada)) == (2, kept)
 
 
-async def test_an_idle_connection_ends_and_the_next_call_opens_another(tmp_path: Path) -> None:
-    async with host({**ENTRY, "session_idle": 0.2}, tmp_path) as base, connect(base) as ada:
+async def test_an_idle_connection_ends_and_the_next_call_opens_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_options, "ClientLimits", partial(ClientLimits, idle_timeout=0.2))
+    async with host(ENTRY, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         _, ended = await count(ada)
         await wait_until_ended(ended)

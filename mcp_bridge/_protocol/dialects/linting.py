@@ -167,8 +167,8 @@ def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listed: ListedToo
     if not key:
         return f"Describe it without `{word}`: one object with all properties, or two tools"
     if getattr(listed.dialect, key):
-        return f"It stays although `{key}` is set; the log says why. Describe it without `{word}`"
-    return f"Set `dialect: {profile.name}` ({key})"
+        return f"It stays although a dialect is set; the log says why. Describe it without `{word}`"
+    return f"Set `dialect: {profile.name}`"
 
 
 def _check_text_enums(_: TextEnumsOnly, listed: ListedTools, __: Profile) -> Iterator[_Violation]:
@@ -187,7 +187,7 @@ def _check_named_properties(_: PropertiesRequired, listed: ListedTools, profile:
     for tool in listed.tools:
         schema = tool.get("inputSchema")
         if isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" not in schema:
-            cure = f"Set `dialect: {profile.name}` (write_properties)"
+            cure = f"Set `dialect: {profile.name}`"
             yield _Violation(tool=_get_name(tool), path=INPUT, text="its input schema has no `properties`", cure=cure)
 
 

@@ -154,8 +154,6 @@ def _build_step(step: ChainStepSettings) -> ChainStep:
             name: one.default if one.path is not None else one.value for name, one in given.items() if one.has_value
         },
         attempts=step.attempts,
-        backoff=step.backoff,
-        timeout=step.timeout,
         continue_on_failure=step.continue_on_failure,
         omits_context="input" in step.model_fields_set,
     )

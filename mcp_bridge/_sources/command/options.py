@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._settings import Duration, SettingsModel, Size, Whole
+from mcp_bridge._settings import Duration, OptionalSandbox, SettingsModel, Whole
 from mcp_bridge._sources.command.outputs import CommandOutput
 from mcp_bridge._sources.command.parameters import CommandParameters, check_use, find_dotted_paths, parse_parameters
 from mcp_bridge._sources.command.source import CommandSource
@@ -24,9 +24,6 @@ from mcp_bridge._sources.command.template import (
     parse_word,
 )
 from mcp_bridge._sources.command.tool import CommandSystem, CommandTool
-
-if TYPE_CHECKING:
-    from mcp_bridge._runtime.sandbox import SandboxOptions
 
 
 def _check_command(value: Any) -> Any:
@@ -86,9 +83,6 @@ class CommandToolSettings(SettingsModel):
         description="`progress` or `log`: send each line as a progress or log message while the program runs.",
     )
     timeout: Duration | None = Field(default=None, description="How long a call may take. Default: `limits.timeout`.")
-    max_output: Size = Field(
-        default=16 * 1024 * 1024, description="The maximum size of the output. A program that prints more is stopped."
-    )
 
     _template: ArgumentTemplate = PrivateAttr()
     _parameters: CommandParameters = PrivateAttr()
@@ -142,7 +136,6 @@ class CommandToolSettings(SettingsModel):
                 exit_codes=self.exit_codes,
                 errors=self.errors,
                 files=self.files,
-                limit=self.max_output,
                 joins_stderr=self.stderr == "output",
             ),
         )
@@ -168,34 +161,20 @@ class CommandOptions(SettingsModel):
         description="Environment variables, in addition to PATH, HOME, LANG and similar ones. A value can be a "
         "reference: `env:NAME`, `file:PATH` or `keyring:SERVICE/NAME`.",
     )
-    sandbox: Literal["bubblewrap"] | None = Field(
+    sandbox: OptionalSandbox = Field(
         default=None,
-        description="`bubblewrap`: the programs can read only the system, themselves and `root`, and have no network.",
+        description="`bubblewrap`: the programs can read only the system, themselves and `root`, and have no network. "
+        "A mapping allows more.",
     )
-    network: bool = Field(default=False, description="With `sandbox`: allow the network.")
-    read: tuple[str, ...] = Field(default=(), description="With `sandbox`: further paths that they can read.")
-    write: tuple[str, ...] = Field(default=(), description="With `sandbox`: paths that they can write.")
-
-    @model_validator(mode="after")
-    def _check_sandbox(self) -> Self:
-        if self.sandbox is None and (self.network or self.read or self.write):
-            raise ValueError("network, read and write require sandbox")
-        return self
 
     def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
         """Build the source. `watch` has no effect: the settings do not change while the server runs."""
         root = (directory / Path(self.root).expanduser()).resolve()
-        system = CommandSystem(root=root, env=self.env, sandbox=self._build_sandbox(directory))
+        system = CommandSystem(
+            root=root, env=self.env, sandbox=self.sandbox.to_options(directory) if self.sandbox is not None else None
+        )
         tools = [settings.build_command(tool, system) for tool, settings in self.tools.items()]
         return CommandSource(name, tools, system, folder=directory)
-
-    def _build_sandbox(self, directory: Path) -> SandboxOptions | None:
-        if self.sandbox is None:
-            return None
-        from mcp_bridge._runtime.sandbox import SandboxOptions
-
-        read, write = ([str((directory / path).resolve()) for path in paths] for paths in (self.read, self.write))
-        return SandboxOptions(network=self.network, read=tuple(read), write=tuple(write))
 
     def list_timeouts(self) -> Mapping[str, float]:
         """Return the time limits of tools that have their own, in seconds."""

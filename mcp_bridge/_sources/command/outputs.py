@@ -42,7 +42,7 @@ class CommandOutput:
     exit_codes: Sequence[int] = (0,)
     errors: Mapping[int, str] = field(default_factory=dict)
     files: Sequence[str] = ()
-    limit: int
+    limit: int = 16 * 1024 * 1024
     joins_stderr: bool = False
 
     @property

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._runtime.http_client.addresses import parse_networks
-from mcp_bridge._settings import SettingsModel, Size
+from mcp_bridge._settings import SettingsModel
 from mcp_bridge._sources.openapi.credentials import SecretSettings
 from mcp_bridge._sources.openapi.operations import OperationRule
 from mcp_bridge._sources.openapi.servers import ServerChoice, check_url
@@ -95,9 +95,6 @@ class OpenApiOptions(SettingsModel):
     server: Annotated[str, AfterValidator(_check_server)] | None = Field(
         default=None, description="The URL of the API, instead of the servers in the document."
     )
-    server_variables: dict[str, str] = Field(
-        default={}, description="Values for variables in the URL of the document's server."
-    )
     auth: dict[str, Annotated[SecretOptions, BeforeValidator(_parse_secret)]] = Field(
         default={},
         description="Credentials by the names of the document's security schemes: a reference such as `env:NAME`, or a "
@@ -118,18 +115,16 @@ class OpenApiOptions(SettingsModel):
         description="Whether tools have output schemas, with the types of values. A response that differs is a result "
         "with a note.",
     )
-    max_response: Size = Field(default=10 * 2**20, description="The maximum size of a response.")
 
     def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
         options = ApiOptions(
             operations=[one.to_rule() for one in self.operations],
             exclude_operations=[one.to_rule() for one in self.exclude_operations],
-            servers=ServerChoice(self.server or "", self.server_variables),
+            servers=ServerChoice(self.server or ""),
             auth={scheme: SecretSettings(**one.model_dump()) for scheme, one in self.auth.items()},
             headers=self.headers,
             networks=parse_networks(self.allow_addresses),
             output_schemas=self.output_schemas,
-            max_response=self.max_response,
         )
         return OpenApiSource(name, (directory / Path(self.document).expanduser()).resolve(), options, watch=watch)
 

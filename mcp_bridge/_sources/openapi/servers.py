@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -15,10 +14,9 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
 class ServerChoice(NamedTuple):
-    """How servers are chosen. `url` replaces all servers of a document; `variables` replace the defaults of theirs."""
+    """How servers are chosen: `url` replaces all servers of a document."""
 
     url: str = ""
-    variables: Mapping[str, str] = {}
 
     def find_url(self, document: ApiDocument, operation: Operation) -> str:
         """Return the URL of an operation's server, without a slash at its end. Raises SourceError."""
@@ -37,18 +35,16 @@ class ServerChoice(NamedTuple):
                 return check_url(url)
         raise SourceError("the document names no server. Set `server` to its URL")
 
-    def _fill(self, server: Json) -> str:
+    @staticmethod
+    def _fill(server: Json) -> str:
         declared = as_mapping(server.get("variables"))
 
         def replace(match: re.Match[str]) -> str:
             name = match[1]
             variable = as_mapping(declared.get(name))
-            value = self.variables.get(name, variable.get("default"))
+            value = variable.get("default")
             if value is None:
-                raise SourceError(f"the variable '{name}' of the server has no value. Set server_variables.{name}")
-            allowed = variable.get("enum")
-            if isinstance(allowed, list) and allowed and value not in allowed:
-                raise SourceError(f"server_variables.{name}: expected one of {', '.join(map(str, allowed))}")
+                raise SourceError(f"the variable '{name}' of the server has no value. Set `server` to the whole URL")
             return str(value)
 
         return _VARIABLE.sub(replace, str(server.get("url") or ""))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, model_validator
 
 from mcp_bridge._contracts.extension import ToolSource
-from mcp_bridge._settings import Duration, SessionIdle, SessionLimit, SettingsModel
+from mcp_bridge._settings import Duration, OptionalSandbox, SessionLimit, SettingsModel
 from mcp_bridge._sources.upstream.client_sessions import ClientLimits
 from mcp_bridge._sources.upstream.credentials import ReadValues, Values, resolve_later
 from mcp_bridge._sources.upstream.eras import EraChoice
@@ -22,10 +22,7 @@ from mcp_bridge._upstream.trust.guard import DefinitionGuard
 if TYPE_CHECKING:
     from mcp_bridge._upstream.oauth import BearerAuth
 
-if TYPE_CHECKING:
-    from mcp_bridge._runtime.sandbox import SandboxOptions
-
-_POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions", "session_idle", "session_limit"}
+_POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions", "session_limit"}
 """The options that do not change which server is used, or how."""
 
 
@@ -60,20 +57,17 @@ class UpstreamOptions(SettingsModel):
         default=None,
         description="`oauth`: send the token that `mcp-bridge login` has stored, and refresh it when it expires.",
     )
-    sandbox: Literal["bubblewrap"] | None = Field(
+    sandbox: OptionalSandbox = Field(
         default=None,
-        description="`bubblewrap`: `command` can read only the system, its program and the paths in `args`.",
+        description="`bubblewrap`: `command` can read only the system, its program and the paths in `args`, and has no "
+        "network. A mapping allows more.",
     )
-    network: bool = Field(default=False, description="With `sandbox`: allow the network.")
-    read: tuple[str, ...] = Field(default=(), description="With `sandbox`: further paths that it can read.")
-    write: tuple[str, ...] = Field(default=(), description="With `sandbox`: paths that it can write.")
     start_timeout: Duration = Field(default=30.0, description="How long connecting and listing everything may take.")
     sessions: Literal["shared", "client"] = Field(
         default="shared",
         description="`client`: each client has its own connection, and its own process of a `command`. Clients without "
         "a session share the first connection. `shared`: all clients do.",
     )
-    session_idle: SessionIdle = 1800.0
     session_limit: SessionLimit = 32
     changed_tools: Literal["quarantine", "warn", "ignore"] = Field(
         default="quarantine",
@@ -94,14 +88,12 @@ class UpstreamOptions(SettingsModel):
             raise ValueError("auth requires url: a server that the bridge starts gets its credentials from env")
         if self.sandbox is not None and self.command is None:
             raise ValueError("sandbox requires command: a server at a URL runs elsewhere")
-        if self.sandbox is None and (self.network or self.read or self.write):
-            raise ValueError("network, read and write require sandbox")
         return self
 
     def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
         """Build the source. `watch` has no effect: the server reports its changes."""
         guard = DefinitionGuard(name, changed_tools=self.changed_tools, new_tools=self.new_tools)
-        limits = ClientLimits(limit=self.session_limit, idle_timeout=self.session_idle)
+        limits = ClientLimits(limit=self.session_limit)
         return UpstreamSource(
             name,
             self._build_address(name, directory),
@@ -125,7 +117,7 @@ class UpstreamOptions(SettingsModel):
             command=self.command,
             args=self.args,
             directory=folder,
-            sandbox=self._build_sandbox(folder),
+            sandbox=self.sandbox.to_options(folder) if self.sandbox is not None else None,
             name=name,
         )
         return resolve_later("env", self.env, lambda env, _: build(env=env))
@@ -146,14 +138,6 @@ class UpstreamOptions(SettingsModel):
         from mcp_bridge._upstream.remote import ServerUrl
 
         return lambda headers, read: ServerUrl(url=url, headers=headers, read_headers=read, auth=auth)
-
-    def _build_sandbox(self, folder: Path) -> SandboxOptions | None:
-        if self.sandbox is None:
-            return None
-        from mcp_bridge._runtime.sandbox import SandboxOptions
-
-        read, write = ([str((folder / path).resolve()) for path in paths] for paths in (self.read, self.write))
-        return SandboxOptions(network=self.network, read=tuple(read), write=tuple(write))
 
     def default_name(self) -> str:
         return Path(self.command).stem if self.command is not None else "server"

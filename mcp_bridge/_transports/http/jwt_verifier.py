@@ -29,13 +29,16 @@ class InvalidToken(Exception):
     """The token is not accepted. The text contains nothing of the token and may be sent to the client."""
 
 
+ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+"""Only asymmetric algorithms: with a symmetric one, everyone who can verify a token can create one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtOptions:
-    """Which tokens are accepted. Every token needs all `scopes`; `algorithms` are asymmetric ones."""
+    """Which tokens are accepted. Every token needs all `scopes`."""
 
     issuer: str
     audience: str
-    algorithms: tuple[str, ...]
     scopes: tuple[str, ...] = ()
 
 
@@ -78,7 +81,7 @@ class JwtVerifier:
             kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
         except Exception:  # anything, from a header that anyone can write
             raise InvalidToken("The token is not a valid JWT.") from None
-        if algorithm not in options.algorithms or "crit" in header:
+        if algorithm not in ALGORITHMS or "crit" in header:
             raise InvalidToken("The algorithm of the token is not accepted.")
         # Many issuers declare "JWT" for access tokens. An ID token or a logout token is none (RFC 8725, 3.11).
         if kind not in _TYPES:

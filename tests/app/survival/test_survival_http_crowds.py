@@ -45,7 +45,7 @@ async def tasks() -> int:
 @pytest.mark.timeout(600)
 def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     context = ssl.create_default_context()  # one for all: a client that makes its own takes longer than its calls
-    settings = {"http": {"receive_timeout": 300}}  # with 500 threads, a client may rest for 10 s
+    settings = {"http": {"client_timeout": 300}}  # with 500 threads, a client may rest for 10 s
     with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
@@ -106,11 +106,8 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
     assert "Traceback" not in server.err
 
 
-@pytest.mark.parametrize("resumable", [True, False])
-def test_sessions_with_a_call_or_a_stream_are_left_alone_and_the_newcomer_is_refused(
-    tmp_path: Path, resumable: bool
-) -> None:
-    settings = {"http": {"sessions": 2, "resumable": resumable}}
+def test_sessions_with_a_call_or_a_stream_are_left_alone_and_the_newcomer_is_refused(tmp_path: Path) -> None:
+    settings = {"http": {"sessions": 2}}
     with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
         listener = shaken(server)
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": listener}
@@ -174,7 +171,7 @@ def until(true: Callable[[], bool], within: float = PATIENCE) -> None:
 
 
 def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path, settings={"http": {"receive_timeout": "2s"}}) as server, server.neighbour():
+    with live(OTHER, tmp_path, settings={"http": {"client_timeout": "2s"}}) as server, server.neighbour():
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (60, 60))
         host, _, port = server.base.removeprefix("http://").rpartition(":")
         with contextlib.ExitStack() as opened:

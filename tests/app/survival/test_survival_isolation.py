@@ -98,30 +98,6 @@ def test_whatever_ends_a_process_is_reported_and_the_next_call_works(server: Any
         assert served_by(server) == server.pid
 
 
-def test_a_call_beyond_its_cpu_limit_is_ended(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, {**SMALL, "cpu": "1s"}) as server, beside(server):
-        result = server.result("wreck", kind="cpu")
-        assert code_of(result) == "tool_crashed"
-        assert "computed for longer than it may" in result["content"][0]["text"]
-        assert server.text("pid")
-
-
-def test_computing_is_counted_for_each_call_alone(tmp_path: Path) -> None:
-    tools = """
-import os, time
-from mcp_bridge import tool
-
-@tool
-def computes() -> int:
-    end = time.process_time() + 0.5
-    while time.process_time() < end:
-        pass
-    return os.getpid()
-"""
-    with isolated(ONE, tmp_path, {**SMALL, "workers": 1, "cpu": "1s"}, tools) as server:
-        assert len({server.text("computes") for _ in range(6)}) == 1
-
-
 LASTING = [
     "a blocked loop",
     "the GIL",

@@ -83,7 +83,7 @@ def boxed(folder: Path, **more: Any) -> Iterator[Any]:
     """A server whose tools are in a sandbox, in a folder of its own below."""
     inside = folder / "settings"
     inside.mkdir()
-    given = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": "bubblewrap", "workers": 2, **more}}
+    given = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
     with live(ONE, inside, TOOLS, {"sources": [given]}) as server:
         yield server
 

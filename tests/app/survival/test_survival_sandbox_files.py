@@ -47,12 +47,12 @@ IMPORTED = {"helper.py", "second.py", "package"}
 
 
 @contextlib.contextmanager
-def at_home(home: Path, source: dict[str, Any], **isolation: Any) -> Iterator[Any]:
+def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]:
     """A server whose settings are in the user's home folder."""
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    given = {"type": "python", **source, "isolation": {"sandbox": "bubblewrap", "workers": 1, **isolation}}
+    given = {"type": "python", **source, "isolation": {"sandbox": sandbox or "bubblewrap", "workers": 1}}
     with live(ONE, home, OWN, {"sources": [given]}, env={"HOME": str(home)}) as server:
         yield server
 
@@ -92,7 +92,7 @@ def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_a_path_that_exposes_the_home_folder_is_reported(tmp_path: Path) -> None:
     with at_home(tmp_path, {"path": "own_tools.py"}, read=["."]) as server:
-        server.says("SECURITY: isolation.read gives the sandbox of source")
+        server.says("SECURITY: isolation.sandbox.read gives the sandbox of source")
         assert server.text("reads", path=KEY) == "a key"
 
 

@@ -67,7 +67,7 @@ def test_a_call_with_a_session_of_its_own_is_logged(tmp_path: Path) -> None:
 
 
 def test_two_servers_write_one_file(tmp_path: Path) -> None:
-    given, env = settings(tmp_path, events_size="2 KiB"), {"SAYING_TOKEN": SECRET}
+    given, env = settings(tmp_path), {"SAYING_TOKEN": SECRET}
     with (
         live(WAYS[0], tmp_path, settings=given, env=env) as one,
         live(WAYS[1], tmp_path, settings=given, env=env) as other,
@@ -78,7 +78,6 @@ def test_two_servers_write_one_file(tmp_path: Path) -> None:
             server.hang_up()
             server.ends()
     found = [line for path in (tmp_path / "logs").iterdir() for line in lines(path)]
-    assert len(list((tmp_path / "logs").iterdir())) == 4
     assert len({line["session_id"] for line in found}) == 2
 
 

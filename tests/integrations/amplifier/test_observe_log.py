@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcp.client import Client
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.events import ALL_EVENTS
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
+from mcp_bridge._integrations.amplifier.source import source as source_module
 from mcp_bridge._integrations.amplifier.source.events_log import EventsLog, format_event, redact_config
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._settings import load
@@ -266,10 +268,11 @@ async def test_a_plan_of_nothing_is_no_plan_because_its_events_are_written(tmp_p
     ]
 
 
-async def test_the_settings_say_where_and_how_large(tmp_path: Path) -> None:
+async def test_the_settings_say_where_and_the_log_rotates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "EventsLog", partial(EventsLog, max_bytes=1024))
     (tmp_path / "tools.py").write_text("from mcp_bridge.amplifier import HookResult\n" + TOOLS)
     (tmp_path / "s.yaml").write_text(
-        "sources: [{type: amplifier, events: 'sub/{session_id}.jsonl', events_size: 1 KiB, plan: {tools: [tools]}}]"
+        "sources: [{type: amplifier, events: 'sub/{session_id}.jsonl', plan: {tools: [tools]}}]"
     )
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         for _ in range(20):

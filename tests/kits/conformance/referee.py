@@ -35,7 +35,6 @@ SUITE_TIMEOUT = 240.0
 """Seconds. A run took 5."""
 
 GATEWAY_TASKS = {
-    "poll": 0.2,
     "tools": {
         "slow_compute": {"after": 0},
         "failing_job": {"mode": "required", "after": 0},

@@ -429,7 +429,7 @@ WAYS: dict[str, Way] = {
         settings={"tool_search": {"above": 1}},
         through=("_server/tools/search.py",),
     ),
-    "task": Way(write=write_python, make_calls=call_by_task, settings={"tasks": {"after": 0, "poll": "10ms"}}),
+    "task": Way(write=write_python, make_calls=call_by_task, settings={"tasks": {"after": 0}}),
     "page": Way(write=write_python, make_calls=call_on_page),
     "export": Way(write=write_python, make_calls=call_by_export, through=("_integrations/export/exporting.py",)),
     "provider": Way(

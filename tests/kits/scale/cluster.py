@@ -119,7 +119,7 @@ class Cluster:
         (folder / "tools.py").write_text(tools)
         given = {"sources": [{"type": "python", "path": "tools.py"}], **settings}
         if redis:
-            given["tasks"] = {"url": redis, "after": 0, "poll": 0.05, "lease": 3, **settings.get("tasks", {})}
+            given["tasks"] = {"url": redis, "after": 0, "lease": 3, **settings.get("tasks", {})}
         (folder / "mcp-bridge.json").write_text(json.dumps(given))
 
     def __enter__(self) -> Self:

@@ -22,9 +22,6 @@ http:
   port: 0
   sessions: 1
   idle: 1h
-  resumable: true
-  events: 7
-  retry: 2500ms
 state:
   store: their_stores:Told
 """
@@ -140,20 +137,7 @@ async def test_sessions_are_as_the_settings_say(tmp_path: Path) -> None:
             assert (await shake(http)).status_code == 503
         async with talk.call(1, "there") as stream:
             primed, answer = [event async for event in events(stream)]
-        assert (primed.retry, answer.says) == ("2500", "there")
-
-
-async def test_the_settings_may_say_that_nothing_is_resumed(tmp_path: Path) -> None:
-    (tmp_path / "settings.yaml").write_text(
-        "sources: [{type: python, path: tools.py}]\nhttp: {port: 0, resumable: false}"
-    )
-    async with (
-        running(tmp_path, command("settings.yaml", "--http", "settings")) as server,
-        client_of(server.base) as http,
-    ):
-        talk = await opened(http)
-        async with talk.call(1, "there") as stream:
-            assert [event.id async for event in events(stream)] == [""]
+        assert (primed.retry, answer.says) == ("1000", "there")
 
 
 @pytest.mark.parametrize("over", [(), ("--http", "settings")], ids=["stdio", "http"])

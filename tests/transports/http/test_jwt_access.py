@@ -38,7 +38,7 @@ from tests.kits.http.http_talking import Clock, opened
 
 ISSUER, AUDIENCE = "https://login.example", "https://tools.example/deep/mcp"
 METADATA = "https://tools.example/.well-known/oauth-protected-resource/deep/mcp"
-OPTIONS = JwtOptions(issuer=ISSUER, audience=AUDIENCE, algorithms=("RS256", "ES256"))
+OPTIONS = JwtOptions(issuer=ISSUER, audience=AUDIENCE)
 
 
 def make_key(kind: str = "rsa", number: int = 0) -> Any:
@@ -78,7 +78,7 @@ def write_keys(path: Path, *found: dict[str, Any]) -> Path:
 
 
 def verifier_of(location: str | Path, *scopes: str, clock: Callable[[], float] = time.monotonic) -> JwtVerifier:
-    options = JwtOptions(issuer=ISSUER, audience=AUDIENCE, algorithms=OPTIONS.algorithms, scopes=scopes)
+    options = JwtOptions(issuer=ISSUER, audience=AUDIENCE, scopes=scopes)
     return JwtVerifier(options, KeySet(location, clock=clock))
 
 
@@ -143,7 +143,6 @@ INVALID: dict[str, Callable[[], str]] = {
     "without signature": lambda: unsigned("none"),
     "empty signature": lambda: unsigned("RS256"),
     "changed": lambda: swap_payload(sign(), sub="eve"),
-    "algorithm that is not listed": lambda: sign(algorithm="RS512"),
     "public key as a shared secret": sign_with_public_key,
     "ID token": lambda: sign(headers={"typ": "id+jwt"}),
     "logout token": lambda: sign(headers={"typ": "application/logout+jwt"}),

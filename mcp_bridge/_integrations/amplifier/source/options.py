@@ -11,10 +11,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from mcp_bridge._integrations.amplifier.agent.agent import AgentOptions
 from mcp_bridge._integrations.amplifier.mount_plan import PlanProblem, read_plan
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
-from mcp_bridge._integrations.amplifier.source.events_log import MAX_BYTES
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._integrations.amplifier.source.source import AmplifierSource
-from mcp_bridge._settings import Document, Duration, SessionIdle, SessionLimit, SettingsModel, Size, Whole
+from mcp_bridge._settings import Document, Duration, SessionLimit, SettingsModel, Whole
 
 
 class AgentSettings(SettingsModel):
@@ -30,12 +29,6 @@ class AgentSettings(SettingsModel):
     )
     max_depth: Whole = Field(
         default=3, ge=0, le=100, description="How many levels deep agents may start others. With 0, they start none."
-    )
-    max_agents: Whole = Field(
-        default=20,
-        ge=1,
-        le=100_000,
-        description="How many agents one run may start in total, including those that started agents start.",
     )
 
 
@@ -58,17 +51,7 @@ class AmplifierOptions(SettingsModel):
         "HTTP in the stateless era, a client has its own session if it names one (`_meta` key "
         "`mcp-bridge/session`) or is authenticated; otherwise each call has its own.",
     )
-    session_idle: SessionIdle = 1800.0
     session_limit: SessionLimit = 100
-    conversation_limit: Whole = Field(
-        default=100,
-        ge=1,
-        le=100_000,
-        description="How many conversations with agents may exist at once, including those of started agents. If there "
-        "are more, the client with the most loses the one that has been idle the longest; if none is idle, the call is "
-        "rejected. If there are several clients, none has more than three quarters of them. They also end after "
-        "`session_idle`.",
-    )
 
     agent: AgentSettings = Field(
         default_factory=AgentSettings,
@@ -101,14 +84,6 @@ class AmplifierOptions(SettingsModel):
         description="The file of the events log, with a line of JSON for each event. With `{session_id}` in its name, "
         "there is one file per session. By default, no events are logged.",
     )
-    events_size: Size = Field(
-        default=MAX_BYTES, description="The size at which the events log is rotated. Three older files are kept."
-    )
-    status: bool = Field(
-        default=True,
-        description="Publish resources that show what is mounted in a client's session, and what its modules "
-        "contribute (`amplifier://NAME/status`, `amplifier://NAME/contributions`).",
-    )
 
     _settings_path: str = PrivateAttr(default="")
 
@@ -139,14 +114,11 @@ class AmplifierOptions(SettingsModel):
             limits=SessionLimits(
                 shared=self.sessions == "shared",
                 limit=self.session_limit,
-                idle_timeout=self.session_idle,
-                conversations=self.conversation_limit,
+                conversations=self.session_limit,
             ),
             host=self.host,
             mount_timeout=self.mount_timeout,
             events=directory / Path(self.events).expanduser() if self.events is not None else None,
-            events_size=self.events_size,
-            status=self.status,
             agent=AgentOptions(**self.agent.model_dump()),
             resolver=Resolver(
                 directory, git=self.git, modules=self.get_checkouts_folder(directory), file=self._settings_path

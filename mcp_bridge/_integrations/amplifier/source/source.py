@@ -40,7 +40,7 @@ from mcp_bridge._integrations.amplifier.source.approval_provider import (
     BridgeDisplaySystem,
     register_approval_provider,
 )
-from mcp_bridge._integrations.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
+from mcp_bridge._integrations.amplifier.source.events_log import EventsLog, redact_config
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._integrations.amplifier.source.status import StatusResources
 from mcp_bridge._integrations.amplifier.source.tool_handler import ToolHandler
@@ -70,8 +70,6 @@ class AmplifierSource:
         host: What mounts the modules.
         mount_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
         events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
-        events_size: Bytes at which that file is rotated.
-        status: Whether clients can read what is mounted.
         agent: How the agent is published, if the plan's session has an orchestrator.
 
     The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
@@ -92,8 +90,6 @@ class AmplifierSource:
         host: Literal["auto"] | Host = "auto",
         mount_timeout: float | None = 30.0,
         events: Path | None = None,
-        events_size: int = MAX_BYTES,
-        status: bool = True,
         agent: AgentOptions | None = None,
     ) -> None:
         self.name = name
@@ -121,8 +117,8 @@ class AmplifierSource:
         self._installed: dict[str, Path | EntryPoint] = {}
         self._reported: set[str] = set()
         self._redactor = Redactor()
-        self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
-        self._status = StatusResources(name, self.sessions) if status else None
+        self._events_log = EventsLog(events, self._redactor) if events is not None else None
+        self._status = StatusResources(name, self.sessions)
         self._agent_options = agent or AgentOptions()
         has_agent = plan.orchestrator is not None
         self.agent = Agent(self.sessions, self._agent_options, self.asking) if has_agent else None
@@ -194,7 +190,7 @@ class AmplifierSource:
                         self.use_tools(offer.tools)
                         publish(offer)
                         published = offer
-                    if self._status is not None and self._notify_update is not None:
+                    if self._notify_update is not None:
                         self._notify_update(self._status.uri)
                     await self._changed.wait()
                 tasks.cancel_scope.cancel()
@@ -270,7 +266,7 @@ class AmplifierSource:
                 tools = [*tools, self.agent.build_entry(tools, self._select_entries(tools))]
         elif self._plan.agents:
             problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
-        resources = self._status.entries if self._status is not None else ()
+        resources = self._status.entries
         return Offer(tools=tools, resources=resources, problems=problems, partial=True)
 
     def _build_child_entries(self, session: ModuleSession, agent: PlannedAgent) -> list[ToolEntry]:
