@@ -11,9 +11,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
 
-from mcp_bridge._cli import export_options, import_options, options, page_options, policy_options
-from mcp_bridge._cli.audit_options import TrailOptions
-from mcp_bridge._cli.drafting.options import ImportCommandOptions
+from mcp_bridge._cli import desktop_options, options
 from mcp_bridge._cli.help import PlainCommand, PlainGroup
 from mcp_bridge._cli.parameters import Argument
 from mcp_bridge._cli.serve_options import ServeOptions
@@ -36,38 +34,34 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
-    "dev": Command(page_options.DevOptions, "dev:serve_page", attribute="obj"),
+    "dev": Command(options.DevOptions, "dev:serve_page", attribute="obj"),
     "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
-    "top": Command(page_options.TopOptions, "top:show_calls"),
+    "top": Command(options.TopOptions, "top:show_calls"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
-    "explain": Command(policy_options.ExplainOptions, "explain:explain_tool_call"),
+    "explain": Command(options.ExplainOptions, "explain:explain_tool_call"),
     "read": Command(options.ReadOptions, "reading:print_resource"),
     "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
     "validate": Command(options.ValidateOptions, "listing:validate_target"),
     "lint": Command(options.LintOptions, "lint:lint_tools"),
     "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
-    "approve": Command(options.ApproveOptions, "approve:approve_definitions"),
-    "audit": Command(TrailOptions, "audit:read_trail"),
+    "trust": Command(options.TrustOptions, "trust:review_definitions"),
+    "audit": Command(options.TrailOptions, "audit:read_trail"),
     "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
-    "clients": Command(options.ClientsOptions, "clients:list_clients"),
-    "import": Command(import_options.ImportOptions, "importing:import_servers"),
-    "import-openapi": Command(import_options.OpenApiImportOptions, "openapi_import:import_document"),
-    "import-command": Command(ImportCommandOptions, "drafting.command:import_command"),
-    "install": Command(options.InstallOptions, "install:install_server"),
-    "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
+    "clients": Command(desktop_options.ClientsOptions, "clients:list_clients"),
+    "shared": Command(options.SharedOptions, "shared.command:show_shared_servers"),
+    "install": Command(desktop_options.InstallOptions, "install:install_server"),
+    "uninstall": Command(desktop_options.UninstallOptions, "uninstall:uninstall_server"),
 }
 """The commands in the order of `--help`."""
-_EXPORT_TOOLS = Command(export_options.ToolExportOptions, "export:export_tools", attribute="info_name")
 EXPORT_COMMANDS: Mapping[str, Command] = {
-    **dict.fromkeys(export_options.MODEL_FORMATS, _EXPORT_TOOLS),
-    "mcpb": Command(export_options.BundleOptions, "export:export_bundle"),
-    "server-json": Command(export_options.RegistryEntryOptions, "export:export_registry_entry"),
-    "mcp-json": Command(export_options.ClientFileOptions, "export:export_client_file"),
-    "links": Command(export_options.LinkOptions, "export:export_links"),
-    "dockerfile": Command(export_options.DockerfileOptions, "export:export_dockerfile"),
+    "tools": Command(desktop_options.ToolExportOptions, "export:export_tools"),
+    "mcpb": Command(desktop_options.BundleOptions, "export:export_bundle"),
+    "server-json": Command(desktop_options.RegistryEntryOptions, "export:export_registry_entry"),
+    "mcp-json": Command(desktop_options.ClientFileOptions, "export:export_client_file"),
+    "dockerfile": Command(desktop_options.DockerfileOptions, "export:export_dockerfile"),
 }
 MODULE_COMMANDS: Mapping[str, Command] = {
     "validate": Command(options.ModuleOptions, "module:check_module"),
@@ -78,9 +72,10 @@ APPROVAL_COMMANDS: Mapping[str, Command] = {
     "list": Command(options.GrantListOptions, "approvals:show_grants"),
     "revoke": Command(options.RevokeOptions, "approvals:revoke_grants"),
 }
-SHARED_COMMANDS: Mapping[str, Command] = {
-    "list": Command(options.SharedListOptions, "shared.command:list_shared_servers"),
-    "stop": Command(options.SharedStopOptions, "shared.command:stop_shared_servers"),
+IMPORT_COMMANDS: Mapping[str, Command] = {
+    "clients": Command(desktop_options.ImportOptions, "importing:import_servers"),
+    "openapi": Command(desktop_options.OpenApiImportOptions, "openapi_import:import_document"),
+    "command": Command(desktop_options.ImportCommandOptions, "drafting.command:import_command"),
 }
 
 
@@ -92,8 +87,8 @@ class RootGroup(PlainGroup):
     """The command itself."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Start": ("init", "import", "import-openapi", "import-command", "dev", "login"),
-        "Serve": ("serve", "top", "worker", "shared", "approvals", "approve", "audit"),
+        "Start": ("init", "import", "dev", "login"),
+        "Serve": ("serve", "top", "worker", "shared", "approvals", "trust", "audit"),
         "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "lint", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),
@@ -127,13 +122,13 @@ class FormatGroup(PlainGroup):
         return resolved
 
 
-class DefaultAnswerGroup(PlainGroup):
-    """A group whose command `answer` is the default."""
+class DefaultGroup(PlainGroup):
+    """A group whose first command is the default."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse `approvals FILE` as `approvals answer FILE`."""
         if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
-            args = ["answer", *args]
+            args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
 
 
@@ -192,8 +187,7 @@ def _has(command: Any, option: str) -> bool:
 
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
     for name, command in commands.items():
-        text = (command.options.__doc__ or "").format(api=export_options.MODEL_FORMATS.get(name))
-        group.command(name, help=text, cls=_choose_class(command))(_make_callback(command))
+        group.command(name, help=command.options.__doc__, cls=_choose_class(command))(_make_callback(command))
 
 
 def _choose_class(command: Command) -> type[PlainCommand]:
@@ -241,9 +235,12 @@ _GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
         "bundle, Dockerfile, registry entry, client file or links.",
     ),
     ("module", MODULE_COMMANDS, PlainGroup, "Check Amplifier modules, and lock those that come from git."),
-    ("shared", SHARED_COMMANDS, PlainGroup, "List and stop the servers that clients share (`serve --shared`)."),
     (
-        "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
+        "import", IMPORT_COMMANDS, DefaultGroup,
+        "Import the servers of your MCP clients, an OpenAPI document, or a program.",
+    ),
+    (
+        "approvals", APPROVAL_COMMANDS, DefaultGroup,
         "Approve or deny the tool calls of running bridges. Also lists and revokes remembered approvals.",
     ),
 )  # fmt: skip

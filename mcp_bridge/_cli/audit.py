@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge._cli.audit_options import TrailOptions
 from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.options import TrailOptions
 from mcp_bridge._cli.output import format_count, print_lines, show_table, write_json
 from mcp_bridge._cli.target import find_file, is_settings
 from mcp_bridge._contracts.errors import ConfigError

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge._cli.options import ClientsOptions
+from mcp_bridge._cli.desktop_options import ClientsOptions
 from mcp_bridge._cli.output import format_count, print_lines, write_json
 from mcp_bridge._cli.server_address import is_target
 from mcp_bridge._contracts.errors import ConfigError

@@ -15,8 +15,8 @@ from mcp_bridge._app.page import build_page
 from mcp_bridge._app.serve import run_on_event_loop, serve_http
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
+from mcp_bridge._cli.options import DevOptions
 from mcp_bridge._cli.output import format_entry_counts, report
-from mcp_bridge._cli.page_options import DevOptions
 from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder
 from mcp_bridge._cli.target import hide_secrets, load_target
 from mcp_bridge._runtime.process_tree import end_descendants

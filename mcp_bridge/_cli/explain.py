@@ -11,8 +11,8 @@ import anyio
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.options import ExplainOptions
 from mcp_bridge._cli.output import print_lines, show_table, write_json
-from mcp_bridge._cli.policy_options import ExplainOptions
 from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge._cli.server_address import split_target
 from mcp_bridge._cli.target import load_target, run_until_started

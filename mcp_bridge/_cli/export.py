@@ -14,18 +14,17 @@ import anyio
 
 from mcp_bridge._app.http_access import list_known_tokens
 from mcp_bridge._cli import logs
-from mcp_bridge._cli.exits import ExitCode
-from mcp_bridge._cli.export_options import (
+from mcp_bridge._cli.desktop_options import (
     BundleOptions,
     ClientFileOptions,
     DockerfileOptions,
-    LinkOptions,
     RegistryEntryOptions,
     ToolExportOptions,
 )
+from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.install import build_entry
 from mcp_bridge._cli.output import format_count, report, report_problems
-from mcp_bridge._cli.target import ServedFile, find_file, load_target, run_until_started
+from mcp_bridge._cli.target import find_file, load_target, run_until_started
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.client import ServerEntry
 from mcp_bridge._desktop.exports import INSPECTOR, build_client_file, build_install_link, list_linkable_clients
@@ -44,8 +43,8 @@ _PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 _INDEX_HINT = "Use --from-index once your package index has it."
 
 
-def export_tools(options: ToolExportOptions, name: str) -> None:
-    """Export the tools in the format of this name.
+def export_tools(options: ToolExportOptions) -> None:
+    """Export the tools in the format of an API.
 
     Raises ConfigError for a file that cannot be written, ToolNotFound for an unknown name in `only`.
     """
@@ -54,7 +53,7 @@ def export_tools(options: ToolExportOptions, name: str) -> None:
     with reserve_stdio():  # stdout is for the export alone
         bridge = load_target(file).bridge
         anyio.run(run_until_started, bridge)
-        export = Export(bridge.registry, name, strict=options.strict, only=options.only or ())
+        export = Export(bridge.registry, options.api, strict=options.strict, only=options.only or ())
         report(*map(str, export.problems))
         report_problems(bridge.problems)
     _deliver(_format_json(export.tools), options.output, sources=[file])
@@ -98,29 +97,30 @@ def export_registry_entry(options: RegistryEntryOptions) -> None:
 
 
 def export_client_file(options: ClientFileOptions) -> None:
-    """Write a client's file that has only this server. Raises ConfigError, including if the file exists."""
+    """Write a client's file that has only this server, or links. Raises ConfigError, including if the file exists."""
     output = options.output
     if output is not None and os.path.isfile(output) and os.path.getsize(output):
         hint = "`mcp-bridge install` adds the server to an existing file"
         raise ConfigError("the file exists, and its content would be lost", path=str(output), hint=hint)
     entry, served = build_entry(options.file, options.name)
-    _deliver(build_client_file(options.client, entry, detect_machine()), output)
-    _report_entry_notes(entry, served)
+    text = _list_links(entry) if options.links else build_client_file(options.client, entry, detect_machine())
+    _deliver(text, output)
+    if entry.secrets:
+        report(f"Set these variables where the client starts the server: {', '.join(entry.secrets)}")
+    report(*served.notes)
     if options.client == INSPECTOR and entry.secrets:
         report("The Inspector passes on no variables by itself: add -e NAME=VALUE for each")
 
 
-def export_links(options: LinkOptions) -> None:
-    """Write the links that install this server, one line for each client. Raises ConfigError."""
-    entry, served = build_entry(options.file, options.name)
+def _list_links(entry: ServerEntry) -> str:
+    """Return the links that install this server, one line for each client."""
     lines = []
     for client in list_linkable_clients():
         try:
             lines.append(f"{client}\t{build_install_link(client, entry)}")
         except ConfigError as error:
             report(f"{client}: {error}")
-    _deliver("\n".join(lines), options.output, sources=[served.path])
-    _report_entry_notes(entry, served)
+    return "\n".join(lines)
 
 
 def export_dockerfile(options: DockerfileOptions) -> None:
@@ -174,12 +174,6 @@ def _find_secret_values(project: Project, directory: Path) -> Sequence[str]:
     values = {os.environ.get(name, ""): is_secret for name, is_secret in names.items()}
     tokens = list_known_tokens(directory, project.token_references, os.environ)
     return [*tokens, *(value for value, is_secret in values.items() if is_secret or _PASSWORD_URL.search(value))]
-
-
-def _report_entry_notes(entry: ServerEntry, served: ServedFile) -> None:
-    if entry.secrets:
-        report(f"Set these variables where the client starts the server: {', '.join(entry.secrets)}")
-    report(*served.notes)
 
 
 def _format_json(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mcp_bridge._cli.clients import find_client
-from mcp_bridge._cli.import_options import ImportOptions
+from mcp_bridge._cli.desktop_options import ImportOptions
 from mcp_bridge._cli.output import format_count, report, write_json
 from mcp_bridge._cli.target import is_settings
 from mcp_bridge._contracts.errors import ConfigError

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from mcp_bridge._cli.clients import find_client
+from mcp_bridge._cli.desktop_options import InstallOptions
 from mcp_bridge._cli.exits import ExitCode
-from mcp_bridge._cli.options import InstallOptions
 from mcp_bridge._cli.output import report, write_json
 from mcp_bridge._cli.target import ServedFile, check_file, find_file, to_server_name
 from mcp_bridge._contracts.errors import ConfigError

@@ -1,4 +1,4 @@
-"""`import-openapi`: fetches an OpenAPI document once, and stores it as one file for a source of type `openapi`."""
+"""`import openapi`: fetches an OpenAPI document once, and stores it as one file for a source of type `openapi`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 
-from mcp_bridge._cli.import_options import OpenApiImportOptions
+from mcp_bridge._cli.desktop_options import OpenApiImportOptions
 from mcp_bridge._cli.output import format_count, report, write_json
 from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks

@@ -1,4 +1,7 @@
-"""The options of each command: a field is an argument or option, the docstring of the class is the command's help."""
+"""The options of the commands that run, call and check servers.
+
+A field is an argument or option, and the docstring of the class is the command's help.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from mcp_bridge._cli.parameters import Argument, Option
-from mcp_bridge._cli.serve_options import FILE_HELP, FileArgument, LogLevelOption
+from mcp_bridge._cli.serve_options import FileArgument, LogFileOption, LogLevelOption
 from mcp_bridge._contracts.errors import ConfigError
 
 MAX_TIMEOUT = 3600
-CLIENTS = (
-    "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
-    "lm-studio, cline or continue."
-)
-SCOPE_HELP = (
-    "Which of the client's files to change: yours (user), the one that the project shares (project), or yours for this "
-    "project (local, Claude Code only). Default: user."
-)
-COMMAND_HELP = "Use the client's own command instead of editing its file. Some commands reformat the file."
 
 
-def complete_clients(incomplete: str) -> list[str]:
-    """List the clients whose names begin like this, for the completion of shells."""
-    from mcp_bridge._desktop.table import CLIENTS as table
-
-    return [name for name in table if name.startswith(incomplete)]
-
-
-ClientArgument = Annotated[str, Argument(help=CLIENTS, autocompletion=complete_clients)]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
-ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="user|project|local", help=SCOPE_HELP)]
-DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
-UseCommandOption = Annotated[bool, Option("--use-client-command", help=COMMAND_HELP)]
-ServerNameOption = Annotated[
-    str | None,
-    Option(
-        "--name",
-        "-n",
-        metavar="NAME",
-        help="The server's name in the client. Default: `name` in the settings, else the name of the file or folder.",
-    ),
-]
 
 SETTINGS_HELP = "The settings file. Default: mcp-bridge.yaml in the current folder."
 
@@ -200,68 +174,6 @@ class SchemaOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientsOptions:
-    """List the MCP clients on this machine. Shows their settings files and the bridges installed in them."""
-
-    as_json: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallOptions:
-    """Add this server to an MCP client. Everything else in the client's settings stays unchanged."""
-
-    client: ClientArgument
-    file: Annotated[
-        str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that is already running.")
-    ] = None
-    scope: ScopeOption = None
-    name: ServerNameOption = None
-    env: Annotated[
-        list[str] | None,
-        Option(
-            "--env",
-            "-e",
-            metavar="NAME[=VALUE]",
-            help="Pass this variable to the server: NAME writes a reference, NAME=VALUE the value; repeatable.",
-        ),
-    ] = None
-    token_env: Annotated[
-        str | None,
-        Option(metavar="NAME", help="The variable with the bearer token for a URL. Only a reference is written."),
-    ] = None
-    shared: Annotated[
-        bool, Option("--shared", help="Share one server with the other clients that use this option.")
-    ] = False
-    dry_run: DryRunOption = False
-    only_print: Annotated[
-        bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
-    ] = False
-    link: Annotated[bool, Option("--link", help="Print a link that installs the server when opened.")] = False
-    force: Annotated[
-        bool, Option("--force", help="Replace another server that has the same name; `uninstall` restores it.")
-    ] = False
-    use_client_command: UseCommandOption = False
-    check: Annotated[
-        bool, Option("--check/--no-check", help="Start the server once, and install it only if it works.")
-    ] = True
-    as_json: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UninstallOptions:
-    """Remove this server from an MCP client. Everything else in the client's settings stays unchanged."""
-
-    client: ClientArgument
-    name: Annotated[str | None, Argument(help="The name of the server. Default: the one that `install` added.")] = None
-    scope: ScopeOption = None
-    all_servers: Annotated[bool, Option("--all", help="Remove every server that `install` added.")] = False
-    dry_run: DryRunOption = False
-    force: Annotated[bool, Option("--force", help="Remove the server even if it is not a bridge.")] = False
-    use_client_command: UseCommandOption = False
-    as_json: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleOptions:
     """Check a module. Exits with 1 if it does not meet a requirement of its type."""
 
@@ -295,11 +207,11 @@ class WorkerOptions:
         int | None, Option(metavar="N", min=1, help="How many tasks run at once. Default: `tasks.concurrency`.")
     ] = None
     log_level: LogLevelOption = "warning"
-    log_file: Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = None
+    log_file: LogFileOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveOptions:
+class TrustOptions:
     """Show how tools of other servers have changed, and accept them. Exits with 1 if a change is not accepted."""
 
     file: SettingsArgument = None
@@ -328,17 +240,17 @@ class LoginOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedListOptions:
-    """List the shared servers that are running."""
-
-    as_json: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedStopOptions:
-    """Stop shared servers. Running calls may finish, and clients start a new server when they need one."""
+class SharedOptions:
+    """List or stop the servers that clients share (`serve --shared`)."""
 
     file: Annotated[Path | None, Argument(help="The file that is served. Default: all shared servers.")] = None
+    stop: Annotated[
+        bool,
+        Option(
+            "--stop", help="Stop them. Running calls may finish, and clients start a new server when they need one."
+        ),
+    ] = False
+    as_json: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +276,94 @@ class RevokeOptions:
     id: Annotated[str | None, Argument(help="The id of an approval, or the beginning of its id.")] = None
     file: SettingsArgument = None
     revoke_all: Annotated[bool, Option("--all", help="Revoke every approval.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevOptions:
+    """Serve a file with a web page to try its tools, and reload it when it changes. Opens the page in the browser."""
+
+    file: FileArgument = None
+    port: Annotated[
+        int | None,
+        Option(metavar="PORT", min=0, max=65535, help="The port. Default: 8808, or a free one if 8808 is in use."),
+    ] = None
+    open: Annotated[bool, Option("--open/--no-open", help="Open the page in the browser.")] = True
+    log_level: LogLevelOption = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopOptions:
+    """Show the calls of a running server, live. Press q or Ctrl-C to stop. In a pipe, prints a line for each call."""
+
+    target: Annotated[
+        str | None,
+        Argument(
+            metavar="URL|FILE",
+            help="The URL of a server with a page, or its settings file. For `dev`, the address that it prints. "
+            "Default: mcp-bridge.yaml or tools.py in the current folder.",
+        ),
+    ] = None
+    token_env: TokenOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOptions:
+    """Show which layers a tool call would pass, and which would stop it, without running the tool or asking anyone."""
+
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[FILE] TOOL [KEY=VALUE]...",
+            help=f"FILE: {SETTINGS_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument; KEY:=JSON for any JSON "
+            "value. If there are none, the arguments are not validated.",
+        ),
+    ]
+    file: TargetOption = None
+    arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
+    principal: Annotated[str | None, Option(metavar="NAME", help="The principal of the caller. Default: none.")] = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailOptions:
+    """Read, filter and verify an audit trail. With --verify, the exit code is 1 if it was changed."""
+
+    file: Annotated[
+        Path | None,
+        Argument(
+            help="The file of an audit trail, or a settings file with the policy `audit`. Default: mcp-bridge.yaml in "
+            "the current folder."
+        ),
+    ] = None
+    tool: Annotated[
+        str | None,
+        Option(metavar="PATTERN", help="Only calls with this name or URI, with the wildcards * and ?."),
+    ] = None
+    principal: Annotated[str | None, Option(metavar="NAME", help="Only the calls of this principal.")] = None
+    outcome: Annotated[
+        str | None, Option(metavar="OUTCOME", help="Only ok, error, denied, cancelled, or started (see `starts`).")
+    ] = None
+    since: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help="Only calls that began after this time: a duration before now such as 30m or 7d, or a time such as "
+            "2026-11-26 or 2026-11-26T13:30, which is local unless it has an offset such as +02:00.",
+        ),
+    ] = None
+    until: Annotated[str | None, Option(metavar="TIME", help="Only calls that began before this time.")] = None
+    text: Annotated[str | None, Option(metavar="TEXT", help="Only records that contain this text.")] = None
+    limit: Annotated[
+        int, Option("--limit", "-n", metavar="N", min=0, help="How many of the latest records to print; 0 for all.")
+    ] = 100
+    follow: Annotated[bool, Option("--follow", "-f", help="Also print new records, until Ctrl-C.")] = False
+    verify: Annotated[bool, Option("--verify", help="Check the chain, and name the first broken record.")] = False
+    contains: Annotated[
+        str | None,
+        Option(metavar="HASH", help="Verify, and check that a record still has this hash, which you noted earlier."),
+    ] = None
+    as_json: Annotated[bool, Option("--json", help="Print each record as a line of JSON on stdout.")] = False
 
 
 def check_timeout(seconds: float) -> None:

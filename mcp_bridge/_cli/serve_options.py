@@ -1,4 +1,4 @@
-"""The options of `serve`, apart from those of the other commands, which a start does not need."""
+"""The options of `serve`, and those that other commands have too. A start imports no others."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ FILE_HELP = (
 
 FileArgument = Annotated[Path | None, Argument(help=FILE_HELP)]
 LogLevelOption = Annotated[str, Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")]
+LogFileOption = Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")]
 
 
 class ServeOptions(NamedTuple):
@@ -52,4 +53,4 @@ class ServeOptions(NamedTuple):
         ),
     ] = None
     log_level: LogLevelOption = "warning"
-    log_file: Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = None
+    log_file: LogFileOption = None

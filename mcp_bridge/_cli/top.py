@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 
 from mcp_bridge._cli import logs
+from mcp_bridge._cli.options import TopOptions
 from mcp_bridge._cli.output import format_count, print_lines, report
-from mcp_bridge._cli.page_options import TopOptions
 from mcp_bridge._cli.serve import DEFAULT_ADDRESS
 from mcp_bridge._cli.server_address import ServerAddress, find_address
 from mcp_bridge._cli.target import find_file, is_settings

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._cli.clients import find_client
+from mcp_bridge._cli.desktop_options import UninstallOptions
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.install import retry_if_changed
-from mcp_bridge._cli.options import UninstallOptions
 from mcp_bridge._cli.output import report, write_json
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop import removal

@@ -17,7 +17,7 @@ from tests.kits.cli.cli_running import Inside
 def test_every_command_is_in_a_section_with_a_whole_sentence(inside: Inside) -> None:
     shown = inside("--help").out
     listed = [name for names in RootGroup.sections.values() for name in names]
-    assert sorted(listed) == sorted([*COMMANDS, "export", "module", "shared", "approvals"])
+    assert sorted(listed) == sorted([*COMMANDS, "export", "module", "import", "approvals"])
     for name in listed:
         assert re.search(rf"^  {name} +[A-Z]", shown, re.MULTILINE)
     for title in RootGroup.sections:

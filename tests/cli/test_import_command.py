@@ -1,4 +1,4 @@
-"""`import-command`: drafts of commands from what real programs say about themselves."""
+"""`import command`: drafts of commands from what real programs say about themselves."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def write_script(folder: Path, name: str, code: str, call: str) -> str:
 
 def draft(inside: Inside, *command: str) -> Any:
     """Draft a command, and return the source of the settings."""
-    done = inside("import-command", *command)
+    done = inside("import", "command", *command)
     assert done.code == 0, done.err
     (source,) = YAML(typ="safe").load(done.out)["sources"]
     return source
@@ -186,7 +186,7 @@ def test_a_command_that_a_click_program_lacks_is_an_error(
     inside: Inside, tmp_path: Path, python_path: dict[str, str]
 ) -> None:
     script = write_script(tmp_path, "greeter", CLICK, "cli")
-    done = inside("import-command", script, "gret")
+    done = inside("import", "command", script, "gret")
     assert done.code == 2
     assert "it has no command 'gret', only greet, secret, show" in done.err
 
@@ -427,7 +427,7 @@ def test_what_cannot_be_drafted_is_an_error(
     (tmp_path / "true").write_text("#!/bin/sh\n")
     (tmp_path / "true").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    done = inside("import-command", *command)
+    done = inside("import", "command", *command)
     assert done.code == 2
     assert problem in done.err
 

@@ -139,7 +139,7 @@ def test_commands_wait_for_servers_that_start_slowly(tmp_path: Path) -> None:
     assert call.out == "hello\n"
     assert NOT_FOUND in call.err
     assert "still starting" not in call.err  # it is no error that a server needs time
-    assert "slow__echo" in run("export", "openai", file, cwd=tmp_path).out
+    assert "slow__echo" in run("export", "tools", "openai", file, cwd=tmp_path).out
 
 
 def test_doctor_does_not_report_a_chain_that_waited_for_its_server(tmp_path: Path) -> None:

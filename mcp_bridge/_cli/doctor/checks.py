@@ -204,7 +204,7 @@ def find_unpublished(log: str, known: Iterable[CheckResult] = ()) -> Iterator[Ch
     ]
     for name, reason in dict.fromkeys((match["name"], match["reason"]) for match in matches):
         if reason not in reported:
-            if "mcp-bridge approve" in reason:  # the reason names the command
+            if "mcp-bridge trust" in reason:  # the reason names the command
                 advice = "Review the change before you accept it. The other tools of the server are served."
             else:
                 advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."

@@ -1,4 +1,4 @@
-"""The command `import-command`."""
+"""The command `import command`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
+from mcp_bridge._cli.desktop_options import ImportCommandOptions
 from mcp_bridge._cli.drafting.click_program import TIMEOUT, draft_click_commands, find_python_program
 from mcp_bridge._cli.drafting.draft import DraftCommand, render_settings
 from mcp_bridge._cli.drafting.help_text import build_error, parse_help
-from mcp_bridge._cli.drafting.options import ImportCommandOptions
 from mcp_bridge._cli.output import format_count, report
 from mcp_bridge._contracts.errors import ConfigError
 
@@ -48,7 +48,7 @@ def _split_words(given: Sequence[str]) -> list[str]:
     except ValueError as error:
         raise ConfigError(f"the command cannot be split into words: {error}", hint="Check the quotes") from None
     if not words or not words[0]:
-        raise ConfigError("no command was given", hint="Use: mcp-bridge import-command 'git log'")
+        raise ConfigError("no command was given", hint="Use: mcp-bridge import command 'git log'")
     return words
 
 

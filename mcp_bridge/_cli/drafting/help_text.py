@@ -290,7 +290,7 @@ def _build_subcommand_error(names: Sequence[str], words: Sequence[str]) -> Confi
     if len(words) > 1 and words[-1] in names:
         return build_error(f"the help of `{command}` does not describe '{words[-1]}'", words)
     hint = f"Name one of its commands: {', '.join(names[:40])}" if names else "Name one of its commands"
-    return ConfigError(f"'{command}' needs a command", where="import-command", hint=hint)
+    return ConfigError(f"'{command}' needs a command", where="import command", hint=hint)
 
 
 def _check_draft(
@@ -317,7 +317,7 @@ def _check_draft(
 def build_error(problem: str, words: Sequence[str]) -> ConfigError:
     """Return an error that shows how to write the settings by hand."""
     hint = f"Write the settings by hand, see docs/commands.md. For example:\n\n{render_example(words)}"
-    return ConfigError(problem, where="import-command", hint=hint)
+    return ConfigError(problem, where="import command", hint=hint)
 
 
 def _find_argument_text(name: str, lines: Sequence[str]) -> str:

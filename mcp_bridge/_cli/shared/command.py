@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mcp_bridge._cli.options import SharedListOptions, SharedStopOptions
+from mcp_bridge._cli.options import SharedOptions
 from mcp_bridge._cli.output import report, show_table, write_json
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.terminal_text import escape_line
@@ -31,20 +31,20 @@ class SharedServer:
     ready: bool = True
 
 
-def list_shared_servers(options: SharedListOptions) -> None:
-    """Print the running servers as a table or as JSON."""
-    servers = list(_find_servers())
-    if options.as_json:
-        write_json([asdict(server) for server in servers])
-        return
-    rows = [(str(each.pid), each.file or "(is starting)", each.version, str(each.clients)) for each in servers]
-    show_table(("process", "file", "version", "clients"), rows, empty="no shared server is running")
-
-
-def stop_shared_servers(options: SharedStopOptions) -> None:
-    """Stop the servers of a file, or all, and report them; exit with 3 if there is none."""
+def show_shared_servers(options: SharedOptions) -> None:
+    """Print the running servers as a table or as JSON, or stop them; exit with 3 if there is none to stop."""
     file = os.path.realpath(options.file) if options.file is not None else None
     servers = [server for server in _find_servers() if file is None or server.file == file]
+    if options.stop:
+        _stop_servers(servers, file)
+    elif options.as_json:
+        write_json([asdict(server) for server in servers])
+    else:
+        rows = [(str(each.pid), each.file or "(is starting)", each.version, str(each.clients)) for each in servers]
+        show_table(("process", "file", "version", "clients"), rows, empty="no shared server is running")
+
+
+def _stop_servers(servers: Sequence[SharedServer], file: str | None) -> None:
     for server in servers:
         with suppress(ProcessLookupError):  # it has just ended
             os.kill(server.pid, signal.SIGTERM)

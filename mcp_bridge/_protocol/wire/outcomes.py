@@ -64,7 +64,7 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ErrorOutcome(
         errors.DefinitionChanged,
         "the definition of the tool is not the one that the user has accepted",
-        "ask the user to review it with `mcp-bridge approve`",
+        "ask the user to review it with `mcp-bridge trust`",
     ),
     ErrorOutcome(
         errors.AuditUnavailable,

@@ -135,7 +135,7 @@ class _ChainBuilder:
         if tool in self._chains:
             return f"the chain '{tool}' is not published"
         if self._registry.get(tool) is not None:
-            return f"the definition of '{tool}' has changed. Accept it with: mcp-bridge approve"
+            return f"the definition of '{tool}' has changed. Accept it with: mcp-bridge trust"
         if absence := self._describe_absence(tool):
             return f"{make_not_found_error(tool, ())} {absence}"
         return str(make_not_found_error(tool, [*self._registry.list_names(), *self._chains]))

@@ -76,7 +76,7 @@ class ApiDocument:
     def follow_reference(self, reference: str) -> Any:
         """Return what a reference leads to. Raises SourceError if that is nothing, or in another document."""
         if not reference.startswith("#"):
-            hint = "`mcp-bridge import-openapi` makes one document of several"
+            hint = "`mcp-bridge import openapi` makes one document of several"
             raise SourceError(f"'{shorten(reference)}' refers to another document. {hint}")
         found = resolve_pointer(reference, self.data)
         if found is None:

@@ -30,7 +30,7 @@ def _add_text_schema(schema: dict[str, Any]) -> None:
 
 def _check_document(value: str) -> str:
     if "://" in value:
-        raise ValueError("expected a file: nothing is fetched at a start. Run `mcp-bridge import-openapi URL` once")
+        raise ValueError("expected a file: nothing is fetched at a start. Run `mcp-bridge import openapi URL` once")
     return value
 
 
@@ -82,7 +82,7 @@ class OpenApiOptions(SettingsModel):
     document: Annotated[str, AfterValidator(_check_document)] = Field(
         min_length=1,
         description="The OpenAPI document, 3.0 or 3.1, as JSON or YAML. Relative paths start at the folder of the "
-        "settings file. `mcp-bridge import-openapi` fetches one from a URL.",
+        "settings file. `mcp-bridge import openapi` fetches one from a URL.",
     )
     operations: tuple[OperationRuleOptions, ...] = Field(
         default=(),

@@ -72,12 +72,12 @@ class UpstreamOptions(SettingsModel):
     changed_tools: Literal["quarantine", "warn", "ignore"] = Field(
         default="quarantine",
         description="What happens to a tool whose definition differs from the accepted one. `quarantine`: it is not "
-        "published until `mcp-bridge approve` accepts it. `warn`: the log reports it. `ignore`: nothing.",
+        "published until `mcp-bridge trust` accepts it. `warn`: the log reports it. `ignore`: nothing.",
     )
     new_tools: Literal["publish", "quarantine"] = Field(
         default="publish",
         description="What happens to a tool that a known server did not have before: it is published, or only after "
-        "`mcp-bridge approve` has accepted it.",
+        "`mcp-bridge trust` has accepted it.",
     )
 
     @model_validator(mode="after")

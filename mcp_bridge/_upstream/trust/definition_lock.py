@@ -38,7 +38,7 @@ class DefinitionLock:
 
     def __init__(self, settings_file: Path) -> None:
         self.path, self._old_path = _locate(settings_file)
-        self.command = f"mcp-bridge approve {shlex.quote(settings_file.name)}"
+        self.command = f"mcp-bridge trust {shlex.quote(settings_file.name)}"
         self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Any]]] | None = None
 
     @property

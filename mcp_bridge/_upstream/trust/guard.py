@@ -266,7 +266,7 @@ class DefinitionGuard:
 
     @property
     def _command(self) -> str:
-        return self._lock.command if self._lock is not None else "mcp-bridge approve"
+        return self._lock.command if self._lock is not None else "mcp-bridge trust"
 
 
 def _split_lines(value: Any) -> list[str]:

@@ -37,12 +37,12 @@ def ready(client: SharedClient) -> SharedClient:
 
 def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
-        assert "no shared server is running" in run(tmp_path, "shared", "list").stderr
+        assert "no shared server is running" in run(tmp_path, "shared").stderr
         ready(start(stateless=True))
         ready(start(stateless=True))
-        found = json.loads(run(tmp_path, "shared", "list", "--json").stdout)
+        found = json.loads(run(tmp_path, "shared", "--json").stdout)
         assert [(each["file"], each["clients"]) for each in found] == [(str(tmp_path / "shelf.json"), 2)]
-        assert "shelf.json" in run(tmp_path, "shared", "list").stdout
+        assert "shelf.json" in run(tmp_path, "shared").stdout
 
 
 def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> Non
         pid = client.call("read_pid")
         number = client.send_call("wait", seconds=1)
         client.call("read_pid")
-        assert "stopping" in run(tmp_path, "shared", "stop", str(tmp_path / "shelf.json")).stderr
+        assert "stopping" in run(tmp_path, "shared", "--stop", str(tmp_path / "shelf.json")).stderr
         assert client.response(number)["result"]["content"][0]["text"] == "waited"
         eventually(lambda: not find_servers(tmp_path))
         assert client.call("read_pid") != pid
@@ -60,15 +60,15 @@ def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> Non
 def test_a_server_without_clients_is_stopped_at_once(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         assert ready(start(stateless=True)).leave() == 0
-        assert run(tmp_path, "shared", "stop").returncode == 0
+        assert run(tmp_path, "shared", "--stop").returncode == 0
         eventually(lambda: not find_servers(tmp_path), within=20)
-        assert json.loads(run(tmp_path, "shared", "list", "--json").stdout) == []
+        assert json.loads(run(tmp_path, "shared", "--json").stdout) == []
 
 
 def test_stopping_what_does_not_run_is_an_error(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         ready(start(stateless=True))
-        assert run(tmp_path, "shared", "stop", "another.yaml").returncode == 3
+        assert run(tmp_path, "shared", "--stop", "another.yaml").returncode == 3
         assert find_servers(tmp_path)
 
 
@@ -84,7 +84,7 @@ def test_the_default_file_of_the_folder_is_shared(tmp_path: Path) -> None:
     with sharing(tmp_path):
         (tmp_path / "own_tools.py").rename(tmp_path / "tools.py")
         assert run(tmp_path, "serve", "--shared").returncode == 0
-        assert "tools.py" in run(tmp_path, "shared", "list").stdout
+        assert "tools.py" in run(tmp_path, "shared").stdout
 
 
 def test_help_is_printed_instead_of_serving(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_client_of_nobody_is_told_with_those_that_are(project_folder: Path) ->
 
 
 def test_links_lead_cursor_and_vs_code_to_the_same_server(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "links")
+    done = inside(project_folder, "export", "mcp-json", "--links")
     assert done.code == 0, done.err
     links = dict(line.split("\t") for line in done.out.splitlines())
     cursor = parse_qs(urlsplit(links["cursor"]).query)

@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from mcp_bridge._cli.export_options import MODEL_FORMATS
+from mcp_bridge._cli.desktop_options import ModelApi
 from tests.kits.export.export_kit import ALL, functions
 
 TOOLS = '''
@@ -41,7 +41,7 @@ def run(folder: Path, *args: str) -> Any:
 
 
 def test_stdout_has_the_tools_and_stderr_what_is_to_know(folder: Path) -> None:
-    done = run(folder, "export", "anthropic")
+    done = run(folder, "export", "tools", "anthropic")
     assert done.returncode == 0, done.stderr
     made = functions("anthropic", json.loads(done.stdout))
     assert made["reads"][0] == "Read a file."
@@ -53,13 +53,13 @@ def test_stdout_has_the_tools_and_stderr_what_is_to_know(folder: Path) -> None:
 
 
 def test_strict_says_which_tool_it_cannot_be_for(folder: Path) -> None:
-    done = run(folder, "export", "openai", "tools.py", "--strict")
+    done = run(folder, "export", "tools", "openai", "tools.py", "--strict")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [False, True]
     assert "tool 'a.b': $: it accepts any properties, and strict mode requires named properties" in done.stderr
 
 
 def test_some_tools_go_to_a_file(folder: Path) -> None:
-    done = run(folder, "export", "gemini", "--only", "reads", "--output", "made.json")
+    done = run(folder, "export", "tools", "gemini", "--only", "reads", "--output", "made.json")
     assert (done.returncode, done.stdout) == (0, "")
     assert "Wrote made.json" in done.stderr
     assert set(functions("gemini", json.loads((folder / "made.json").read_text()))) == {"reads"}
@@ -86,15 +86,15 @@ def test_a_source_that_cannot_be_loaded_is_told(folder: Path) -> None:
     (folder / "many").mkdir()
     (folder / "many" / "good.py").write_text(TOOLS)
     (folder / "many" / "broken.py").write_text("import nothing_of_that_name\n")
-    done = run(folder, "export", "openai", "many")
+    done = run(folder, "export", "tools", "openai", "many")
     assert len(json.loads(done.stdout)) == 2
     assert "nothing_of_that_name" in done.stderr
 
 
 def test_help_names_all_that_can_be_exported(folder: Path) -> None:
-    done = run(folder, "export", "--help")
-    assert tuple(MODEL_FORMATS) == ALL
-    assert [name for name in MODEL_FORMATS if name not in done.stdout] == []
+    done = run(folder, "export", "tools", "--help")
+    assert get_args(ModelApi) == ALL
+    assert [name for name in ALL if name not in done.stdout] == []
 
 
 def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:

@@ -137,7 +137,7 @@ async def test_an_endless_reference_and_a_missing_one_are_problems_of_their_oper
         "/item: '#/nothing' does not resolve",
         "GET /endless is not published: '#/components/parameters/B' refers to itself",
         "GET /missing is not published: '#/components/parameters/C' does not resolve",
-        "GET /other is not published: 'other.yaml#/x' refers to another document. `mcp-bridge import-openapi` makes "
+        "GET /other is not published: 'other.yaml#/x' refers to another document. `mcp-bridge import openapi` makes "
         "one document of several",
         "GET /odd is not published: expected a mapping, found 7",
         "GET /nameless is not published: a parameter needs a `name`, and an `in` that is path, query, header or cookie",

@@ -1,4 +1,4 @@
-"""`mcp-bridge import-openapi`: one file of a document and all that it refers to, and what to write in the settings."""
+"""`mcp-bridge import openapi`: one file of a document and all that it refers to, and what to write in the settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FILES = {"root.yaml": ROOT, "paths/pet.yaml": PET, "schemas.json": json.dumps(SC
 
 
 def run_import(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [*forked_command(), "mcp_bridge", "import-openapi", *words]
+    command = [*forked_command(), "mcp_bridge", "import", "openapi", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
 
 

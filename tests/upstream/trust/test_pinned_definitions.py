@@ -80,7 +80,7 @@ async def test_a_changed_tool_is_not_listed_and_its_calls_say_why(
         error = await call_tool(client, "files__read", path="a")
     (part,) = change
     assert f"its definition has changed ({part})" in error
-    assert "mcp-bridge approve gateway.json" in error
+    assert "mcp-bridge trust gateway.json" in error
     assert [line for line in bridge.problems["files"] if "'read'" in line and part in line]
 
 
@@ -272,7 +272,7 @@ async def test_everything_that_clients_see_is_held_back_when_it_changes(
     assert set(everything) == {"files__greet", "ui://files/page", "file:///notes", "Use it well."}
     gateway.offer(describe_tool("read"), **{**offer, **change})
     assert await list_others(gateway) == [entry for entry in everything if entry != missing]
-    done = run("approve", gateway.file.name, "--yes", cwd=gateway.folder)
+    done = run("trust", gateway.file.name, "--yes", cwd=gateway.folder)
     assert f"files/{name} has changed" in done.out
     assert await list_others(gateway) == everything
 
@@ -282,7 +282,7 @@ async def test_changed_instructions_wait_while_the_accepted_ones_are_shown(gatew
     assert await list_others(gateway) == ["Use it well."]
     gateway.offer(describe_tool("read"), instructions="Use it badly.")
     assert await list_others(gateway) == ["Use it well."]
-    assert run("approve", gateway.file.name, "--yes", cwd=gateway.folder).code == 0
+    assert run("trust", gateway.file.name, "--yes", cwd=gateway.folder).code == 0
     assert await list_others(gateway) == ["Use it badly."]
 
 

@@ -1,4 +1,4 @@
-"""`mcp-bridge approve`: a user reviews changed definitions and accepts them."""
+"""`mcp-bridge trust`: a user reviews changed definitions and accepts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def gateway(tmp_path: Path) -> ScriptedGateway:
 def approve_at_terminal(gateway: ScriptedGateway, answers: bytes) -> tuple[int, str]:
     """Run the command at a terminal with these answers. Return its exit code and output."""
     controller, terminal = os.openpty()
-    command = [*COMMAND, "approve", gateway.file.name]
+    command = [*COMMAND, "trust", gateway.file.name]
     with subprocess.Popen(command, cwd=gateway.folder, stdin=terminal, stdout=subprocess.PIPE) as process:
         os.write(controller, answers)
         assert process.stdout is not None
@@ -46,7 +46,7 @@ async def list_published(gateway: ScriptedGateway) -> set[str]:
 
 
 async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(gateway: ScriptedGateway) -> None:
-    done = run("approve", gateway.file.name, cwd=gateway.folder)
+    done = run("trust", gateway.file.name, cwd=gateway.folder)
     assert done.code == 1
     assert done.out.splitlines() == [
         "files/read has changed",
@@ -64,18 +64,18 @@ async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(
 
 
 async def test_all_or_some_are_accepted_without_asking(gateway: ScriptedGateway) -> None:
-    done = run("approve", gateway.file.name, "--yes", "--tool", "files/r*", cwd=gateway.folder)
+    done = run("trust", gateway.file.name, "--yes", "--tool", "files/r*", cwd=gateway.folder)
     assert done.code == 0
     assert f"accepted 1 definition in {gateway.lock}" in done.out
     assert await list_published(gateway) == {"same", "read"}
-    assert run("approve", gateway.file.name, "-y", cwd=gateway.folder).code == 0
+    assert run("trust", gateway.file.name, "-y", cwd=gateway.folder).code == 0
     assert await list_published(gateway) == {"same", "read", "write"}
-    done = run("approve", gateway.file.name, cwd=gateway.folder)
+    done = run("trust", gateway.file.name, cwd=gateway.folder)
     assert (done.code, done.out) == (0, "no definition waits for approval\n")
 
 
 async def test_a_pattern_that_matches_no_waiting_tool_is_reported(gateway: ScriptedGateway) -> None:
-    done = run("approve", gateway.file.name, "--yes", "--tool", "other/*", cwd=gateway.folder)
+    done = run("trust", gateway.file.name, "--yes", "--tool", "other/*", cwd=gateway.folder)
     assert (done.code, done.out) == (0, "no definition that matches 'other/*' waits for approval\n")
 
 
@@ -87,7 +87,7 @@ async def test_doctor_advises_to_review_a_change(gateway: ScriptedGateway) -> No
 
 
 async def test_the_result_as_json_has_old_and_new_definitions(gateway: ScriptedGateway) -> None:
-    answer = run("approve", gateway.file.name, "--json", "--tool", "write", cwd=gateway.folder).json
+    answer = run("trust", gateway.file.name, "--json", "--tool", "write", cwd=gateway.folder).json
     (row,) = answer["tools"]
     assert (row["server"], row["tool"], row["changed"], row["accepted"]) == ("files", "write", ["title"], False)
     assert row["new"] == {**row["old"], "title": "Write!"}
@@ -104,12 +104,12 @@ async def test_a_user_at_a_terminal_is_asked_for_each_tool(gateway: ScriptedGate
 async def test_a_server_that_is_not_available_is_reported(gateway: ScriptedGateway) -> None:
     gateway.options = {"command": "/missing/program"}
     gateway.write_settings()
-    done = run("approve", gateway.file.name, cwd=gateway.folder)
+    done = run("trust", gateway.file.name, cwd=gateway.folder)
     assert "source 'files': the server is not connected" in done.err
 
 
 def test_a_python_file_has_no_servers(tmp_path: Path) -> None:
     (tmp_path / "tools.py").touch()
-    done = run("approve", "tools.py", cwd=tmp_path)
+    done = run("trust", "tools.py", cwd=tmp_path)
     assert done.code == 2
     assert "Pass the settings file" in done.err

@@ -1,4 +1,4 @@
-"""`approve`: shows how the tools of other servers have changed, and accepts their new definitions."""
+"""`trust`: shows how the tools of other servers have changed, and accepts their new definitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import anyio
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.exits import ExitCode
-from mcp_bridge._cli.options import ApproveOptions
+from mcp_bridge._cli.options import TrustOptions
 from mcp_bridge._cli.output import format_count, print_lines, report, report_problems, write_json
 from mcp_bridge._cli.target import SETTINGS_SUFFIXES, find_file, is_settings, load_target
 from mcp_bridge._contracts.errors import ConfigError
@@ -33,7 +33,7 @@ class PendingReview:
     problems: dict[str, list[str]]
 
 
-def approve_definitions(options: ApproveOptions) -> None:
+def review_definitions(options: TrustOptions) -> None:
     """Show changed definitions and accept those that the user chooses; exit with 1 if any still waits.
 
     Raises ConfigError for a file without servers, and DefinitionLockError.
@@ -70,7 +70,7 @@ async def _connect_servers(bridge: Bridge) -> PendingReview:
             tasks.start_soon(source.wait_for_attempt)
     pending = [one for source in sources for one in source.guard.pending]
     problems = {  # the changes themselves are shown in full
-        name: [line for line in lines if "mcp-bridge approve" not in line] for name, lines in bridge.problems.items()
+        name: [line for line in lines if "mcp-bridge trust" not in line] for name, lines in bridge.problems.items()
     }
     return PendingReview(pending=sorted(pending, key=lambda one: (one.server, one.key)), problems=problems)
 
