@@ -18,7 +18,7 @@ from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import DevOptions
 from mcp_bridge._cli.output import format_entry_counts, report
 from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder
-from mcp_bridge._cli.target import hide_secrets, load_target
+from mcp_bridge._cli.target import RELOAD_HINT, can_reload, hide_secrets, load_target
 from mcp_bridge._runtime.process_tree import end_descendants
 from mcp_bridge._runtime.stderr_relay import relay_stderr
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin
@@ -40,7 +40,7 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
     supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
     with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised, detach_stdin():
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        target = load_target(options.file, watch=True, private=True)
+        target = load_target(options.file, watch=can_reload(), private=True)
         hide_secrets(target.bridge, [token])
         host = DEFAULT_ADDRESS[0]
         port = options.port if options.port is not None else _choose_port(*DEFAULT_ADDRESS)
@@ -69,7 +69,10 @@ def _choose_port(host: str, preferred: int) -> int:
 
 def _announce(url: str, token: str, counts: str, *, opens: bool) -> None:
     page = f"{url}/#token={token}"
-    report(f"Serving {counts} on {url}/mcp, and reloading changed files. Press Ctrl-C to stop.")
+    reloading = ", and reloading changed files" if can_reload() else ""
+    report(f"Serving {counts} on {url}/mcp{reloading}. Press Ctrl-C to stop.")
+    if not reloading:
+        report(f"Changed files are not reloaded. {RELOAD_HINT}")
     report(f"Page: {page}", f"Clients send this token: {token}")
     if not opens:
         return

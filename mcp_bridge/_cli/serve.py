@@ -13,7 +13,7 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.output import format_entry_counts, report
 from mcp_bridge._cli.serve_options import ServeOptions
-from mcp_bridge._cli.target import NO_RECORD, BridgeTarget, hide_secrets, load_target
+from mcp_bridge._cli.target import NO_RECORD, RELOAD_HINT, BridgeTarget, can_reload, hide_secrets, load_target
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._engine.plugins import make_store
 from mcp_bridge._runtime.process_tree import end_descendants
@@ -63,6 +63,8 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
 
 
 def _load_bridge(options: ServeOptions) -> BridgeTarget:
+    if options.reload and not can_reload():
+        raise ConfigError("watching files needs the package watchfiles", where="--reload", hint=RELOAD_HINT)
     target = load_target(options.file, watch=options.reload, token_env=options.token_env)
     if os.environ.get(NO_RECORD):
         target.bridge.disable_recording()

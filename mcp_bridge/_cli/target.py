@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_bridge._cli import logs
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.event_loop import LoopFactory, interrupt_imports, make_loop_factory
+from mcp_bridge._version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from mcp_bridge._app.bridge import Bridge
@@ -24,6 +25,7 @@ _PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", 
 NO_RECORD = "MCP_BRIDGE_NO_RECORD"
 """The variable with which `doctor` starts servers, so that a bridge only reads what it knows about other servers."""
 _HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
+RELOAD_HINT = f"Run `pip install '{DISTRIBUTION}[reload]'`"
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 _BUNDLE_HINT = "To serve a bundle of Amplifier, copy the lines between its first two `---` to a .yaml file"
 
@@ -102,6 +104,13 @@ def load_target(
         hide_secrets(bridge, [token])  # the token is a secret over stdio too
     loop_factory = _choose_loop_factory(settings) if settings is not None else None
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
+
+
+def can_reload() -> bool:
+    """Return whether edited files can be reloaded."""
+    from importlib.util import find_spec
+
+    return find_spec("watchfiles") is not None
 
 
 def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:

@@ -40,8 +40,12 @@ REDIS_PAUSE = 5.0
 
 
 def _check_limit(value: str) -> str:
-    from limits import parse_many
-
+    try:
+        from limits import parse_many
+    except ImportError:
+        raise ValueError(
+            f"the policy needs the package limits. Run `pip install '{DISTRIBUTION}[rate-limit]'`"
+        ) from None
     try:
         parse_many(value)
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import anyio
 from pydantic import Field
 
 from mcp_bridge._contracts.errors import CallError, ToolFailed
@@ -77,10 +78,24 @@ class RetryLayer:
     name = "retry"
 
     def __init__(self, options: RetryOptions) -> None:
-        from stamina import retry_context
+        from tenacity import (
+            AsyncRetrying,
+            retry_if_exception,
+            stop_after_attempt,
+            stop_before_delay,
+            wait_exponential,
+            wait_random,
+        )
 
         self._options = options
-        self._start_attempts = retry_context
+        wait = wait_exponential(multiplier=options.wait, max=max(MAX_WAIT, options.wait))
+        self._attempts = AsyncRetrying(
+            retry=retry_if_exception(self._is_repeatable),
+            stop=stop_after_attempt(options.attempts) | stop_before_delay(MAX_DURATION),
+            wait=wait + wait_random(0, MAX_JITTER),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
 
     async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises what the last attempt raises."""
@@ -93,17 +108,11 @@ class RetryLayer:
 
     async def _repeat(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         options, was_started = self._options, ctx.started
-        async for attempt in self._start_attempts(
-            self._is_repeatable,
-            attempts=options.attempts,
-            timeout=MAX_DURATION,
-            wait_initial=options.wait,
-            wait_max=max(MAX_WAIT, options.wait),
-            wait_jitter=MAX_JITTER,
-        ):
+        async for attempt in self._attempts.copy():
             with attempt:
-                if attempt.num > 1:
-                    logger.info("tool %r: attempt %d of %d", call.name, attempt.num, options.attempts)
+                number = attempt.retry_state.attempt_number
+                if number > 1:
+                    logger.info("tool %r: attempt %d of %d", call.name, number, options.attempts)
                     ctx.started = was_started  # so that this attempt waits for a slot too
                 result = await call_next(call, ctx)
                 if result.is_error and result.code in options.errors:

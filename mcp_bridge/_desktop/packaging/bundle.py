@@ -100,7 +100,11 @@ def build_bundle(
 
 def _build_pyproject(project: Project, wheel: Wheel | None) -> str:
     """Build the file from which uv installs; a wheel replaces the distribution of the package index."""
-    import tomlkit
+    try:
+        import tomlkit
+    except ImportError:
+        hint = f"Run `pip install '{DISTRIBUTION}[bundle]'`"
+        raise ConfigError("a bundle needs the package tomlkit", hint=hint) from None
 
     bridge = format_requirement(project.extras)
     uv: dict[str, Any] = {"package": False}

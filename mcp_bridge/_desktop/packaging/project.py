@@ -203,8 +203,10 @@ def _add_policies(policies: Any, references: ProjectReferences) -> None:
                 references.modules.append(name.partition(":")[0])
             elif name == "redact":
                 references.extras.add("redact")
-            elif name == "rate_limit" and isinstance(options, dict) and options.get("store") == "redis":
-                references.extras.add("redis")
+            elif name == "rate_limit":
+                references.extras.add("rate-limit")
+                if isinstance(options, dict) and options.get("store") == "redis":
+                    references.extras.add("redis")
 
 
 def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:

@@ -1,8 +1,9 @@
-"""Fingerprints of the definitions that servers list: SHA-256 over canonical JSON (RFC 8785)."""
+"""Fingerprints of the definitions that servers list: SHA-256 over JSON with sorted keys and without spaces."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,9 +13,6 @@ from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.tool import ToolEntry
 
 PublishedEntry = ToolEntry | PromptEntry | ResourceEntry | ResourceTemplate
-MAX_SAFE_INTEGER = 2**53 - 1
-"""Canonical JSON has the numbers of JavaScript: larger integers are rounded, and so become floats."""
-
 KINDS = {
     "tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "resource template",
     "instructions": "text",
@@ -58,8 +56,8 @@ def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
     else:
         definition |= {"uri": make_key(entry).name, "name": entry.name, "mimeType": entry.mime_type}
         definition["annotations"] = {key: one for key, one in entry.annotations.items() if key != "lastModified"}
-    shown = {key: _round_integers(value) for key, value in definition.items() if value}
-    return {**shown, "_meta": _round_integers(entry.meta)}
+    shown = {key: value for key, value in definition.items() if value}
+    return {**shown, "_meta": entry.meta}
 
 
 def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:
@@ -95,15 +93,5 @@ def make_key(entry: PublishedEntry) -> DefinitionKey:
 
 def compute_fingerprint(definition: Mapping[str, Any]) -> str:
     """Return the fingerprint of a definition. Raises ValueError for one that JSON cannot express."""
-    import rfc8785  # only servers of third parties need it
-
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(dict(definition))).hexdigest()
-
-
-def _round_integers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _round_integers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_round_integers(item) for item in value]
-    is_large = isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SAFE_INTEGER
-    return float(value) if is_large else value
+    text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
