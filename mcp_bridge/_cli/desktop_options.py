@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated
 
 from mcp_bridge._cli.options import JsonOption
 from mcp_bridge._cli.parameters import Argument, Option
@@ -65,7 +65,7 @@ EnvOption = Annotated[
 ]
 VersionOption = Annotated[str | None, Option(metavar="VERSION", help="The version of the package.")]
 DescriptionOption = Annotated[str | None, Option(metavar="TEXT", help="A description in one line.")]
-ModelApi = Literal["openai", "openai-responses", "anthropic", "gemini", "bedrock", "ollama"]
+MODEL_APIS = "openai, openai-responses, anthropic, gemini, bedrock, ollama"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class ImportCommandOptions:
 class ToolExportOptions:
     """Print the tools as JSON for the API of a language model."""
 
-    api: Annotated[ModelApi, Argument(metavar="API", help=f"{', '.join(get_args(ModelApi))}.")]
+    api: Annotated[str, Argument(metavar="API", help=f"The API: {MODEL_APIS}.")]
     file: FileArgument = None
     strict: Annotated[bool, Option("--strict", help="Use OpenAI's strict mode for the tools that support it.")] = False
     only: Annotated[list[str] | None, Option(metavar="NAME", help="Export only this tool; repeatable.")] = None
