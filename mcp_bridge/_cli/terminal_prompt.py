@@ -34,7 +34,7 @@ class TerminalPrompt:
         self._input = Descriptor(source)
         self._lock = anyio.Lock()
 
-    async def ask_user(self, question: Question) -> Answer | None:
+    async def ask_user(self, question: Question) -> Answer[Any] | None:
         """Return the user's answer, or None for a question that is not for the user. Raises ValueError."""
         if not isinstance(question, Form | Link):
             return None
@@ -48,7 +48,7 @@ class TerminalPrompt:
                 is_form = isinstance(question, Form) and question.schema is not None
                 raw = await (self._fill_in_form(request) if is_form else self._confirm(request))
                 try:
-                    answer: Answer = request.read(raw)
+                    answer: Answer[Any] = request.read(raw)
                     return answer
                 except AnswerMismatch as error:
                     report(*(f"This is not valid: {problem.removeprefix('$.')}" for problem in error.problems))

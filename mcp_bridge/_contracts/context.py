@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from mcp_bridge._contracts.errors import MissingCapability
 from mcp_bridge._contracts.log_levels import Level, check_level
@@ -12,8 +12,15 @@ from mcp_bridge._contracts.session_state import SessionState, StateValues
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 
 if TYPE_CHECKING:  # questions are imported when the first one is asked, content for the first call
+    from typing import Never
+
+    from typing_extensions import TypeForm, TypeVar
+
     from mcp_bridge._contracts.content import EmbeddedResource
-    from mcp_bridge._contracts.question import PendingAnswer, Question, Root, Sampled
+    from mcp_bridge._contracts.question import Answer, PendingAnswer, Question, Root, Sampled
+
+    T = TypeVar("T")
+    Fallback = TypeVar("Fallback", default=Never)
 
 NO_FALLBACK: Any = object()
 """The default of `fallback`: there is none, so the method raises."""
@@ -135,6 +142,26 @@ class CallContext:
         """Send the client a log message of the level `error`; `data` is any JSON value to show with it."""
         await self.log("error", _join_data(message, data))
 
+    @overload
+    def ask(
+        self, message: str, schema: None = None, *, key: str | None = None, fallback: Fallback = NO_FALLBACK
+    ) -> PendingAnswer[Answer[dict[str, Any]] | Fallback]: ...
+
+    @overload
+    def ask(
+        self, message: str, schema: TypeForm[T], *, key: str | None = None, fallback: Fallback = NO_FALLBACK
+    ) -> PendingAnswer[Answer[T] | Fallback]: ...
+
+    @overload
+    def ask(
+        self, message: str, schema: Mapping[str, Any], *, key: str | None = None, fallback: Fallback = NO_FALLBACK
+    ) -> PendingAnswer[Answer[dict[str, Any]] | Fallback]: ...
+
+    @overload
+    def ask(
+        self, message: str, *, url: str, key: str | None = None, fallback: Fallback = NO_FALLBACK
+    ) -> PendingAnswer[Answer[None] | Fallback]: ...
+
     def ask(
         self,
         message: str,
@@ -143,7 +170,7 @@ class CallContext:
         url: str | None = None,
         key: str | None = None,
         fallback: Any = NO_FALLBACK,
-    ) -> PendingAnswer:
+    ) -> PendingAnswer[Any]:
         """Ask the user to fill in a form or, with `url`, to open a page. The deadline pauses while the call waits.
 
         Args:
@@ -170,9 +197,9 @@ class CallContext:
         *,
         max_tokens: int = 1024,
         key: str | None = None,
-        fallback: Any = NO_FALLBACK,
+        fallback: Fallback = NO_FALLBACK,
         **options: Any,
-    ) -> Sampled:
+    ) -> Sampled | Fallback:
         """Request a message from the client's model.
 
         Args:
@@ -186,14 +213,14 @@ class CallContext:
         """
         from mcp_bridge._contracts.question import Sampling
 
-        sampled: Sampled = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
+        sampled: Sampled | Fallback = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
         return sampled
 
-    async def roots(self, *, key: str | None = None, fallback: Any = NO_FALLBACK) -> Sequence[Root]:
+    async def roots(self, *, key: str | None = None, fallback: Fallback = NO_FALLBACK) -> Sequence[Root] | Fallback:
         """Return the folders that the client allows servers to work in. Raises the same errors as `ask`."""
         from mcp_bridge._contracts.question import Roots
 
-        roots: Sequence[Root] = await self._ask_one(Roots(), key, fallback)
+        roots: Sequence[Root] | Fallback = await self._ask_one(Roots(), key, fallback)
         return roots
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:

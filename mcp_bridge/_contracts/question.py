@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from mcp_bridge._contracts.content import Content, Text
 from mcp_bridge._contracts.message import Message
 
 __all__ = ["Answer", "Form", "Link", "PendingAnswer", "Question", "Root", "Roots", "Sampled", "Sampling"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,20 @@ class Roots(Question):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The user's answer to a `Form` or a `Link`.
+class Answer(Generic[T]):
+    """The user's answer to a `Form` or a `Link`. `Answer[int]` is the answer to `ctx.ask("How many?", int)`.
 
     Attributes:
         content: The data of the form, valid against its schema; empty unless accepted.
-        data: The same data as an instance of the type that was given as the schema; without a type, `content`.
+        data: The same data as an instance of the type that was given as the schema, which is the parameter of `Answer`;
+            for a JSON Schema, `content`. None unless accepted, so check the answer first.
         seconds: If another instance asked the question and this one received the answer, the seconds in between.
         again: Whether another instance had already received this answer when this instance continued the call.
     """
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] = field(default_factory=dict)
-    data: Any = None
+    data: T = None  # type: ignore[assignment] # only an accepted answer has data
     seconds: float | None = field(default=None, compare=False)
     again: bool = field(default=False, compare=False)
 
@@ -106,7 +109,7 @@ class Answer:
         return self.accepted
 
 
-class PendingAnswer(Coroutine[Any, Any, Answer]):
+class PendingAnswer(Coroutine[Any, Any, T]):
     """The coroutine of `CallContext.ask`. Its truth value raises TypeError, because only an Answer is a yes or a no.
 
     It is a Coroutine so that it can be passed to everything that takes one, such as `anyio.from_thread.run`.
@@ -114,7 +117,7 @@ class PendingAnswer(Coroutine[Any, Any, Answer]):
 
     __slots__ = ("_coroutine",)
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Answer]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
         coroutine.__qualname__ = "CallContext.ask"  # type: ignore[attr-defined] # the name in Python's own warning
 
@@ -122,7 +125,7 @@ class PendingAnswer(Coroutine[Any, Any, Answer]):
         self._coroutine.close()  # no warning follows
         raise TypeError("ctx.ask(...) was not awaited, so there is no answer yet. Write `await ctx.ask(...)`")
 
-    def __await__(self) -> Generator[Any, Any, Answer]:
+    def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
 
     def send(self, value: Any) -> Any:

@@ -232,7 +232,7 @@ class RunningCall(CallContext):
         self.is_interactive = True
         raise MissingCapability({question.capability: {} for question in questions.values()})
 
-    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
         """Wait until a request of the client is open; return its answer to a question that `ask` no longer waits for.
 
         Returns None if the client sends no answer, or cannot send one later. Between two requests, another instance may
@@ -392,7 +392,7 @@ class NestedCall(RunningCall):
         with self.release_holds():
             return await self._outer.put(questions)
 
-    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
         """Wait as the outer call does. The deadlines of the outer calls pause."""
         with self.release_holds():
             return await self._outer.wait_for_late_answer(message, schema)

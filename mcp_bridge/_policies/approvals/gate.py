@@ -264,7 +264,7 @@ def _describe_subject(case: ApprovalQuestion, ctx: RunningCall) -> ApprovalSubje
     )
 
 
-async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]) -> ApprovalDecision | None:
+async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer[Any] | None]) -> ApprovalDecision | None:
     """Return the decision that the user's answer is, or None without an answer."""
     try:
         answer = await asked

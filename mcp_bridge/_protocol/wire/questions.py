@@ -49,7 +49,7 @@ def read_needs(requests: Mapping[str, Mapping[str, Any]], state: Any) -> NeedsIn
     return NeedsInput(questions, state)
 
 
-def render_answer(answer: Answer | Sampled | Sequence[Root]) -> dict[str, Any]:
+def render_answer(answer: Answer[Any] | Sampled | Sequence[Root]) -> dict[str, Any]:
     """Return an answer as the client's result of the request."""
     if isinstance(answer, Answer):
         has_content = answer.accepted and bool(answer.content or answer.data is not None)  # a link has none

@@ -182,7 +182,7 @@ class ServedCall(RunningCall):
         with self.release_holds():
             return await self._channel.put(requests, needed=needed)
 
-    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
         """Wait until a request of the client is open; return its answer to a question that no longer waits, or None."""
         if self._channel is None:
             return None
@@ -190,7 +190,7 @@ class ServedCall(RunningCall):
         from mcp_bridge._server.questions.requests import to_request
 
         request = to_request(Form(message, schema), self.protocol_version)
-        answer: Answer | None = await self._channel.wait_for_late_answer(request)
+        answer: Answer[Any] | None = await self._channel.wait_for_late_answer(request)
         return answer
 
     async def wait_until_owned(self) -> None:

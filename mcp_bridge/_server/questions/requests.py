@@ -213,7 +213,7 @@ def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
     return {"messages": conversation, "maxTokens": question.max_tokens, **chosen}
 
 
-def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
+def _read_answer(form: FormSchema | None, raw: Any) -> Answer[Any]:
     answer = _read_object(raw)
     action = answer.get("action")
     if action not in _ACTIONS:
@@ -227,7 +227,7 @@ def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
     return Answer(action=action, content=form.select_content(content), data=form.read_answer(content))
 
 
-def _read_confirmation(form: FormSchema, raw: Any) -> Answer:
+def _read_confirmation(form: FormSchema, raw: Any) -> Answer[Any]:
     """Read a confirmation. A cleared checkbox is a decline; clients that show only buttons accept without content."""
     content = raw.get("content") if isinstance(raw, Mapping) else None
     is_filled_in = content is not None and not (isinstance(content, Mapping) and CONFIRM not in content)
