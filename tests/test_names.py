@@ -29,7 +29,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for node in nodes():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("__"):
             decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
-            if not decorators & {"property", "cached_property", "functools.cached_property"}:
+            if not decorators & {"property", "cached_property", "functools.cached_property", "overload"}:
                 yield node.name.lstrip("_"), node
 
 
