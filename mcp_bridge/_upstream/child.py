@@ -20,7 +20,14 @@ from mcp_bridge._protocol.peer.line_writer import MessageWriter
 from mcp_bridge._runtime import child_output, process_group
 from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
-from mcp_bridge._upstream.messages import MAX_MESSAGE, MessageReader, Receiver, find_request, make_failure
+from mcp_bridge._upstream.messages import (
+    MAX_MESSAGE,
+    FaultListener,
+    MessageReader,
+    Receiver,
+    find_request,
+    make_failure,
+)
 from mcp_bridge._upstream.session import UpstreamChannel
 
 if TYPE_CHECKING:
@@ -52,7 +59,8 @@ class LaunchCommand:
     """The command that starts a server. Its environment has the usual variables, and those of `env`.
 
     With a `sandbox`, the server can access its program, the paths in `args`, and what the sandbox allows. `name` is put
-    before each line that the server prints to stderr.
+    before each line that the server prints to stderr. `inherits` is False for an environment of exactly `env`.
+    `on_print` gets what the server prints to stderr instead, and `on_fault` what it sends instead of messages.
     """
 
     command: str
@@ -61,6 +69,9 @@ class LaunchCommand:
     directory: Path
     sandbox: SandboxOptions | None = None
     name: str = ""
+    inherits: bool = True
+    on_print: Callable[[bytes], None] | None = None
+    on_fault: FaultListener | None = None
 
     @property
     def label(self) -> str:
@@ -74,8 +85,10 @@ class LaunchCommand:
         At the end of the block the process is ended, with all that it has started: by the end of its input, then by
         SIGTERM and SIGKILL. Raises SourceError if it cannot be started.
         """
-        environment = process_group.build_environment("LOGNAME", "SHELL") | dict(self.env)
-        program = self._find_file() if "/" in self.command else shutil.which(self.command, path=environment.get("PATH"))
+        environment = process_group.build_environment("LOGNAME", "SHELL") if self.inherits else {}
+        environment |= self.env
+        path = environment.get("PATH", os.defpath)
+        program = self._find_file() if "/" in self.command else shutil.which(self.command, path=path)
         if program is None:
             hint = "Install it, or give its full path"
             if " " in self.command.strip():
@@ -106,8 +119,7 @@ class LaunchCommand:
         finally:
             os.close(stdin)
             os.close(stdout)
-        output = child_output.LineLabeller(self.name or os.path.basename(self.command))
-        child = Child(process, source, sink, receive, self.label, output)
+        child = Child(self, process, source, sink, receive)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.run, on_end)
             try:
@@ -139,22 +151,15 @@ class LaunchCommand:
 class Child:
     """A server that runs as a child process. `stream` carries messages to it."""
 
-    def __init__(
-        self,
-        process: Process,
-        source: int,
-        sink: int,
-        receive: Receiver,
-        label: str,
-        output: child_output.LineLabeller,
-    ) -> None:
+    def __init__(self, command: LaunchCommand, process: Process, source: int, sink: int, receive: Receiver) -> None:
         self._process = process
-        self._output = output
+        self._output = child_output.LineLabeller(command.name or os.path.basename(command.command))
+        self._on_print = command.on_print
         self._source = source
         self._sink = sink
         self._receive = receive
         self._lines = LineSplitter(MAX_MESSAGE)
-        self._reader = MessageReader(label)
+        self._reader = MessageReader(command.label, command.on_fault)
         self._carrying = anyio.CancelScope()
         self._carried = anyio.Event()
         self._problem = ""
@@ -177,8 +182,7 @@ class Child:
             tasks.start_soon(self.stream.run)
             tasks.start_soon(self._stop_without_reader)
             tasks.start_soon(self._stop_after_process)
-            if self._process.stderr is not None:
-                tasks.start_soon(child_output.relay_output, self._process.stderr, 2, self._output)
+            tasks.start_soon(self._relay_output)
             with contextlib.suppress(OSError):
                 await Descriptor(self._source).read_all(self._accept_bytes, self._is_flooded, self._slow_down)
             with anyio.move_on_after(OUTPUT_TIMEOUT):
@@ -208,9 +212,19 @@ class Child:
         os.close(self._source)
 
     async def _relay_rest(self, relayed: anyio.Event) -> None:
-        if self._process.stderr is not None:
-            await child_output.relay_output(self._process.stderr, 2, self._output)
+        await self._relay_output()
         relayed.set()
+
+    async def _relay_output(self) -> None:
+        """Relay what the server prints to stderr, until the end of that."""
+        if self._process.stderr is None:
+            return
+        if self._on_print is None:
+            await child_output.relay_output(self._process.stderr, 2, self._output)
+            return
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            async for data in self._process.stderr:
+                self._on_print(data)
 
     async def _discard_output(self) -> None:
         """Read without using it what the server still writes, so that it can end by itself."""

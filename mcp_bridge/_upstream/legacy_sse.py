@@ -41,7 +41,7 @@ class SseUrl(ServerUrl):
             httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT, auth=self.choose_auth()) as client,
             own_tasks() as tasks,
         ):
-            channel = SseChannel(client, self.url, self.label, tasks, receive, on_end)
+            channel = SseChannel(self, client, tasks, receive, on_end)
             tasks.spawn(channel.run)
             await channel.wait_for_endpoint()
             yield channel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
@@ -38,15 +39,38 @@ _FIRST_MEMBERS = re.compile(rb"\s*\{(?:" + _VERSION + rb",)?" + _NUMBER + rb',\s
 _LAST_MEMBERS = re.compile(rb'[\]}"],(?:' + _VERSION + rb",)?" + _NUMBER + rb"(?:," + _VERSION + rb")?\}\s*$")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedFault:
+    """Something that a server sent instead of a valid message. Sessions tolerate it; `doctor` reports it.
+
+    Attributes:
+        problem: What is wrong with it.
+        data: What was sent, if it was not too long.
+        is_object: Whether that is an object of JSON.
+        status: That of a response over HTTP without a message.
+    """
+
+    problem: str
+    data: bytes = b""
+    is_object: bool = False
+    status: int = 0
+
+
+FaultListener = Callable[[ReceivedFault], None]
+
+
 class MessageReader:
     """Reads what one server sends. `label` names it in the log, without secrets.
+
+    With `on_fault`, faults are reported to it instead of the log.
 
     Attributes:
         budget: Everything is charged to it, except expected responses.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, on_fault: FaultListener | None = None) -> None:
         self._label = label
+        self._on_fault = on_fault
         self._rejected = self._repaired = 0
         self.budget = TokenBucket(rate=NOTIFICATION_RATE, burst=NOTIFICATION_BURST)
 
@@ -67,7 +91,7 @@ class MessageReader:
             self.budget.charge(1)
         if not problem:
             return _replace_own_code(message) if message is not None and "error" in message else message
-        self._log_rejection(problem)
+        self._reject(ReceivedFault(problem=problem, data=data or b"", is_object=message is not None))
         number = None
         if message is not None:
             number = None if "method" in message else message.get("id")
@@ -79,7 +103,7 @@ class MessageReader:
 
     def _reject_values(self, data: bytes) -> Message | None:
         problem = f"it has more than {MAX_VALUES} values"
-        self._log_rejection(problem)
+        self._reject(ReceivedFault(problem=problem))
         number = find_request((data[:_ENDS], data[-_ENDS:]))
         if number is None:
             self.budget.charge(1)
@@ -91,7 +115,9 @@ class MessageReader:
             message = load_json(data.removeprefix(BYTE_ORDER_MARK))
         except ValueError as error:
             message = repair_json(data)
-            if isinstance(message, dict):
+            if self._on_fault is not None:
+                self._on_fault(ReceivedFault(problem=f"it is not JSON: {error}", data=data))
+            elif isinstance(message, dict):
                 self._log_repair(error)
         return message if isinstance(message, dict) else None
 
@@ -105,12 +131,15 @@ class MessageReader:
             )
             logger.warning(text, self._label, self._repaired, error)
 
-    def _log_rejection(self, problem: str) -> None:
-        """Log the first, second, fourth, eighth ... message that is dropped: a server may send nothing else."""
+    def _reject(self, fault: ReceivedFault) -> None:
+        """Report what is dropped. The log gets the 1st, 2nd, 4th, 8th ...: a server may send nothing else."""
+        if self._on_fault is not None:
+            self._on_fault(fault)
+            return
         self._rejected += 1
         if self._rejected.bit_count() == 1:
             text = "%s sent something that is not a message, which was dropped (%d until now): %s"
-            logger.warning(text, self._label, self._rejected, problem)
+            logger.warning(text, self._label, self._rejected, fault.problem)
 
 
 def _replace_own_code(response: Message) -> Message:

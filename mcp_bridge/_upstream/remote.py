@@ -26,7 +26,9 @@ from mcp_bridge._upstream.messages import (
     INVALID_RESPONSE,
     MAX_MESSAGE,
     NOT_RECEIVED,
+    FaultListener,
     MessageReader,
+    ReceivedFault,
     Receiver,
     make_failure,
 )
@@ -57,12 +59,14 @@ class ServerUrl:
     """The address of a server. `headers` are sent with every request, and what `auth` adds to them.
 
     Without `auth`, `read_headers` returns the current headers when the server has rejected those of a request.
+    `on_fault` gets what the server sends instead of messages.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     read_headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     auth: httpx2.Auth | None = None
+    on_fault: FaultListener | None = None
 
     @property
     def label(self) -> str:
@@ -84,7 +88,7 @@ class ServerUrl:
             ) as client,
             own_tasks() as tasks,
         ):
-            channel = HttpChannel(client, self.url, self.label, tasks, receive, on_end)
+            channel = HttpChannel(self, client, tasks, receive, on_end)
             try:
                 yield channel
             finally:
@@ -96,19 +100,19 @@ class HttpStream:
 
     def __init__(
         self,
+        address: ServerUrl,
         client: httpx2.AsyncClient,
-        url: str,
-        label: str,
         tasks: TaskOwner,
         receive: Receiver,
         on_end: Callable[[str], None],
     ) -> None:
         self._client = client
-        self._url = url
+        self._url = address.url
+        self._on_fault = address.on_fault
         self._tasks = tasks
         self._receive = receive
         self._on_end = on_end
-        self._reader = MessageReader(label)
+        self._reader = MessageReader(address.label, address.on_fault)
         self._notified: anyio.Event | None = None
         self.stream = self
 
@@ -243,7 +247,10 @@ class HttpChannel(HttpStream):
             body = await _read_body(response)
             if number is None:
                 return "" if response.is_success else f"HTTP status {response.status_code}"
-            answer = self._reader.read_message(body) if body else None
+            if response.status_code in (401, 403) and self._on_fault is not None:
+                return self._reject_response(response)
+            has_message = bool(body) and (response.is_success or not kind or kind.endswith("json"))
+            answer = self._reader.read_message(body) if has_message else None
             if answer is not None and _is_response(answer, number):
                 self._receive(answer, number)
                 return ""
@@ -252,7 +259,14 @@ class HttpChannel(HttpStream):
             if answer is not None and isinstance(answer.get("error"), dict) and answer.get("id") is None:
                 self._receive({**answer, "id": number}, number)
                 return ""
-        return describe_status(response)
+        return self._reject_response(response)
+
+    def _reject_response(self, response: httpx2.Response) -> str:
+        """Return why a response has no message."""
+        problem = describe_status(response)
+        if self._on_fault is not None and not response.is_success:
+            self._on_fault(ReceivedFault(problem=problem, status=response.status_code))
+        return problem
 
     def _end_lost_session(self, number: Any) -> str:
         """Fail a request that the server has rejected together with the session."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge._cli.child_process import MAX_STDERR
-from mcp_bridge._cli.doctor.conversation import Conversation, ServerFault
+from mcp_bridge._cli.doctor import conversation
+from mcp_bridge._upstream import child
 from tests.kits.cli.cli_running import TOOLS, Inside
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 
@@ -81,7 +81,7 @@ def test_an_import_error_is_named_with_file_and_line(inside: Inside, tmp_path: P
     (tmp_path / "tools.py").write_text("\nimport nothing_of_this_name\n")
     done = inside("doctor")
     assert done.code == 1
-    assert f"FAIL {CHECKS[0]}: the process exited with code 1 before it responded to server/discover" in done.out
+    assert f"FAIL {CHECKS[0]}: the server ended with exit code 1 before it responded to server/discover" in done.out
     assert f"{tmp_path / 'tools.py'}:2: ModuleNotFoundError: No module named 'nothing_of_this_name'" in done.out
 
 
@@ -165,7 +165,8 @@ def is_running(pid: int) -> bool:
 
 
 def test_endless_notifications_are_not_a_response(inside: Inside, tmp_path: Path) -> None:
-    source = 'import time\nwhile True:\n    print(\'{"method": "notifications/x"}\', flush=True); time.sleep(0.02)'
+    notice = '{"jsonrpc": "2.0", "method": "notifications/x"}'
+    source = f"import time\nwhile True:\n    print({notice!r}, flush=True); time.sleep(0.02)"
     code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
     assert code == 1
     assert found["detail"] == "no response to server/discover within 0.5 seconds"
@@ -180,7 +181,7 @@ def test_an_echo_is_not_a_response(inside: Inside) -> None:
 def test_the_exit_code_of_a_server_is_reported(inside: Inside, tmp_path: Path) -> None:
     code, found, second = check(inside, command(tmp_path, "import sys; sys.exit('no license')"))
     assert code == 1
-    assert found["detail"] == "the process exited with code 1 before it responded to server/discover"
+    assert found["detail"] == "the server ended with exit code 1 before it responded to server/discover"
     assert found["advice"].splitlines() == ["Its stderr:", "no license"]
     assert "before it responded to initialize" in second
 
@@ -188,7 +189,7 @@ def test_the_exit_code_of_a_server_is_reported(inside: Inside, tmp_path: Path) -
 def test_a_missing_command_is_reported(inside: Inside) -> None:
     code, found, _ = check(inside, "no-such-command-anywhere --flag")
     assert code == 1
-    assert found["detail"] == "cannot start 'no-such-command-anywhere': No such file or directory"
+    assert found["detail"] == "the program 'no-such-command-anywhere' was not found. Install it, or give its full path"
     assert "full path" in found["advice"]
 
 
@@ -226,23 +227,22 @@ def test_a_server_with_an_invalid_introduction_is_checked_anyway(inside: Inside,
     assert (code, first["detail"]) == (0, "'the server' responds, 0 tools")
 
 
-def test_the_last_lines_of_stderr_are_kept(tmp_path: Path) -> None:
+def test_the_last_lines_of_stderr_are_kept(inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "MAX_STDERR", 100)
     source = "import sys; input(); sys.stderr.write('x' * 9_000 + ''.join(f'{n}\\n' for n in range(9_000)))"
-    command = [sys.executable, "-c", source]
-    with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
-        conversation.request("initialize", {})
-    assert found.value.kind == "ended"
-    lines = conversation.stderr.splitlines()
-    assert (len(lines), lines[-1]) == (MAX_STDERR, "8999")
+    code, found, _ = check(inside, command(tmp_path, source))
+    assert code == 1
+    assert len(found["advice"]) <= len("Its stderr:") + 100
+    assert found["advice"].endswith("8999")
 
 
-def test_an_endless_line_is_not_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Conversation, "max_line", 1_000)
+def test_an_endless_line_is_not_a_message(inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "MAX_MESSAGE", 1_000)
+    monkeypatch.setattr(child, "MAX_DROPPED", 2_000)
     source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
-    command = [sys.executable, "-c", source]
-    with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
-        conversation.request("initialize", {})
-    assert found.value.kind == "polluted"
+    code, found, _ = check(inside, command(tmp_path, source))
+    assert code == 1
+    assert found["detail"].startswith("the server has sent a line without an end before it responded to")
 
 
 def test_a_server_that_stays_after_the_end_of_input_is_ended(inside: Inside, tmp_path: Path) -> None:

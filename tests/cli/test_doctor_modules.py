@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_bridge._cli.doctor.checks import check_modules, find_ended_sources
-from mcp_bridge._cli.doctor.conversation import Conversation
+from mcp_bridge._cli.doctor.conversation import Conversation, StartCommand
 from mcp_bridge._cli.doctor.report import CheckResult
 from tests.kits.cli.cli_running import Inside
 
@@ -77,9 +78,10 @@ def test_a_stranger_that_says_odd_things_at_such_an_address_is_no_finding(
     assert (done.code, len(done.json["checks"])) == (0, 2), done.err
 
 
-def test_a_server_that_says_nothing_of_resources_is_not_asked(tmp_path: Path) -> None:
-    with Conversation([sys.executable, "-c", "input()"], tmp_path, 30) as conversation:
-        assert check_modules(conversation, {}, {}) == check_modules(conversation, {"capabilities": None}, {}) == []
+@pytest.mark.parametrize("introduction", [{}, {"capabilities": None}], ids=str)
+async def test_a_server_that_declares_no_resources_is_not_asked(tmp_path: Path, introduction: dict[str, Any]) -> None:
+    start = StartCommand(argv=[sys.executable], folder=tmp_path, timeout=30, environ={})
+    assert await check_modules(Conversation(start), introduction, {}) == []
 
 
 def test_ends_of_sources_are_told_from_what_others_say() -> None:

@@ -79,12 +79,17 @@ def test_a_missing_token_is_the_cause(inside: Inside, url: str) -> None:
     ("status", "body", "kind", "problem"),
     [
         (404, b"nothing here", "text/plain", "has the status 404 Not Found"),
-        (400, b'{"error": {"code": -32601, "message": "no"}}', "application/json", "does not know server/discover"),
-        (200, b"<html>", "text/html", "cannot use http://127.0.0.1:"),
+        (
+            400,
+            b'{"jsonrpc": "2.0", "error": {"code": -32601, "message": "no"}}',
+            "application/json",
+            "does not know server/discover",
+        ),
+        (200, b"<html>", "text/html", "the response to server/discover is not a message: '<html>'"),
         (200, b'{"jsonrpc": "2.0", "id": 1, "result": 3}', "application/json", "is neither a result nor an error"),
         (
             200,
-            b'data: {"id": 1,\ndata: "result": {}}\n\n',
+            b'data: {"jsonrpc": "2.0", "id": 1,\ndata: "result": {}}\n\n',
             "text/event-stream",
             "the response to tools/list is missing",
         ),
@@ -107,13 +112,13 @@ def test_a_redirect_is_reported_and_not_followed(inside: Inside) -> None:
     with answering(302, b"", Location="http://127.0.0.1:9/elsewhere") as url:
         done = inside("doctor", url)
     assert done.code == 1
-    assert "has the status 302 Found to http://127.0.0.1:9/elsewhere" in done.out
+    assert "the server redirects to http://127.0.0.1:9/elsewhere" in done.out
 
 
 def test_a_url_without_a_server_is_reported(inside: Inside) -> None:
     done = inside("doctor", "http://127.0.0.1:9/mcp")
     assert done.code == 1
-    assert f"FAIL {CHECKS[0]}: cannot use http://127.0.0.1:9/mcp: [Errno 111] Connection refused" in done.out
+    assert f"FAIL {CHECKS[0]}: the server cannot be reached: " in done.out
 
 
 def test_a_silent_url_times_out_and_the_wait_is_reported(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,7 @@ def test_a_server_that_closes_its_stdout_and_goes_on_is_not_waited_for(person: P
     person.has(script(person, "exec >&-\nsleep 1000"), *person.light())
     done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 1
-    assert "the process closed its stdout before it responded" in done.failed[ERAS[0]]
+    assert "the server has closed its output before it responded" in done.failed[ERAS[0]]
 
 
 def test_a_command_that_no_system_can_start_is_a_finding(person: Person) -> None:

@@ -121,7 +121,7 @@ def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) ->
         person.run("doctor", "gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
     ):
         assert done.code == 1
-        assert "exited with code 9" in done.out + done.err
+        assert "ended with exit code 9" in done.out + done.err
         assert "[secret]" in done.out + done.err
         assert "t0p-secret" not in done.out + done.err
         assert "n0t-shown" not in done.out + done.err

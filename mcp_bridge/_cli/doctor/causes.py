@@ -96,7 +96,7 @@ def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
     }
     if fault.kind in ("ended", "silent"):
         for cause in CAUSES:
-            if (found := re.search(cause.pattern, fault.stderr)) is not None:
+            if (found := re.search(cause.pattern, fault.stderr or "")) is not None:
                 values |= {"match": found["match"], "reference": _advise_reference(found["match"], server)}
                 return cause.meaning.format(**values), cause.fix.format(**values).strip()
     meaning, fix = _BY_KIND.get(fault.kind, ("", ""))

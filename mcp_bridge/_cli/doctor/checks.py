@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._app.status import STATUS_URI
-from mcp_bridge._cli.doctor.conversation import ServerExchange, ServerFault
+from mcp_bridge._cli.doctor.conversation import Conversation, ServerFault
 from mcp_bridge._cli.doctor.preflight import ExaminedServer
 from mcp_bridge._cli.doctor.report import CheckResult
 from mcp_bridge._cli.doctor.server_states import NOT_CONNECTED, check_servers
@@ -69,7 +69,9 @@ class CallCheck:
         self._call = call
         self._is_done = False
 
-    def __call__(self, conversation: ServerExchange, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
+    async def __call__(
+        self, conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]
+    ) -> list[CheckResult]:
         if self._is_done:
             return []
         self._is_done = True
@@ -79,14 +81,18 @@ class CallCheck:
             return [CheckResult("call", True, detail)]
         if call.tool not in (names := [str(tool.get("name")) for tool in tools if isinstance(tool, dict)]):
             return [CheckResult("call", False, f"there is no tool '{call.tool}'", f"The tools are: {', '.join(names)}")]
-        return [_check_call(conversation, call, params)]
+        return [await _check_call(conversation, call, params)]
 
 
-def check_has_entries(conversation: ServerExchange, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
+async def check_has_entries(
+    conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]
+) -> list[CheckResult]:
     """Check that the server has a tool, a resource or a prompt. Raises ServerFault."""
-    kinds = ("resources", "prompts")
-    if tools or any(list_pages(conversation, f"{kind}/list", kind, params) for kind in kinds):
+    if tools:
         return []
+    for kind in ("resources", "prompts"):
+        if await list_pages(conversation, f"{kind}/list", kind, params):
+            return []
     advice = "Mark a function with @tool, or add a source to the settings; `mcp-bridge list` shows what is served."
     return [CheckResult("tools", False, "it has no tools, resources or prompts", advice)]
 
@@ -102,10 +108,12 @@ def _find_safe_call(tools: Sequence[Any]) -> TrialCall | None:
     return None
 
 
-def _check_call(conversation: ServerExchange, call: TrialCall, params: dict[str, Any]) -> CheckResult:
+async def _check_call(conversation: Conversation, call: TrialCall, params: dict[str, Any]) -> CheckResult:
     check, began = f"call of '{call.tool}'", time.monotonic()
     try:
-        result = conversation.request("tools/call", {**params, "name": call.tool, "arguments": dict(call.arguments)})
+        result = await conversation.request(
+            "tools/call", {**params, "name": call.tool, "arguments": dict(call.arguments)}
+        )
     except ServerFault as fault:
         return CheckResult(check, False, fault.problem, fault.advice)
     duration = f"after {time.monotonic() - began:.2f} s"
@@ -129,12 +137,12 @@ def _format_text(result: dict[str, Any]) -> str:
     return repr(line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…")
 
 
-def list_pages(conversation: ServerExchange, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
+async def list_pages(conversation: Conversation, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
     """List the items of all pages. Raises ServerFault, including if the pages do not end."""
     items: list[Any] = []
     cursors: list[Any] = [None]
     while True:
-        page = conversation.request(method, {**params, "cursor": cursors[-1]} if cursors[-1] else params)
+        page = await conversation.request(method, {**params, "cursor": cursors[-1]} if cursors[-1] else params)
         if not isinstance(page_items := page.get(kind), list):
             advice = f"A server without {kind} returns an empty list."
             raise ServerFault(f"the result of {method} has no list '{kind}'", advice)
@@ -148,7 +156,9 @@ def list_pages(conversation: ServerExchange, method: str, kind: str, params: dic
         cursors.append(cursor)
 
 
-def check_modules(conversation: ServerExchange, server: dict[str, Any], params: dict[str, Any]) -> list[CheckResult]:
+async def check_modules(
+    conversation: Conversation, server: dict[str, Any], params: dict[str, Any]
+) -> list[CheckResult]:
     """Check the modules of Amplifier sources by their status resources; `server` is the server's introduction.
 
     Raises ServerFault.
@@ -157,12 +167,12 @@ def check_modules(conversation: ServerExchange, server: dict[str, Any], params: 
     if not isinstance(capabilities, dict) or "resources" not in capabilities:
         return []
     results: list[CheckResult] = []
-    for resource in list_pages(conversation, "resources/list", "resources", params):
+    for resource in await list_pages(conversation, "resources/list", "resources", params):
         uri = str(resource.get("uri")) if isinstance(resource, dict) else ""
         if _STATUS_URI.fullmatch(uri):
-            results += _check_status(conversation.request("resources/read", {**params, "uri": uri}))
+            results += _check_status(await conversation.request("resources/read", {**params, "uri": uri}))
         elif uri == STATUS_URI:
-            results += check_servers(conversation, params)
+            results += await check_servers(conversation, params)
     return results
 
 

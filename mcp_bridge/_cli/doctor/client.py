@@ -12,7 +12,8 @@ from pathlib import Path
 from mcp_bridge._cli.clients import ClientFile, read_client_file
 from mcp_bridge._cli.doctor.causes import check_start_time, explain
 from mcp_bridge._cli.doctor.checks import CallCheck, TrialCall, check_has_entries, find_rejections
-from mcp_bridge._cli.doctor.eras import EraOutcome, StartCommand, check_handshake, check_stateless, collect_others
+from mcp_bridge._cli.doctor.conversation import StartCommand
+from mcp_bridge._cli.doctor.eras import EraOutcome, check_handshake, check_stateless, collect_others
 from mcp_bridge._cli.doctor.preflight import ExaminedServer, check_entry
 from mcp_bridge._cli.doctor.report import CheckResult, ServerReport, find_secret_values
 from mcp_bridge._contracts.errors import ConfigError

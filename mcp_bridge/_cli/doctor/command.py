@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mcp_bridge._cli.doctor.checks import CallCheck, TrialCall
-from mcp_bridge._cli.doctor.conversation import INHERITED, select_inherited
-from mcp_bridge._cli.doctor.eras import RemoteStart, StartCommand, check_handshake, check_stateless, collect_others
+from mcp_bridge._cli.doctor.conversation import INHERITED, RemoteStart, StartCommand, select_inherited
+from mcp_bridge._cli.doctor.eras import check_handshake, check_stateless, collect_others
 from mcp_bridge._cli.doctor.report import CheckResult, find_secret_values, print_results, redact_results
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import DoctorOptions, check_timeout

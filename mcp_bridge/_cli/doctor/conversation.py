@@ -1,35 +1,56 @@
-"""A raw JSON-RPC conversation with a server process over stdio, which finds the cause of every failure.
+"""A conversation with a server in one era, over the channel of upstreams, which finds the cause of every failure.
 
-A client library would hide the faults that are looked for here: prints on stdout, a crash at import, silence.
+What a session tolerates is a fault here: prints on stdout, a crash at import, silence.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import os
-import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.client import responses
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_bridge._cli.child_process import GRACE, ChildProcess
+import anyio
+
 from mcp_bridge._cli.output import report
 from mcp_bridge._cli.target import NO_RECORD
+from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND
+from mcp_bridge._protocol.peer.connection import Message, make_notification
+from mcp_bridge._upstream.child import LaunchCommand
+from mcp_bridge._upstream.messages import INVALID_RESPONSE, NOT_RECEIVED, ReceivedFault
+
+if TYPE_CHECKING:
+    from mcp_bridge._upstream.connection import UpstreamAddress
+    from mcp_bridge._upstream.session import UpstreamChannel
 
 INHERITED = (
     *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
     *("SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP"),
 )
 """The variables that clients pass to servers; others must be in the client's settings."""
+MAX_STDERR = 4 * 1024 * 1024
+"""The last bytes of stderr that are searched."""
 STDERR_TAIL = 2_000
 """Characters of stderr that are shown."""
+MAX_SHOWN = 200
+"""Characters of a message that are shown."""
 NOTICE = 2.0
 """Seconds after which `doctor` reports what it is waiting for."""
-METHOD_NOT_FOUND = -32601
+_ADVICE_BY_STATUS = {
+    401: "Pass a token: --token-env NAME sends the value of that environment variable as a bearer token.",
+    403: "The server does not accept this token, or this host.",
+    404: "Check the path of the URL: it often ends in /mcp.",
+    405: "Check the path of the URL: it often ends in /mcp.",
+}
+_STDOUT_ADVICE = "Only MCP messages may be written to stdout: print to stderr instead."
+_RESPONSE_ADVICE = "A response needs an object as 'result', or an 'error' with code and message."
 
 FaultKind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]
 
@@ -40,120 +61,201 @@ def select_inherited(names: Iterable[str] = ()) -> dict[str, str]:
 
 
 class ServerFault(Exception):
-    """A problem and how to fix it; `stderr` is what the process had written there."""
+    """A problem and how to fix it. The last lines of `stderr`, what the process has written there, are shown too."""
 
-    def __init__(self, problem: str, advice: str, *, kind: FaultKind = "malformed", stderr: str = "") -> None:
+    def __init__(self, problem: str, advice: str, *, kind: FaultKind = "malformed", stderr: str | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.advice = advice
         self.kind = kind
         self.stderr = stderr
-
-
-class ServerExchange(Protocol):
-    """Requests to a server, over any transport. `stderr` is what its process has written there, if it has one."""
-
-    first_response: float | None
+        self._advice = advice
 
     @property
-    def stderr(self) -> str: ...
+    def advice(self) -> str:
+        if self.stderr is None:
+            return self._advice
+        tail = self.stderr.strip()[-STDERR_TAIL:]
+        printed = f"Its stderr:\n{tail}" if tail else "It wrote nothing to stderr."
+        return f"{self._advice} {printed}".strip()
 
-    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
 
-    def notify(self, method: str) -> None: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCommand:
+    """The command of a server, its folder and variables, and the timeout of each response in seconds."""
+
+    argv: Sequence[str]
+    folder: Path
+    timeout: float
+    environ: Mapping[str, str]
 
 
-class Conversation(ChildProcess):
-    """A server process and the messages exchanged with it; `timeout` is in seconds for each response.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteStart:
+    """The URL of a server that is running, a bearer token for it, and the timeout of each response in seconds."""
 
-    Without an `environ` the process gets the few variables of this one that clients pass to servers. `first_response`
-    is the time from the start of the process to its first response, in seconds. Raises ServerFault.
+    url: str
+    timeout: float
+    token: str | None = None
+
+
+class Conversation:
+    """Requests to a server, and the faults in what it sends.
+
+    Attributes:
+        first_response: Seconds from the start to the first response.
     """
 
-    def __init__(
-        self, argv: Sequence[str], folder: Path, timeout: float, environ: Mapping[str, str] | None = None
-    ) -> None:
-        self._timeout = timeout
+    def __init__(self, start: StartCommand | RemoteStart) -> None:
         self.first_response: float | None = None
+        self._start = start
         self._began = time.monotonic()
-        self._ids = itertools.count(1)
-        if environ is None:
-            environ = select_inherited()
-        try:
-            super().__init__(argv, folder, {**environ, NO_RECORD: "1"})
-        except (OSError, ValueError) as error:  # ValueError for a NUL character
-            advice = "Use the full path of the command: clients do not have the PATH of your shell."
-            reason = getattr(error, "strerror", None) or error
-            raise ServerFault(f"cannot start '{argv[0]}': {reason}", advice, kind="not started") from error
+        self._channel: UpstreamChannel | None = None
+        self._method = ""
+        self._number = 0
+        self._responses: dict[int, Message] = {}
+        self._settled = anyio.Event()
+        self._stderr = bytearray()
+        self._fault: ServerFault | None = None
+        self._end = ""
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the process as a client does: close stdin, wait, then kill. After a failure the wait is short."""
-        with contextlib.suppress(OSError):
-            self.stdin.close()
-        try:
-            self.wait_for_exit(self._timeout if kind is None else min(self._timeout, GRACE))
-        finally:
-            self.kill()
-        self.close_streams()
+    @property
+    def stderr(self) -> str:
+        """What the process has written to stderr; complete after its end."""
+        return self._stderr.decode(errors="replace")
 
-    def notify(self, method: str) -> None:
-        self.send({"jsonrpc": "2.0", "method": method})
+    def build_address(self) -> UpstreamAddress:
+        """Return the address of the server, whose faults are reported to this conversation."""
+        start = self._start
+        if isinstance(start, StartCommand):
+            return LaunchCommand(
+                command=start.argv[0],
+                args=start.argv[1:],
+                env={**start.environ, NO_RECORD: "1"},
+                directory=start.folder,
+                inherits=False,
+                on_print=self._keep_stderr,
+                on_fault=self._handle_fault,
+            )
+        from mcp_bridge._upstream.remote import ServerUrl
 
-    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its result. Raises ServerFault."""
-        number = next(self._ids)
-        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        deadline = time.monotonic() + self._timeout
-        with report_waiting(method, self._timeout):
-            while True:
-                message = self._receive_response(method, deadline)
-                if str(message.get("id")) == str(number) and "method" not in message:
-                    break
+        headers = {"authorization": f"Bearer {start.token}"} if start.token is not None else {}
+        return ServerUrl(url=start.url, headers=headers, on_fault=self._handle_fault)
+
+    def use_channel(self, channel: UpstreamChannel) -> None:
+        """Send requests over this channel."""
+        self._channel = channel
+
+    def adopt_version(self, version: str) -> None:
+        """Send this protocol version from now on, where the transport names it."""
+        assert self._channel is not None
+        self._channel.adopt_version(version)
+
+    async def notify(self, method: str) -> None:
+        """Send a notification, before the next request."""
+        assert self._channel is not None
+        self._channel.stream.send(make_notification(method, None))
+        with anyio.move_on_after(self._start.timeout):
+            await self._channel.stream.drain()
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and return its result. Raises ServerFault."""
+        assert self._channel is not None
+        self._method, self._number = method, self._number + 1
+        if not (self._fault or self._end):
+            self._settled = anyio.Event()
+            self._channel.stream.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+            with report_waiting(method, self._start.timeout), anyio.move_on_after(self._start.timeout):
+                await self._settled.wait()
+        if self._fault is not None:
+            raise self._fault
+        response = self._responses.pop(self._number, None)
+        if response is None:
+            raise self._explain_silence()
+        error = response.get("error")
+        if error is not None and error["code"] in (CONNECTION_CLOSED, NOT_RECEIVED):
+            raise self._explain_end(error["message"])
         if self.first_response is None:
             self.first_response = time.monotonic() - self._began
-        return read_result(method, message)
-
-    def _receive_response(self, method: str, deadline: float) -> dict[str, Any]:
-        try:
-            line = self.lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            problem = f"no response to {method} within {self._timeout:g} seconds"
-            advice = f"It may block during startup, or not be an MCP server over stdio. {self._describe_stderr()}"
-            raise ServerFault(problem, advice, kind="silent", stderr=self.stderr) from None
-        if line is None:
-            problem = f"the process {self._describe_end()} before it responded to {method}"
-            raise ServerFault(problem, self._describe_stderr(), kind="ended", stderr=self.stderr)
-        if not line.strip():
-            return {}
-        try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if isinstance(message, dict):
-            return message
-        advice = "Only MCP messages may be written to stdout: print to stderr instead."
-        raise ServerFault(f"a line on stdout is not a message: {line.strip()[:200]!r}", advice, kind="polluted")
-
-    def _describe_end(self) -> str:
-        self.wait_for_exit(GRACE)
-        code = self.process.returncode
-        return f"exited with code {code}" if code is not None else "closed its stdout"
-
-    def _describe_stderr(self) -> str:
-        stderr = self.read_stderr_tail(STDERR_TAIL, 0.2)
-        return f"Its stderr:\n{stderr}" if stderr else "It wrote nothing to stderr."
-
-
-def read_result(method: str, message: dict[str, Any]) -> dict[str, Any]:
-    """Return the result in a response. Raises ServerFault for an error, and for a response with neither."""
-    result, error = message.get("result"), message.get("error")
-    if isinstance(error, dict):
-        raise make_fault(method, error)
-    if isinstance(result, dict):
+        if error is not None:
+            raise self._explain_error(error["code"], error["message"])
+        result: dict[str, Any] = response["result"]
         return result
-    advice = "A response needs an object as 'result', or an 'error' with code and message."
-    problem = f"the response to {method} is neither a result nor an error: {json.dumps(message)[:200]}"
-    raise ServerFault(problem, advice)
+
+    def handle_message(self, message: Message, origin: Any) -> bool:
+        """Handle a message of the server. Its requests are not served, and its notifications are ignored."""
+        if "method" not in message and str(message.get("id")) == str(self._number):
+            self._responses[self._number] = message
+            self._settled.set()
+        return True
+
+    def handle_end(self, reason: str) -> None:
+        """End the wait for a response, because the connection has ended for this reason."""
+        self._end = reason
+        self._settled.set()
+
+    def _handle_fault(self, received: ReceivedFault) -> None:
+        self._fault = self._fault or self._explain_received(received)
+        self._settled.set()
+
+    def _keep_stderr(self, data: bytes) -> None:
+        self._stderr += data
+        del self._stderr[:-MAX_STDERR]
+
+    def _explain_received(self, received: ReceivedFault) -> ServerFault:
+        if received.status:
+            phrase = responses.get(received.status, "")
+            problem = f"the response to {self._method} has the status {received.status} {phrase}".strip()
+            if 300 <= received.status < 400:
+                return ServerFault(received.problem, "Check the URL.", kind="refused")
+            advice = _ADVICE_BY_STATUS.get(received.status, "See the server's own log.")
+            return ServerFault(problem, advice, kind="refused")
+        text = received.data.decode(errors="replace").strip()[:MAX_SHOWN]
+        if received.is_object:
+            problem = f"the response to {self._method} is neither a result nor an error: {text}"
+            return ServerFault(problem, _RESPONSE_ADVICE)
+        if isinstance(self._start, StartCommand):
+            problem = (
+                f"a line on stdout is not a message: {text!r}" if text else f"a line on stdout: {received.problem}"
+            )
+            return ServerFault(problem, _STDOUT_ADVICE, kind="polluted")
+        problem = f"the response to {self._method} is not a message: {text!r}" if text else received.problem
+        return ServerFault(problem, "Check the URL: there may be no MCP server.")
+
+    def _explain_silence(self) -> ServerFault:
+        if self._end:
+            return self._explain_end(self._end)
+        problem = f"no response to {self._method} within {self._start.timeout:g} seconds"
+        if isinstance(self._start, RemoteStart):
+            return ServerFault(problem, "The server may be busy, or may not be an MCP server.", kind="silent")
+        advice = "It may block during startup, or not be an MCP server over stdio."
+        return ServerFault(problem, advice, kind="silent", stderr=self.stderr)
+
+    def _explain_end(self, reason: str) -> ServerFault:
+        if isinstance(self._start, RemoteStart):
+            return ServerFault(reason, "Check the URL, and that the server is running.", kind="not started")
+        return ServerFault(f"{reason} before it responded to {self._method}", "", kind="ended")
+
+    def _explain_error(self, code: int, message: str) -> ServerFault:
+        if code == METHOD_NOT_FOUND:
+            advice = "It does not support this protocol version."
+            return ServerFault(f"the server does not know {self._method}", advice, kind="refused")
+        if code == INVALID_RESPONSE:
+            advice = "Each request needs a response with its id."
+            return ServerFault(f"the response to {self._method} is missing: {message}", advice)
+        return ServerFault(f"{self._method} failed: {message} ({code})", "See the server's own log.", kind="refused")
+
+
+@asynccontextmanager
+async def open_conversation(conversation: Conversation) -> AsyncIterator[None]:
+    """Connect to the server, and end the connection and its process after the block. Raises ServerFault."""
+    address = conversation.build_address()
+    try:
+        async with address.open_channel(conversation.handle_message, conversation.handle_end) as channel:
+            conversation.use_channel(channel)
+            yield
+    except SourceError as error:
+        advice = "Use the full path of the command: clients do not have the PATH of your shell."
+        raise ServerFault(str(error), advice, kind="not started") from error
 
 
 @contextlib.contextmanager
@@ -167,11 +269,3 @@ def report_waiting(method: str, timeout: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def make_fault(method: str, error: dict[str, Any]) -> ServerFault:
-    if error.get("code") == METHOD_NOT_FOUND:
-        advice = "It does not support this protocol version."
-        return ServerFault(f"the server does not know {method}", advice, kind="refused")
-    problem = f"{method} failed: {error.get('message')} ({error.get('code')})"
-    return ServerFault(problem, "See the server's own log.", kind="refused")

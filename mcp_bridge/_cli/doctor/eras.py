@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+import anyio
+
 from mcp_bridge._cli.doctor.checks import check_modules, find_ended_sources, find_notes, find_unpublished, list_pages
-from mcp_bridge._cli.doctor.conversation import Conversation, ServerExchange, ServerFault
-from mcp_bridge._cli.doctor.http_conversation import HttpConversation
+from mcp_bridge._cli.doctor.conversation import (
+    Conversation,
+    RemoteStart,
+    ServerFault,
+    StartCommand,
+    open_conversation,
+)
 from mcp_bridge._cli.doctor.report import CheckResult
 from mcp_bridge._cli.output import format_count
-from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS
+from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS
 from mcp_bridge._version import DISTRIBUTION, __version__
 
 CLIENT_INFO = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
@@ -21,34 +27,8 @@ _META = {
     "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-ExtraCheck = Callable[[ServerExchange, Sequence[Any], dict[str, Any]], list[CheckResult]]
+ExtraCheck = Callable[[Conversation, Sequence[Any], dict[str, Any]], Awaitable[list[CheckResult]]]
 """A check within a conversation: it gets the tools, and the parameters that every request has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartCommand:
-    """The command of a server, its folder and variables, and the timeout of each response in seconds."""
-
-    argv: Sequence[str]
-    folder: Path
-    timeout: float
-    environ: Mapping[str, str] | None = None
-
-    def open_conversation(self) -> Conversation:
-        """Start a process. Raises ServerFault."""
-        return Conversation(self.argv, self.folder, self.timeout, self.environ)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteStart:
-    """The URL of a server that is running, a bearer token for it, and the timeout of each response in seconds."""
-
-    url: str
-    timeout: float
-    token: str | None = None
-
-    def open_conversation(self) -> HttpConversation:
-        return HttpConversation(self.url, self.timeout, self.token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +47,28 @@ class EraOutcome:
 
 
 def check_stateless(start: StartCommand | RemoteStart, check: ExtraCheck | None = None) -> EraOutcome:
-
-    return _converse(f"stateless {STATELESS}", start, _discover, {"_meta": _META}, check)
+    """Check a server in the stateless era, and run another check in the same conversation."""
+    return anyio.run(_converse, f"stateless {STATELESS}", start, _discover, {"_meta": _META}, check)
 
 
 def check_handshake(start: StartCommand | RemoteStart, check: ExtraCheck | None = None) -> EraOutcome:
+    """Check a server in the handshake era, and run another check in the same conversation."""
+    return anyio.run(_converse, f"handshake {HANDSHAKE}", start, _initialize, {}, check)
 
-    return _converse(f"handshake {HANDSHAKE}", start, _initialize, {}, check)
 
-
-def _discover(conversation: ServerExchange) -> tuple[dict[str, Any], str]:
-    server = conversation.request("server/discover", {"_meta": _META})
+async def _discover(conversation: Conversation) -> tuple[dict[str, Any], str]:
+    conversation.adopt_version(STATELESS)
+    server = await conversation.request("server/discover", {"_meta": _META})
     return server, f"{_format_name(server)} responds"
 
 
-def _initialize(conversation: ServerExchange) -> tuple[dict[str, Any], str]:
+async def _initialize(conversation: Conversation) -> tuple[dict[str, Any], str]:
     hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
-    server = conversation.request("initialize", hello)
-    conversation.notify("notifications/initialized")
-    return server, f"{_format_name(server)} speaks {server.get('protocolVersion')}"
+    server = await conversation.request("initialize", hello)
+    version = server.get("protocolVersion")
+    conversation.adopt_version(version if version in HANDSHAKE_VERSIONS else HANDSHAKE)
+    await conversation.notify("notifications/initialized")
+    return server, f"{_format_name(server)} speaks {version}"
 
 
 def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[CheckResult]:
@@ -99,33 +82,36 @@ def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[C
     return list(results)
 
 
-def _converse(
+async def _converse(
     name: str,
     start: StartCommand | RemoteStart,
-    introduce: Callable[[ServerExchange], tuple[dict[str, Any], str]],
+    introduce: Callable[[Conversation], Awaitable[tuple[dict[str, Any], str]]],
     params: dict[str, Any],
     check: ExtraCheck | None,
 ) -> EraOutcome:
-    conversation: ServerExchange | None = None
+    conversation = Conversation(start)
+    fault: ServerFault | None = None
+    introduction, tools, others = "", list[Any](), list[CheckResult]()
     try:
-        with start.open_conversation() as conversation:
-            server, introduction = introduce(conversation)
-            tools = list_pages(conversation, "tools/list", "tools", params)
-            others = check_modules(conversation, server, params)
-            others += check(conversation, tools, params) if check is not None else []
-    except ServerFault as fault:
-        return EraOutcome(
-            result=CheckResult(name, False, fault.problem, fault.advice),
-            first_response=conversation.first_response if conversation is not None else None,
-            fault=fault,
-        )
-    return EraOutcome(
-        result=CheckResult(name, True, f"{introduction}, {format_count(len(tools), 'tool')}"),
-        others=others,
-        tools=tools,
-        stderr=conversation.stderr,
-        first_response=conversation.first_response,
-    )
+        async with open_conversation(conversation):
+            try:
+                server, introduction = await introduce(conversation)
+                tools = await list_pages(conversation, "tools/list", "tools", params)
+                others = await check_modules(conversation, server, params)
+                if check is not None:
+                    others += await check(conversation, tools, params)
+            except ServerFault as error:  # outside of the block, task groups would wrap it
+                fault = error
+    except ServerFault as error:
+        fault = error
+    if fault is None:
+        result = CheckResult(name, True, f"{introduction}, {format_count(len(tools), 'tool')}")
+        stderr, first = conversation.stderr, conversation.first_response
+        return EraOutcome(result=result, others=others, tools=tools, stderr=stderr, first_response=first)
+    if fault.kind == "ended":  # the last lines of a process arrive after its end
+        fault.stderr = conversation.stderr
+    result = CheckResult(name, False, fault.problem, fault.advice)
+    return EraOutcome(result=result, first_response=conversation.first_response, fault=fault)
 
 
 def _format_name(server: dict[str, Any]) -> str:

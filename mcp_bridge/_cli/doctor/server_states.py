@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
+
 from mcp_bridge._app.status import STATUS_URI
-from mcp_bridge._cli.doctor.conversation import ServerExchange
+from mcp_bridge._cli.doctor.conversation import Conversation
 from mcp_bridge._cli.doctor.report import CheckResult
 from mcp_bridge._cli.output import format_count
 
@@ -17,14 +19,14 @@ PATIENCE, INTERVAL = 30.0, 0.2
 """Seconds that servers may take to start, and between two readings of their states."""
 
 
-def check_servers(conversation: ServerExchange, params: dict[str, Any]) -> list[CheckResult]:
+async def check_servers(conversation: Conversation, params: dict[str, Any]) -> list[CheckResult]:
     """Wait until the servers behind a bridge have started, and return a result for each. Raises ServerFault."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        rows = _read_rows(conversation.request("resources/read", {**params, "uri": STATUS_URI}))
+        rows = _read_rows(await conversation.request("resources/read", {**params, "uri": STATUS_URI}))
         if time.monotonic() > deadline or all(row.get("state") != "starting" for row in rows):
             return list(_check_rows(rows))
-        time.sleep(INTERVAL)
+        await anyio.sleep(INTERVAL)
 
 
 def _read_rows(result: dict[str, Any]) -> list[dict[str, Any]]:
