@@ -21,6 +21,7 @@ class Redactor:
 
     Each line of a secret with several lines is a secret too, and so is the password of a URL. Values of fewer than 4
     characters are not. `version` changes with the secrets. `substitutions` are functions that replace other text.
+    `is_empty` says that there is nothing to replace.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -31,15 +32,13 @@ class Redactor:
         self.substitutions: list[Callable[[str], str]] = []
         self._get_pattern = lru_cache(maxsize=64)(_compile_forms)
         self.version = 0
+        self.is_empty = True
         self.add_secrets(secrets)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._parts and not self.substitutions
 
     def add_substitution(self, substitute: Callable[[str], str]) -> None:
         """Apply a function to all text from now on. It returns text that has nothing to replace as it is."""
         self.version += 1
+        self.is_empty = False
         self.substitutions.append(substitute)
         self._numbers = True
 
@@ -55,6 +54,7 @@ class Redactor:
         if not added:
             return
         self.version += 1
+        self.is_empty = False
         self._parts |= added
         forms = sorted({form for part in self._parts for form in list_forms(part)}, key=_get_order)
         self._landmarks = [(landmark, form) for form in forms for landmark in form.landmarks]

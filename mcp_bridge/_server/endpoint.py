@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property, partial
 from types import CoroutineType
@@ -23,23 +24,16 @@ from mcp_bridge._runtime.tasks import TaskOwner
 from mcp_bridge._server.calls.runner import CallRunner
 from mcp_bridge._server.change_notices import ChangeNotifier
 from mcp_bridge._server.client_text import RequestError
+from mcp_bridge._server.instrumentation import OPEN_TELEMETRY, Instrumentation
 from mcp_bridge._server.lifecycle import Lifecycle, set_log_level
-from mcp_bridge._server.metrics import (
-    SESSION,
-    TRANSPORTS,
-    DurationRecorder,
-    MessageMeasurement,
-    MetricRecorders,
-    record_duration,
-)
-from mcp_bridge._server.params import check_params
+from mcp_bridge._server.metrics import DurationRecorder
+from mcp_bridge._server.params import load_param_schemas
 from mcp_bridge._server.prompts import PromptMethods
 from mcp_bridge._server.redaction import SecretRedaction
 from mcp_bridge._server.requests import Request, Session, check_version, has_envelope, read_version, truncate_text
 from mcp_bridge._server.resources import ResourceMethods
 from mcp_bridge._server.responses import Responses
 from mcp_bridge._server.tools.methods import ToolMethods
-from mcp_bridge._server.tracing import MessageTracing, trace_message
 from mcp_bridge._server.truncation import ResultTruncator
 
 if TYPE_CHECKING:
@@ -48,9 +42,6 @@ if TYPE_CHECKING:
     from mcp_bridge._server.skills import SkillMethods
     from mcp_bridge._server.tasks.methods import TaskMethods
 
-NOTIFICATIONS = frozenset({"notifications/initialized", "notifications/cancelled", "notifications/progress"})
-"""Notifications of clients, with those that change nothing here.
-"""
 Result = Any
 """The result of a request: a mapping, or a fragment of JSON."""
 Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Result]]
@@ -81,8 +72,6 @@ class Endpoint:
         self._redaction = SecretRedaction()
         self.redactor = self._redaction.redactor
         self.hide(secrets)
-        self._tracing = MessageTracing()
-        self._metrics = MetricRecorders()
         self._responses = responses = Responses(
             identity, self.redactor, ready=started, report_listing=registry.report_listing
         )
@@ -130,6 +119,8 @@ class Endpoint:
             "resources/unsubscribe": resources.unsubscribe,
             "logging/setLevel": set_log_level,
         }
+        methods = self._stateless_methods.keys() | self._handshake_methods.keys()
+        self.instrumentation = Instrumentation(self.redactor, methods, self._is_published)
 
     def _make_tasks(self, state: State, identity: Identity) -> TaskMethods | None:
         if state.tasks is None:
@@ -228,89 +219,58 @@ class Endpoint:
 
     def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         """Handle a notification of a handshake client. Raises RpcError for invalid parameters."""
-        accept = self._measure(
-            partial(self._accept_notification, method, params, session),
-            method,
-            params,
-            session.version or HANDSHAKE,
-            session.client.transport,
-        )
-        if (tracer := self._tracing.find_tracer()) is None:
+        accept = partial(self._accept_notification, method, params, session)
+        if not self.instrumentation.recorders and OPEN_TELEMETRY not in sys.modules:
             accept()
-        else:
-            version = session.version or HANDSHAKE
-            trace_message(tracer, accept, method, params, redactor=self.redactor, version=version, session=session)
+            return
+        version, transport = session.version or HANDSHAKE, session.client.transport
+        self.instrumentation.observe(accept, method, params, version=version, transport=transport, session=session)
 
     def _accept_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         if session.version:
-            check_params(method, session.version, params)
+            schema = load_param_schemas(session.version).get(method)
+            if schema is not None and not schema.is_valid(params):
+                raise schema.make_error(method, params)
             if method == "notifications/initialized":
                 self._notifier.add_session(session)
 
     def _dispatch(self, methods: Mapping[str, Method], request: Request) -> Any:
-        tracer = self._tracing.find_tracer()
-        if tracer is None and not self._metrics.find_recorders():
+        if not self.instrumentation.recorders and OPEN_TELEMETRY not in sys.modules:
             return self._serve(methods, request)
         incoming = request.incoming
-        serve = self._measure(
+        return self.instrumentation.observe(
             partial(self._serve, methods, request),
             incoming.method,
             request.params,
-            request.version,
-            incoming.transport,
-        )
-        if tracer is None:
-            return serve()
-        return trace_message(
-            tracer,
-            serve,
-            incoming.method,
-            request.params,
-            redactor=self.redactor,
             version=request.version,
+            transport=incoming.transport,
             session=request.session,
             request_id=request.id,
         )
 
-    def _measure(
-        self, serve: Callable[[], Any], method: str, params: Mapping[str, Any], version: str, transport: str
-    ) -> Callable[[], Any]:
-        """Return `serve`, measured from now on if there are recorders. Clients cannot add attributes of their own."""
-        recorders = self._metrics.find_recorders()
-        if not recorders:
-            return serve
-        is_known = method in self._stateless_methods or method in self._handshake_methods or method in NOTIFICATIONS
-        attributes = {"mcp.method.name": method if is_known else "_OTHER", "mcp.protocol.version": version}
-        attributes |= TRANSPORTS.get(transport, {})
-        name = params.get("name")
-        if method == "tools/call" and isinstance(name, str):
-            attributes["gen_ai.operation.name"] = "execute_tool"
-            if self.tools.index.find_published(name) or self.tools.index.get_built_in(name):
-                attributes["gen_ai.tool.name"] = name
-        elif method == "prompts/get" and isinstance(name, str) and self.registry.prompts.get(name) is not None:
-            attributes["gen_ai.prompt.name"] = name
-        return partial(MessageMeasurement(recorders, attributes).serve, serve)
+    def _is_published(self, method: str, name: str) -> bool:
+        """Whether the tool or prompt that a request names is one of this server."""
+        if method == "tools/call":
+            return self.tools.index.has_tool(name)
+        return method == "prompts/get" and self.registry.prompts.get(name) is not None
 
     def add_recorder(self, recorder: DurationRecorder) -> None:
         """Record the durations of messages and sessions here too."""
-        self._metrics.add_recorder(recorder)
-
-    def record_session(self, session: Session) -> None:
-        """Record the duration of a session that has ended."""
-        if session.version and (recorders := self._metrics.find_recorders()):
-            attributes = {"mcp.protocol.version": session.version, **TRANSPORTS.get(session.client.transport, {})}
-            record_duration(recorders, SESSION, session.began, attributes)
+        self.instrumentation.add_recorder(recorder)
 
     def _serve(self, methods: Mapping[str, Method], request: Request) -> Any:
         name = request.incoming.method
         method = methods.get(name)
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", truncate_text(name))
-        check_params(name, request.version, request.params)
+        params = request.params
+        schema = load_param_schemas(request.version).get(name)
+        if schema is not None and not schema.is_valid(params):
+            raise schema.make_error(name, params)
         if self.redactor.is_empty:
-            return method(request, request.params)
+            return method(request, params)
         try:
-            outcome = method(request, request.params)
+            outcome = method(request, params)
         except RequestError:
             raise
         except RpcError as error:
@@ -388,7 +348,7 @@ class ClientConnection(PeerConnection):
         """End the connection: cancel the client's requests and the session."""
         super().close()
         self.session.end()
-        self._endpoint.record_session(self.session)
+        self._endpoint.instrumentation.record_session(self.session)
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
@@ -399,7 +359,7 @@ class ClientConnection(PeerConnection):
             elif has_envelope(request.params):
                 self._is_stateless = True
         if not self._is_stateless:
-            if has_envelope(request.params) and request.method != "initialize":
+            if "_meta" in request.params and has_envelope(request.params) and request.method != "initialize":
                 message = f"this connection has begun with a handshake; requests of {STATELESS} need another one"
                 raise RpcError(INVALID_REQUEST, f"Invalid Request: {message}")
             return self._endpoint.handle_handshake(request, self.session)

@@ -1,15 +1,10 @@
-"""Durations of messages and sessions, by the semantic conventions for MCP (gen-ai/mcp, "Metrics").
-
-They are recorded with OpenTelemetry if other code has imported it and set a meter provider, and by the recorders of the
-endpoint. If there are none, nothing is measured.
-"""
+"""Durations of messages and sessions, by the semantic conventions for MCP (gen-ai/mcp, "Metrics")."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from types import CoroutineType
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from anyio import get_cancelled_exc_class
@@ -17,7 +12,6 @@ from anyio import get_cancelled_exc_class
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge._protocol.wire.outcomes import TABLE
 from mcp_bridge._protocol.wire.results import ERROR_CODE
-from mcp_bridge._version import __version__
 
 OPERATION = "mcp.server.operation.duration"
 SESSION = "mcp.server.session.duration"
@@ -37,7 +31,6 @@ TRANSPORTS: Mapping[str, Mapping[str, str]] = {
     "sse": _HTTP,
 }
 _CODES = frozenset(row.code for row in TABLE)
-_API = "opentelemetry.metrics"
 
 
 class DurationRecorder(Protocol):
@@ -60,32 +53,6 @@ class OpenTelemetryRecorder:
         self._histograms[metric].record(seconds, attributes)
 
 
-class MetricRecorders:
-    """Finds the recorders of an endpoint. The meter provider is looked up again each time, since it may be set late."""
-
-    def __init__(self) -> None:
-        self._own: tuple[DurationRecorder, ...] = ()
-        self._all: Sequence[DurationRecorder] = ()
-        self._provider: Any = None
-
-    def add_recorder(self, recorder: DurationRecorder) -> None:
-        self._own = (*self._own, recorder)
-        self._all, self._provider = self._own, None
-
-    def find_recorders(self) -> Sequence[DurationRecorder]:
-        """Return the recorders; none if nothing has to be measured."""
-        get_provider = getattr(sys.modules.get(_API), "get_meter_provider", None)
-        if get_provider is None:
-            return self._own
-        provider = get_provider()
-        if provider is not self._provider:
-            # The API's own providers record nothing: one does nothing, the other waits for that of an SDK.
-            is_set = not type(provider).__module__.startswith(_API)
-            meters = (OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)),) if is_set else ()
-            self._all, self._provider = (*self._own, *meters), provider
-        return self._all
-
-
 class MessageMeasurement:
     """Measures one message from now on."""
 
@@ -94,26 +61,18 @@ class MessageMeasurement:
         self._attributes = attributes
         self._started = time.perf_counter()
 
-    def serve(self, serve: Callable[[], Any]) -> Any:
-        """Return what `serve` returns, a result or a coroutine for one. The duration covers both."""
+    @contextmanager
+    def activate(self) -> Iterator[None]:
+        """Measure a block. An error in it ends the measurement."""
         try:
-            outcome = serve()
+            yield
         except BaseException as error:
             self._record_outcome(_describe_error(error))
             raise
-        if type(outcome) is CoroutineType:
-            return self._await_result(outcome)
-        self._record_outcome(_describe_outcome(outcome))
-        return outcome
 
-    async def _await_result(self, outcome: Coroutine[Any, Any, Any]) -> Any:
-        try:
-            result = await outcome
-        except BaseException as error:
-            self._record_outcome(_describe_error(error))
-            raise
+    def finish(self, result: Any) -> None:
+        """End the measurement with a result."""
         self._record_outcome(_describe_outcome(result))
-        return result
 
     def _record_outcome(self, outcome: Mapping[str, str]) -> None:
         record_duration(self._recorders, OPERATION, self._started, {**self._attributes, **outcome})

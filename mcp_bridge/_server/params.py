@@ -37,16 +37,10 @@ _Problem = tuple[str, str]
 """A path such as `.arguments.name`, and what is wrong there."""
 
 
-def check_params(method: str, version: str, params: Mapping[str, Any] | None) -> None:
-    """Raise RpcError for invalid params of a request or notification. Params of unknown methods are not checked.
-
-    Missing params are checked as `{}`.
-    """
-    schema = _load_schemas(has_feature(version, STATELESS))["params"].get(method)
-    data = {} if params is None else params
-    if schema is not None and not schema.is_valid(data):
-        problems = "; ".join(schema.list_problems(data, "params"))
-        raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
+@cache
+def load_param_schemas(version: str) -> Mapping[str, MessageSchema]:
+    """Return the schemas of the params of requests and notifications, by method. Others are not checked."""
+    return _load_schemas(has_feature(version, STATELESS))["params"]
 
 
 def is_larger(params: Any, most: int) -> bool:
@@ -66,7 +60,7 @@ def list_result_problems(method: str, version: str, result: Any) -> list[str]:
     return [] if schema is None or schema.is_valid(result) else schema.list_problems(result, "result")
 
 
-class _MessageSchema:
+class MessageSchema:
     """The schema of one kind of message, compiled on first use. `root` has the definitions that it refers to.
 
     A valid first message is walked instead, so that a start does not wait for the import of jsonschema-rs.
@@ -89,6 +83,11 @@ class _MessageSchema:
         import jsonschema_rs  # takes 20 ms
 
         return jsonschema_rs.validator_for({**schema, "$defs": self._root["$defs"]}, offline=True)
+
+    def make_error(self, method: str, params: Any) -> RpcError:
+        """Return the error for params that are not valid."""
+        problems = "; ".join(self.list_problems(params, "params"))
+        return RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
 
     def list_problems(self, data: Any, name: str) -> list[str]:
         """Lines such as `uri: required field missing`; `name` is the path of the data as a whole."""
@@ -143,11 +142,11 @@ class _MessageSchema:
 
 
 @cache  # two files, which never change
-def _load_schemas(is_stateless: bool) -> dict[str, dict[str, _MessageSchema]]:
+def _load_schemas(is_stateless: bool) -> dict[str, dict[str, MessageSchema]]:
     """The schemas of a revision. Versions before 2025-11-25 have its schemas, as in the official types."""
     root = load_json((_FOLDER / f"{STATELESS if is_stateless else HANDSHAKE}.json").read_bytes())
     return {
-        group: {method: _MessageSchema(schema, root) for method, schema in root[group].items()}
+        group: {method: MessageSchema(schema, root) for method, schema in root[group].items()}
         for group in ("params", "results")
     }
 

@@ -6,9 +6,8 @@ OpenTelemetry is imported only if other code has imported it and set a tracer pr
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from anyio import get_cancelled_exc_class
@@ -33,14 +32,53 @@ _TARGETS = {
 
 
 class MessageTracing:
-    """Finds the tracer of an endpoint. It is looked up again for each message, since a provider may be set late."""
+    """Starts the spans of messages. The tracer is looked up for each message, since a provider may be set late."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._provider: Any = None
         self._tracer: Tracer | None = None
 
-    def find_tracer(self) -> Tracer | None:
-        """Return the tracer, or None if no tracer provider is set."""
+    def start_span(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        version: str,
+        session: Session | None,
+        request_id: str | int | None = None,
+    ) -> MessageSpan | None:
+        """Return the span of a message, or None if no tracer provider is set."""
+        tracer = self._find_tracer()
+        if tracer is None:
+            return None
+        from opentelemetry.trace import SpanKind, set_span_in_context
+
+        attributes = {"mcp.method.name": method, "mcp.protocol.version": version}
+        if request_id is not None:
+            attributes["jsonrpc.request.id"] = str(request_id)
+        if session is not None:
+            attributes["mcp.session.id"] = session.key
+        if method == "tools/call":
+            attributes["gen_ai.operation.name"] = "execute_tool"
+        name = method
+        attribute, param = _TARGETS.get(method, ("", ""))
+        if param and isinstance(target := params.get(param), str):
+            attributes[attribute] = target
+            if param == "name":  # a URI would make too many names of spans
+                name = f"{method} {target}"
+        context, links = _extract_context(params)
+        redact = self._redactor.redact_text
+        span = tracer.start_span(
+            truncate_text(redact(name)),
+            context=context,
+            kind=SpanKind.SERVER,
+            attributes={key: truncate_text(redact(value)) for key, value in attributes.items()},
+            links=links,
+        )
+        return MessageSpan(span, set_span_in_context(span, context), self._redactor)
+
+    def _find_tracer(self) -> Tracer | None:
         api = sys.modules.get("opentelemetry.trace")
         get_provider = getattr(api, "get_tracer_provider", None)  # missing while another thread imports the module
         if api is None or get_provider is None:
@@ -51,50 +89,6 @@ class MessageTracing:
             self._tracer = provider.get_tracer("mcp_bridge", __version__) if is_set else None
             self._provider = provider
         return self._tracer
-
-
-def trace_message(
-    tracer: Tracer,
-    serve: Callable[[], Any],
-    method: str,
-    params: Mapping[str, Any],
-    *,
-    redactor: Redactor,
-    version: str,
-    session: Session | None,
-    request_id: str | int | None = None,
-) -> Any:
-    """Return what `serve` returns, a result or a coroutine for one. The span of the message covers both."""
-    from opentelemetry.trace import SpanKind, set_span_in_context
-
-    attributes = {"mcp.method.name": method, "mcp.protocol.version": version}
-    if request_id is not None:
-        attributes["jsonrpc.request.id"] = str(request_id)
-    if session is not None:
-        attributes["mcp.session.id"] = session.key
-    if method == "tools/call":
-        attributes["gen_ai.operation.name"] = "execute_tool"
-    name = method
-    attribute, param = _TARGETS.get(method, ("", ""))
-    if param and isinstance(target := params.get(param), str):
-        attributes[attribute] = target
-        if param == "name":  # a URI would make too many names of spans
-            name = f"{method} {target}"
-    context, links = _extract_context(params)
-    span = tracer.start_span(
-        truncate_text(redactor.redact_text(name)),
-        context=context,
-        kind=SpanKind.SERVER,
-        attributes={key: truncate_text(redactor.redact_text(value)) for key, value in attributes.items()},
-        links=links,
-    )
-    traced = MessageSpan(span, set_span_in_context(span, context), redactor)
-    with traced.activate():
-        outcome = serve()
-    if type(outcome) is CoroutineType:
-        return traced.finish_later(outcome)
-    traced.finish(outcome)
-    return outcome
 
 
 class MessageSpan:
@@ -126,13 +120,6 @@ class MessageSpan:
         if isinstance(result, Mapping) and result.get("isError") is True:
             self._set_error("tool_error")
         self._span.end()
-
-    async def finish_later(self, outcome: Coroutine[Any, Any, Any]) -> Any:
-        """Await the result, and end the span with it."""
-        with self.activate():
-            result = await outcome
-        self.finish(result)
-        return result
 
     def _record_error(self, error: BaseException) -> None:
         if isinstance(error, RpcError):

@@ -20,7 +20,7 @@ from mcp_types.methods import (
 from pydantic import BaseModel, ValidationError
 
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
-from mcp_bridge._server.params import _load_schemas, check_params, list_result_problems
+from mcp_bridge._server.params import _load_schemas, list_result_problems
 from tests.kits.fuzzing import examples
 from tests.kits.schema.fuzz_messages import list_messages, sent
 
@@ -37,6 +37,15 @@ VALUE = {"name": "color", "value": "r"}
 CLIENT = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
 LEVELS = '["alert", "critical", "debug", "emergency", "error", "info", "notice", "warning"]'
 SAMPLED = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "hi"}}
+
+
+def check_params(method: str, version: str, params: Any) -> None:
+    """Raise RpcError for invalid params; those of unknown methods are not checked."""
+    schema = load_param_schemas(version).get(method)
+    data = {} if params is None else params
+    if schema is not None and not schema.is_valid(data):
+        raise schema.make_error(method, data)
+
 
 VALID: list[tuple[str, str, Any]] = [
     ("ping", HANDSHAKE, None),

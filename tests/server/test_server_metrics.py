@@ -19,7 +19,8 @@ from mcp_bridge._app.metrics import build_metrics
 from mcp_bridge._app.serve import to_bridge
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.prompt import PromptEntry
-from mcp_bridge._server.metrics import MetricRecorders
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._server.instrumentation import Instrumentation
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge.testing import connect
@@ -136,7 +137,7 @@ async def test_unknown_methods_do_not_become_attributes(reader: InMemoryMetricRe
 
 
 def test_without_a_provider_nothing_is_measured() -> None:
-    assert not MetricRecorders().find_recorders()
+    assert not Instrumentation(Redactor(), set(), lambda method, name: False).find_recorders()
 
 
 def parse(text: str) -> dict[str, list[Any]]:

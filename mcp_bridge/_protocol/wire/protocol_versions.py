@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 AUDIO: Final = "2025-03-26"
@@ -19,6 +20,7 @@ HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE
 STATELESS_VERSIONS: Final = (STATELESS,)
 
 
+@lru_cache(maxsize=64)
 def has_feature(version: str, feature: str) -> bool:
     """Whether `version` has what was introduced in `feature`. An empty version (in process) has everything."""
     return not version or version >= feature

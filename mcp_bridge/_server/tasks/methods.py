@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from secrets import token_urlsafe
@@ -100,25 +100,19 @@ class TaskMethods:
         """Run tasks until cancelled."""
         await self._engine.run_tasks(self._make_task, task_status=task_status)
 
-    def call_tool(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
+    async def call_tool(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tools/call, as a task if the tool and the client allow that. Raises RpcError."""
-        if self._tools.is_starting(params["name"]):
-            return self._call_later(request, params)
-        return self._start_call(request, params)
-
-    async def _call_later(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        return await self._start_call(request, params)
-
-    def _start_call(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
+        await self._tools.wait_for_tool(params["name"])
         chosen = self._find_options(request, params)
-        if not _supports_tasks(request):
-            if chosen.mode != "required":
-                return self._tools.call(request, params)
-            return self._reject_call(request, params["name"])
-        if chosen.mode == "forbidden":
-            return self._tools.call(request, params)
-        return self._start_task(request, params, chosen)
+        if _supports_tasks(request) and chosen.mode != "forbidden":
+            return await self._start_task(request, params, chosen)
+        if chosen.mode != "required":
+            return await self._tools.call(request, params)
+        if has_feature(request.version, STATELESS):
+            raise _make_missing_capability()
+        # The handshake era has no error for this, so it gets a result.
+        error = MissingCapability({"extensions": {TASKS: {}}})
+        return self._render_problem(error, params["name"], request.version)
 
     async def get_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tasks/get. Raises RpcError for a task that is unknown to this principal."""
@@ -192,12 +186,6 @@ class TaskMethods:
         after = 0.0 if chosen.mode == "required" else options.after
         retries = options.retries if is_repeatable else 0
         return chosen.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
-
-    async def _reject_call(self, request: Request, name: str) -> dict[str, Any]:
-        """Reject a call to a tool that requires tasks. The handshake era has no error for this, so it gets a result."""
-        if has_feature(request.version, STATELESS):
-            raise _make_missing_capability()
-        return self._render_problem(MissingCapability({"extensions": {TASKS: {}}}), name, request.version)
 
     async def _start_task(self, request: Request, params: Mapping[str, Any], chosen: ToolTasks) -> dict[str, Any]:
         after = chosen.after or 0.0
@@ -309,7 +297,7 @@ class TaskMethods:
         request = Request(
             incoming, self._responses.redactor, version=order.version, session=None, capabilities=capabilities
         )
-        return await self._tools.with_runner(run.run_in_pipeline).call(request, order.params)
+        return await self._tools.call(request, order.params, run.run_in_pipeline)
 
     def _get_sealer(self) -> StateSealer:
         if self._sealer is None:

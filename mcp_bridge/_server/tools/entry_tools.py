@@ -14,11 +14,12 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.messages import render_messages
+from mcp_bridge._protocol.wire.tools import WireTool
 from mcp_bridge._server.pages import BadCursor
 from mcp_bridge._server.prompts import PromptMethods
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.resources import ResourceMethods
-from mcp_bridge._server.tools.built_in import TEXT, BuiltInTool, Target, build_tool, read_reference
+from mcp_bridge._server.tools.methods import TEXT, BuiltInTool, Target, build_tool, read_reference
 from mcp_bridge._server.truncation import ResultTruncator
 
 _CURSOR = {"cursor": {**TEXT, "description": "The nextCursor of the previous page."}}
@@ -59,7 +60,7 @@ class ResourceTools:
         except BadCursor as error:
             raise _make_cursor_error(LIST_RESOURCES) from error
 
-    def _find_target(self, given: Mapping[str, Any], request: Request) -> Target | None:
+    def _find_target(self, given: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
         uri = given.get("uri")
         if not isinstance(uri, str) or len(given) != 1:
             return None
@@ -67,7 +68,7 @@ class ResourceTools:
             match = self._registry.finder.find_resource(uri)
         except ResourceNotFound:
             return None
-        return Target(match.prepared, call=match.make_call(str(request.id)), convert=_convert_contents)
+        return Target(match.prepared, tool, call=match.make_call(str(request.id)), convert=_convert_contents)
 
     async def _read_page(self, data: Any, ctx: RunningCall) -> str:
         """Read the rest of a truncated result, which is not a published resource."""
@@ -111,14 +112,14 @@ class PromptTools:
         except BadCursor as error:
             raise _make_cursor_error(LIST_PROMPTS) from error
 
-    def _find_target(self, given: Mapping[str, Any], request: Request) -> Target | None:
+    def _find_target(self, given: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
         reference = read_reference(given, "name")
         found = self._methods.find_prompt(reference[0]) if reference is not None else None
         if reference is None or found is None:
             return None
         name, arguments = reference
         call = ToolCall(id=str(request.id), name=name, arguments=arguments, kind="prompt", root="$.arguments")
-        return Target(found, call=call, convert=partial(_convert_messages, request.version))
+        return Target(found, tool, call=call, convert=partial(_convert_messages, request.version))
 
     async def _report_unknown_prompt(self, data: Any) -> None:
         raise PromptNotFound(f"Unknown prompt: {truncate_text(data['name'])}. Call {LIST_PROMPTS} for their names.")

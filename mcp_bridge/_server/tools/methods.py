@@ -1,16 +1,20 @@
-"""tools/list and tools/call."""
+"""tools/list and tools/call.
+
+The server has tools itself, beside those of the sources. Some of them name another entry, such as `call_tool` a tool.
+Their calls run that entry through its own pipeline, so policies, limits and the log see the entry and not the tool that
+names it. Their own handlers run only if there is no such entry, or if the arguments are invalid.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Set
-from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS
-from mcp_bridge._contracts.listing import CALL_TOOL, LIST_ALL, SEARCH_TOOLS, ToolListing
-from mcp_bridge._contracts.tool import ToolCall, ToolDefinition, ToolResult
+from mcp_bridge._contracts.listing import CALL_TOOL, LIST_ALL, SEARCH_TOOLS, BuiltInEntry, ToolListing
+from mcp_bridge._contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._json_schema.headers import check_headers
@@ -19,21 +23,51 @@ from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge._protocol.wire.results import to_mcp
-from mcp_bridge._protocol.wire.tools import WireTool, to_wire
+from mcp_bridge._protocol.wire.tools import INPUT, WireTool, to_wire
 from mcp_bridge._server.client_text import RequestError, describe_problems, echo, find_problems
 from mcp_bridge._server.pages import Pages
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses, raise_missing_capability
 from mcp_bridge._server.truncation import ResultTruncator
 
-if TYPE_CHECKING:
-    from mcp_bridge._server.tools.built_in import BuiltInTool, FindTarget
-
 RunCall = Callable[[PreparedEntry, ToolCall, Request], Awaitable[ToolResult | dict[str, Any]]]
 """Runs a call. Returns its result, or an `input_required` result for the client."""
 
 logger = logging.getLogger("mcp_bridge.server")
+TEXT: Mapping[str, Any] = {"type": "string"}
+"""The schema of a text argument."""
 _FOR_SEARCH = (SEARCH_TOOLS, CALL_TOOL)
+
+
+class Target(NamedTuple):
+    """What a call runs: a published tool, a built-in one, or what a built-in one names.
+
+    Attributes:
+        prepared: The entry to run.
+        tool: The tool of the call, as its result is rendered.
+        arguments: What the client sends to `tool`.
+        root: The path of these arguments in the message of the client.
+        call: The call, if the entry is not a tool.
+        convert: Turns the result of the entry into that of a tool.
+    """
+
+    prepared: PreparedEntry
+    tool: WireTool
+    arguments: Any = None
+    root: str = "$"
+    call: ToolCall | None = None
+    convert: Callable[[ToolResult], ToolResult] | None = None
+
+
+FindTarget = Callable[[Mapping[str, Any], Request, WireTool], Target | None]
+"""Finds what a call with these arguments runs in place of the built-in tool."""
+
+
+class BuiltInTool(NamedTuple):
+    """A tool of the server itself."""
+
+    entry: ToolEntry
+    find_target: FindTarget | None = None
 
 
 class ListedBuiltIn(NamedTuple):
@@ -69,32 +103,45 @@ class ToolIndex:
 
     def get(self, name: str) -> WireTool | None:
         """Return the tool that clients know by this name."""
-        self._refresh()
+        if self._version != self._registry.version:
+            self._refresh()
         return self._tools.get(name)
 
     def find_published(self, name: str) -> tuple[PreparedEntry, WireTool] | None:
         """Return the tool that clients know by this name, ready to be called, and how they see it."""
-        tool = self.get(name)
+        if self._version != self._registry.version:
+            self._refresh()
+        tool = self._tools.get(name)
         prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
         return (prepared, tool) if tool is not None and prepared is not None else None
 
-    def find_called(self, request: Request, params: Mapping[str, Any]) -> PreparedEntry | None:
-        """Return what a request of tools/call runs, also if it does so through a tool of the server itself."""
-        if found := self.find_published(params["name"]):
-            return found[0]
-        built_in = self.get_built_in(params["name"])
-        if built_in is None or built_in.find_target is None:
+    def find_built_in(self, request: Request, params: Mapping[str, Any]) -> Target | None:
+        """Return what a request of tools/call runs if it names a tool of the server itself."""
+        built_in = self._built_in.get(params["name"])
+        if built_in is None:
             return None
-        target = built_in.find_target(built_in.tool.read_arguments(params.get("arguments")), request)
-        return target.prepared if target is not None else None
+        arguments = params.get("arguments")
+        if built_in.find_target is not None:
+            target = built_in.find_target(built_in.tool.read_arguments(arguments), request, built_in.tool)
+            if target is not None:
+                return target
+        return Target(built_in.prepared, built_in.tool, arguments)
 
-    def get_built_in(self, name: str) -> ListedBuiltIn | None:
-        """Return the tool of the server itself that has this name."""
-        return self._built_in.get(name)
+    def find_called(self, request: Request, params: Mapping[str, Any]) -> PreparedEntry | None:
+        """Return the entry of a source that a request of tools/call runs."""
+        if published := self.find_published(params["name"]):
+            return published[0]
+        target = self.find_built_in(request, params)
+        return None if target is None or isinstance(target.prepared.entry, BuiltInEntry) else target.prepared
+
+    def has_tool(self, name: str) -> bool:
+        """Whether clients can call a tool by this name."""
+        return self.get(name) is not None or name in self._built_in
 
     def list_tools(self) -> list[WireTool]:
         """Return the tools of the registry that may be listed, sorted by name."""
-        self._refresh()
+        if self._version != self._registry.version:
+            self._refresh()
         return [tool for name, tool in self._tools.items() if name not in self._unlisted]
 
     def add_built_in(self, tools: Iterable[BuiltInTool]) -> None:
@@ -105,13 +152,12 @@ class ToolIndex:
 
     def get_pages(self) -> Pages:
         """Return the pages of tools/list."""
-        self._refresh()
+        if self._version != self._registry.version:
+            self._refresh()
         return self._pages
 
     def _refresh(self) -> None:
         version = self._registry.version
-        if version == self._version:
-            return
         known = {tool.definition.name: tool for tool in self._tools.values()}
         tools: dict[str, WireTool] = {}
         unlisted: set[str] = set()
@@ -172,81 +218,33 @@ class ToolMethods:
         self._truncator = truncator
         self.index = ToolIndex(registry, page=page, dialect=dialect, listing=listing)
 
-    def with_runner(self, run_call: RunCall) -> ToolMethods:
-        """Return the same methods with another way to run calls."""
-        other = copy(self)
-        other._run_call = run_call
-        return other
-
     def list_tools(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve tools/list. Raises RpcError for an invalid cursor."""
         return self._responses.when_ready(self._render_page, request, params.get("cursor"))
 
-    def call(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result."""
-        if self.is_starting(params["name"]):
-            return self._call_later(request, params)
-        return self._start_call(request, params)
-
-    def is_starting(self, name: str) -> bool:
-        """Whether a call has to wait for the sources: no source has published the tool, and some are starting."""
-        return self._responses.is_waiting and self.index.get(name) is None
-
-    async def _call_later(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        return await self._start_call(request, params)
-
-    def _start_call(self, request: Request, params: Mapping[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
-        name = params["name"]
-        if found := self.index.find_published(name):
-            return self._run(request, *found, params.get("arguments"))
-        built_in = self.index.get_built_in(name)
-        if built_in is None:
-            return self._call_unknown(request, params)
-        return self._call_built_in(built_in, request, params.get("arguments"))
-
-    async def _call_unknown(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        name = params["name"]
-        absent = await self._registry.find_absent(name, request.incoming.client)
-        found = self.index.find_published(name)
-        if found is None and absent is not None:
-            found = PreparedEntry(absent), to_wire(ToolDefinition(name, "", ""))
-        if found is None:
-            name = truncate_text(name)
-            raise RequestError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
-        return await self._run(request, *found, params.get("arguments"))
-
-    def _call_built_in(
-        self, built_in: ListedBuiltIn, request: Request, arguments: Any
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        given = built_in.tool.read_arguments(arguments)
-        target = built_in.find_target(given, request) if built_in.find_target is not None else None
-        if target is None:
-            return self._run(request, built_in.prepared, built_in.tool, arguments)
-        prepared, tool, *rest = target
-        return self._run(request, prepared, tool or built_in.tool, *rest)
-
-    async def _run(
-        self,
-        request: Request,
-        prepared: PreparedEntry,
-        tool: WireTool,
-        given: Any,
-        root: str = "$",
-        call: ToolCall | None = None,
-        convert: Callable[[ToolResult], ToolResult] | None = None,
+    async def call(
+        self, request: Request, params: Mapping[str, Any], run_call: RunCall | None = None
     ) -> dict[str, Any]:
-        """Run an entry as a tool. The parameters are described at `Target`."""
-        version = request.version
-        redactor, problems = self._responses.redactor, None
+        """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result.
+
+        `run_call` runs the call, instead of the way in which calls run otherwise.
+        """
+        published = self.index.find_published(params["name"])
+        if published is not None:
+            target = Target(*published, params.get("arguments"))
+        else:
+            target = await self._find_target(request, params)
+        prepared, tool, arguments, root, call, convert = target
+        version, redactor, problems = request.version, self._responses.redactor, None
         try:
             if call is None:
-                arguments, root = tool.read_arguments(given, root), root + tool.root[1:]
-                call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=arguments, root=root)
-            result = await self._run_call(prepared, call, request)
+                data = tool.read_arguments(arguments, root)
+                root = f"{root}.{INPUT}" if tool.wraps_input else root
+                call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=data, root=root)
+            result = await (run_call or self._run_call)(prepared, call, request)
         except InvalidArguments as error:  # a wrapped input is missing
             result, problems = to_error_result(error), describe_problems(error.details, prepared, redactor)
-        if isinstance(result, dict):
+        if isinstance(result, dict):  # it asks the client
             return self._responses.stamp(result)
         if result.is_error:
             raise_missing_capability(result, version)
@@ -268,5 +266,58 @@ class ToolMethods:
             rendered["content"][0] = {"type": "text", "text": echo(problems)}
         return self._responses.stamp(rendered) if has_feature(version, STATELESS) else rendered
 
+    async def wait_for_tool(self, name: str) -> None:
+        """Wait for the sources, if some are starting and none has published the tool."""
+        if self._responses.is_waiting and self.index.get(name) is None:
+            await self._responses.wait_for_sources()
+
+    async def _find_target(self, request: Request, params: Mapping[str, Any]) -> Target:
+        """Return what a call runs whose tool is not published yet, is the server's own, or is missing.
+
+        Raises RpcError for an unknown tool.
+        """
+        name, arguments = params["name"], params.get("arguments")
+        await self.wait_for_tool(name)
+        published = self.index.find_published(name)
+        if published is None and (target := self.index.find_built_in(request, params)) is not None:
+            return target
+        if published is None:
+            absent = await self._registry.find_absent(name, request.incoming.client)
+            published = self.index.find_published(name)
+            if published is None and absent is not None:
+                published = PreparedEntry(absent), to_wire(ToolDefinition(name, "", ""))
+        if published is None:
+            name = truncate_text(name)
+            raise RequestError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
+        return Target(*published, arguments)
+
     def _render_page(self, request: Request, cursor: str | None) -> Any:
         return self._responses.render_page(self.index.get_pages(), request, cursor)
+
+
+def build_tool(
+    handler: Callable[..., Any],
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: Sequence[str] = (),
+    *,
+    reads: bool = True,
+    find_target: FindTarget | None = None,
+) -> BuiltInTool:
+    """Build a built-in tool. `reads` means that it changes nothing."""
+    schema = {
+        "type": "object",
+        "properties": dict(properties),
+        **({"required": list(required)} if required else {}),
+        "additionalProperties": False,
+    }
+    annotations = {"readOnlyHint": True, "openWorldHint": False} if reads else {}
+    return BuiltInTool(BuiltInEntry(name, description, handler, schema, annotations=annotations), find_target)
+
+
+def read_reference(given: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the name of an entry and its arguments; None for anything that is not exactly that."""
+    name, arguments = given.get(key), given.get("arguments", {})
+    is_valid = isinstance(name, str) and isinstance(arguments, dict) and given.keys() <= {key, "arguments"}
+    return (str(name), arguments) if is_valid else None

@@ -13,11 +13,11 @@ from mcp_bridge._contracts.listing import CALL_TOOL, SEARCH_TOOLS
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
+from mcp_bridge._protocol.wire.tools import WireTool
 from mcp_bridge._server.requests import Request
-from mcp_bridge._server.tools.built_in import TEXT, BuiltInTool, Target, build_tool, read_reference
+from mcp_bridge._server.tools.methods import TEXT, BuiltInTool, Target, ToolIndex, build_tool, read_reference
 
 if TYPE_CHECKING:
-    from mcp_bridge._server.tools.methods import ToolIndex
     from mcp_bridge._server.tools.search_index import SearchIndex
 
 FOUND = 5
@@ -80,7 +80,7 @@ class ToolSearch:
             self._version = version
         return self._index
 
-    def _find_target(self, given: Mapping[str, Any], request: Request) -> Target | None:
+    def _find_target(self, given: Mapping[str, Any], request: Request, _: WireTool) -> Target | None:
         if (reference := read_reference(given, "name")) is None:
             return None
         name, arguments = reference

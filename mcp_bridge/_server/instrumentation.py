@@ -1,0 +1,145 @@
+"""The layer around the methods of an endpoint that measures messages and traces them.
+
+A message passes it only if there is a recorder or other code has imported OpenTelemetry. Providers of OpenTelemetry may
+be set late, so they are looked up for each message.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._server.metrics import (
+    SESSION,
+    TRANSPORTS,
+    DurationRecorder,
+    MessageMeasurement,
+    OpenTelemetryRecorder,
+    record_duration,
+)
+from mcp_bridge._server.requests import Session
+from mcp_bridge._version import __version__
+
+if TYPE_CHECKING:
+    from mcp_bridge._server.tracing import MessageTracing
+
+OPEN_TELEMETRY = "opentelemetry"
+"""The package that other code imports before it sets a provider."""
+_METRICS = f"{OPEN_TELEMETRY}.metrics"
+_NOTIFICATIONS = frozenset({"notifications/initialized", "notifications/cancelled", "notifications/progress"})
+"""Notifications of clients, with those that change nothing here."""
+
+
+class MessageWatch(Protocol):
+    """Watches one message: its measurement, or its span."""
+
+    def activate(self) -> AbstractContextManager[None]:
+        """Watch a block that serves the message. An error in it is the end of the message."""
+
+    def finish(self, result: Any) -> None:
+        """Record the result of the message."""
+
+
+class Instrumentation:
+    """Measures and traces the messages of an endpoint.
+
+    `methods` has the names of all methods. `is_published` says whether the tool or prompt that a request names exists:
+    attributes have no other names, because clients could send any number of them. `recorders` are those of the
+    endpoint, apart from OpenTelemetry.
+    """
+
+    def __init__(self, redactor: Redactor, methods: Set[str], is_published: Callable[[str, str], bool]) -> None:
+        self._redactor = redactor
+        self._methods = methods | _NOTIFICATIONS
+        self._is_published = is_published
+        self.recorders: tuple[DurationRecorder, ...] = ()
+        self._all: Sequence[DurationRecorder] = ()
+        self._provider: Any = None
+
+    @cached_property
+    def _tracing(self) -> MessageTracing:
+        from mcp_bridge._server.tracing import MessageTracing  # most servers do not need it
+
+        return MessageTracing(self._redactor)
+
+    def observe(
+        self,
+        serve: Callable[[], Any],
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        version: str,
+        transport: str,
+        session: Session | None,
+        request_id: str | int | None = None,
+    ) -> Any:
+        """Return what `serve` returns, a result or a coroutine for one. The observation covers both."""
+        watches: list[MessageWatch] = []
+        if f"{OPEN_TELEMETRY}.trace" in sys.modules:
+            span = self._tracing.start_span(method, params, version=version, session=session, request_id=request_id)
+            if span is not None:
+                watches.append(span)
+        if recorders := self.find_recorders():
+            watches.append(MessageMeasurement(recorders, self._describe_message(method, params, version, transport)))
+        with _activate_all(watches):
+            outcome = serve()
+        if type(outcome) is CoroutineType:
+            return _finish_later(watches, outcome)
+        for watch in watches:
+            watch.finish(outcome)
+        return outcome
+
+    def add_recorder(self, recorder: DurationRecorder) -> None:
+        """Record the durations of messages and sessions here too."""
+        self.recorders = (*self.recorders, recorder)
+        self._all, self._provider = self.recorders, None
+
+    def record_session(self, session: Session) -> None:
+        """Record the duration of a session that has ended."""
+        if session.version and (recorders := self.find_recorders()):
+            attributes = {"mcp.protocol.version": session.version, **TRANSPORTS.get(session.client.transport, {})}
+            record_duration(recorders, SESSION, session.began, attributes)
+
+    def find_recorders(self) -> Sequence[DurationRecorder]:
+        """Return the recorders; none if nothing has to be measured."""
+        get_provider = getattr(sys.modules.get(_METRICS), "get_meter_provider", None)
+        if get_provider is None:
+            return self.recorders
+        provider = get_provider()
+        if provider is not self._provider:
+            # The API's own providers record nothing: one does nothing, the other waits for that of an SDK.
+            is_set = not type(provider).__module__.startswith(_METRICS)
+            meters = (OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)),) if is_set else ()
+            self._all, self._provider = (*self.recorders, *meters), provider
+        return self._all
+
+    def _describe_message(self, method: str, params: Mapping[str, Any], version: str, transport: str) -> dict[str, str]:
+        known = method if method in self._methods else "_OTHER"
+        attributes = {"mcp.method.name": known, "mcp.protocol.version": version, **TRANSPORTS.get(transport, {})}
+        name = params.get("name")
+        if method == "tools/call":
+            attributes["gen_ai.operation.name"] = "execute_tool"
+        if isinstance(name, str) and self._is_published(method, name):
+            attributes[f"gen_ai.{'tool' if method == 'tools/call' else 'prompt'}.name"] = name
+        return attributes
+
+
+@contextmanager
+def _activate_all(watches: Sequence[MessageWatch]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for watch in watches:
+            stack.enter_context(watch.activate())
+        yield
+
+
+async def _finish_later(watches: Sequence[MessageWatch], outcome: Coroutine[Any, Any, Any]) -> Any:
+    with _activate_all(watches):
+        result = await outcome
+    for watch in watches:
+        watch.finish(result)
+    return result
