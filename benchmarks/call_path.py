@@ -80,7 +80,7 @@ def exchange(process, method, params, number):
 
 
 def send(process, message):
-    process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
     process.stdin.flush()
 
 

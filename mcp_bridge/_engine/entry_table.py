@@ -28,7 +28,10 @@ class EntryTable(Generic[T]):
     `version` increases with every change. `kind` names the entries in errors, `key` is the attribute with their name.
     `ranks` has the places of owners: which one gets a name must not depend on who publishes first. An owner that
     accepts that entries are left out (`select_free`) gives way to all others, and to earlier ones of its kind.
+    `get` returns the entry of a name, or None.
     """
+
+    get: Callable[[str], T | None]
 
     def __init__(self, kind: str = "Tool", key: str = "name") -> None:
         self.version = 0
@@ -37,6 +40,7 @@ class EntryTable(Generic[T]):
         self._has_looks = key == "name"  # resources have URIs, which are compared exactly
         self._key: Callable[[T], Any] = attrgetter(key)
         self._entries: dict[str, T] = {}
+        self.get = self._entries.get  # the method of the dict itself: no call of Python is needed
         self._sorted: tuple[T, ...] | None = ()
         self._yielding: set[str] = set()
         self._listeners: dict[object, Listener] = {}
@@ -49,9 +53,6 @@ class EntryTable(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.list_all())
-
-    def get(self, name: str) -> T | None:
-        return self._entries.get(name)
 
     def list_all(self) -> tuple[T, ...]:
         """Return all entries, sorted by name; computed once per version."""
@@ -68,15 +69,13 @@ class EntryTable(Generic[T]):
             raise DuplicateTool(
                 f"{self._kind} '{name}' is already registered. Unregister it first or use a different name."
             )
-        self._entries = {**self._entries, name: entry}
-        self._notify()
+        self._replace_entries({**self._entries, name: entry})
 
     def remove(self, name: str) -> bool:
         """Remove one entry; return whether there was one."""
         if name not in self._entries:
             return False
-        self._entries = {key: entry for key, entry in self._entries.items() if key != name}
-        self._notify()
+        self._replace_entries({key: entry for key, entry in self._entries.items() if key != name})
         return True
 
     def replace(self, owner: str, entries: Iterable[T]) -> None:
@@ -119,8 +118,7 @@ class EntryTable(Generic[T]):
 
         def commit() -> None:
             if replaced != self._entries:
-                self._entries = replaced
-                self._notify()
+                self._replace_entries(replaced)
 
         return commit, owners
 
@@ -130,7 +128,8 @@ class EntryTable(Generic[T]):
         self._listeners[token] = listener
         return lambda: self._listeners.pop(token, None) and None
 
-    def _notify(self) -> None:
+    def _replace_entries(self, entries: dict[str, T]) -> None:
+        self._entries, self.get = entries, entries.get
         self.version += 1
         self._sorted = None
         for listener in list(self._listeners.values()):

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -29,15 +29,13 @@ from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.policy import Policy
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._engine import validation
-from mcp_bridge._engine.binding import Layer, bind_middleware, compose_layer, run_nothing
+from mcp_bridge._engine.binding import BoundMiddleware, Layer, bind_middleware, compose_layer, run_nothing
 from mcp_bridge._engine.observation import CallObserver
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._protocol.wire.outcomes import to_error_result
-from mcp_bridge._protocol.wire.values import Unreadable
-from mcp_bridge._runtime.cancellation import CancellationWatch
-from mcp_bridge._runtime.deadline import DeadlineClock
+from mcp_bridge._protocol.wire.values import Unreadable, to_result
+from mcp_bridge._runtime.cancellation import CancellationWatch, DeadlineClock
 from mcp_bridge._runtime.limiter import Limiter, LimiterFull, Quota, Slot, compute_share
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.third_party import describe_error
@@ -121,29 +119,27 @@ class Pipeline:
         changing = [each for each in bound if not each.is_passive]
         decides = any(each.stage == Stage.DECIDE for each in changing)
         may_change = any(each.stage >= Stage.DECIDE for each in changing)
-        check_input = partial(validation.check_input, tool, self._arguments)
-        validate_input = partial(validation.validate_input, check_input)
+        validate_input = partial(_validate_input, tool, self._arguments)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
         key = f"entry/{tool.name}"
         nested_quotas = () if quota is None else ((key, quota),)
         quotas = ((key, self._share if quota is None else min(quota, self._share)),)
-        check_output = partial(validation.check_output, tool) if tool.output_schema else None
-        recheck = validation.recheck_policies(tool, changing)
+        recheck = partial(_recheck_policies, tool, changing)
         return [
             *([self._map_errors] if observe else []),  # for errors of the observers themselves
             *recheck(observe),  # see results, never exceptions
             partial(self._map_errors, is_outermost=False) if observe else self._map_errors,
             *recheck(admit),
             validate_input,
-            *([partial(validation.provide_checks, check_input, check_output)] if decides else []),
+            *([partial(_provide_checks, tool, self._arguments)] if decides else []),
             *recheck(decide),
             *([self._map_unexpected_errors] if decides else []),
             *recheck(attempt),
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
             partial(self._limit_calls, quotas, nested_quotas, timeout),
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
-            *([partial(validation.validate_output, tool)] if tool.output_schema else []),
+            *([partial(_validate_output, tool)] if tool.output_schema else []),
             partial(self._run_handler, tool),
         ]
 
@@ -152,17 +148,17 @@ class Pipeline:
 
         It never raises, except when the task that runs the call is being cancelled.
         """
-        composed = tool.composed.get(self)
-        if composed is None:
-            layers = self.layers(tool)
-            composed = run_nothing
-            for layer in reversed(layers):
-                composed = compose_layer(layer, composed)
-            if self.observer is not None:
-                from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
+        if self in tool.composed:
+            return tool.composed[self]
+        layers = self.layers(tool)
+        composed = run_nothing
+        for layer in reversed(layers):
+            composed = compose_layer(layer, composed)
+        if self.observer is not None:
+            from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
 
-                composed = observe_calls(self.observer, layers, composed)
-            tool.composed[self] = composed
+            composed = observe_calls(self.observer, layers, composed)
+        tool.composed[self] = composed
         return composed
 
     def may_ask(self, tool: PreparedEntry) -> bool:
@@ -306,7 +302,7 @@ class Pipeline:
                 raise InvalidOutput(error.details, tool=call.name, output=error.output, kind=call.kind) from error
             if not isinstance(value, NeedsInput):
                 try:
-                    result = tool.read_result(value, call)
+                    result = to_result(value) if tool.read_result is None else tool.read_result(value, call)
                 except Unreadable as error:
                     raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
                 return result if result is not value else replace(result)  # the pipeline records its duration
@@ -314,6 +310,58 @@ class Pipeline:
             if is_outermost:
                 ctx.started, ctx.needs = False, needs
         raise QuestionExpired(f"{call.kind.capitalize()} '{call.name}' asked {ROUNDS} times and was stopped.")
+
+
+def _validate_input(
+    tool: PreparedEntry, limits: SizeLimits, call: ToolCall, ctx: RunningCall, call_next: CallNext
+) -> Awaitable[ToolResult]:
+    tool.check_input(call, limits)
+    return call_next(call, ctx)
+
+
+def _provide_checks(
+    tool: PreparedEntry, limits: SizeLimits, call: ToolCall, ctx: RunningCall, call_next: CallNext
+) -> Awaitable[ToolResult]:
+    """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
+    ctx.check = lambda changed: tool.check_input(changed, limits)
+    ctx.check_output = tool.check_output if tool.output_schema else None
+    return call_next(call, ctx)
+
+
+async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+    result = await call_next(call, ctx)
+    if result.success and not tool.output.is_valid(result.output):
+        tool.check_output(result.output, result=result)
+    return result
+
+
+def _recheck_policies(
+    tool: PreparedEntry, changing: Sequence[BoundMiddleware], policies: Sequence[BoundMiddleware]
+) -> Iterator[Layer]:
+    """Yield the layers of policies, with a layer around each policy that validates its results again.
+
+    `changing` are all policies of the tool that can change results, outermost first; the others need no such layer.
+    Without an output schema, only the outermost ones have one: the first observer, and the first of the others.
+    """
+    observers = [each for each in changing if each.stage == Stage.OBSERVE]
+    checked = changing if tool.output_schema else [*observers[:1], *changing[len(observers) :][:1]]
+    for policy in policies:
+        if policy in checked:
+            yield partial(_recheck_output, tool, policy.name)
+        yield policy.layer
+
+
+async def _recheck_output(
+    tool: PreparedEntry, policy: str, call: ToolCall, ctx: RunningCall, call_next: CallNext
+) -> ToolResult:
+    """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
+    result = to_result(await call_next(call, ctx))
+    if result.success and tool.output_schema:
+        try:
+            tool.check_output(result.output, f"the policy {policy}", result=result)
+        except InvalidOutput as error:
+            return replace(to_error_result(error), content=result.content)
+    return result
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:

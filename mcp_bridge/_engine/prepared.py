@@ -8,19 +8,22 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_bridge._contracts.errors import InvalidOutput
+from mcp_bridge._contracts.errors import InvalidArguments, InvalidOutput
 from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._json_schema.callables import find_context_parameter
+from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._json_schema.walking import MAX_DEPTH, MAX_SCHEMAS
-from mcp_bridge._protocol.wire.values import MAX_ITEMS, check_item_count, to_result
+from mcp_bridge._protocol.wire.values import MAX_ITEMS, check_item_count
 from mcp_bridge._runtime.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from mcp_bridge._json_schema.validator import Validator
 
+_NULL_FOR_NUMBER = ": expected type number, got null"
+"""The end of a problem with an output that may have been NaN, for which JSON has no value."""
 _PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes, ToolResult})
 """Types whose values are results as they are: nothing has to be awaited or collected."""
 
@@ -36,10 +39,10 @@ class Entry(Protocol):
 class PreparedEntry:
     """An entry that is ready to be called.
 
-    For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result` turns what the
-    handler returns into a result. `composed` and `may_ask` hold what each pipeline has computed for
-    the entry: its composed layers, and whether one of them may ask the user. With `copies_schemas`, changes within the
-    schemas of a tool can be noticed, too (`has_same_schemas`).
+    For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result`, if it is not
+    None, turns what the handler returns into a result. `composed` and `may_ask` hold what each pipeline has computed
+    for the entry: its composed layers, and whether one of them may ask the user. With `copies_schemas`, changes within
+    the schemas of a tool can be noticed, too (`has_same_schemas`).
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class PreparedEntry:
         entry: Entry,
         *,
         input_schema: Mapping[str, Any] | None = None,
-        read_result: Callable[[Any, ToolCall], ToolResult] = lambda value, _: to_result(value),
+        read_result: Callable[[Any, ToolCall], ToolResult] | None = None,
         copies_schemas: bool = False,
     ) -> None:
         self.entry = entry
@@ -118,13 +121,34 @@ class PreparedEntry:
         """Whether the handler is a coroutine function, and so needs no thread."""
         return is_async(self._handler)
 
+    def check_input(self, call: ToolCall, limits: SizeLimits) -> None:
+        """Raise InvalidArguments for arguments that exceed the limits or do not match the schema."""
+        if (excess := limits.describe_excess(call.arguments)) is not None:
+            raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
+        if not self.input.is_valid(call.arguments):
+            problems = self.input.describe_problems(call.arguments, call.root)
+            raise InvalidArguments(problems, tool=call.name, kind=call.kind)
+
+    def check_output(self, output: Any, changed_by: str = "", *, result: ToolResult | None = None) -> None:
+        """Raise InvalidOutput for an output that does not match the schema; the error keeps the content of `result`."""
+        if self.output.is_valid(output):
+            return
+        problems = [
+            f"{line} (NaN and infinities become null)" if line.endswith(_NULL_FOR_NUMBER) else line
+            for line in self.output.describe_problems(output)
+        ]
+        content, meta = (None, None) if result is None else (result.content, result.meta)
+        raise InvalidOutput(problems, tool=self.name, output=output, content=content, meta=meta, changed_by=changed_by)
+
     async def run(self, arguments: Any, ctx: RunningCall, threads: ThreadPool) -> Any:
         """Run the handler and return what it returns; an iterator's items become a list.
 
         An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for an iterator of
         too many items.
         """
-        if self.is_async:
+        if self.is_async and self.context is None:
+            value = await self._handler(arguments)
+        elif self.is_async:
             value = await self.handler(arguments, ctx)
         else:
             ctx.is_in_thread = True

@@ -42,12 +42,12 @@ class ToolRegistry:
     """The tools, resources and prompts of one endpoint.
 
     `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
-    pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `resources`,
-    `templates` and `prompts` are catalogs of the other entries, and `finder` finds resources by URI. `subscriptions`
-    counts those of clients to resources. `pipeline` is the
-    policy of `dispatch`; by default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of
-    the server's lifespan while it runs. `explain_missing` waits until the source that may have an unknown tool has
-    tried to connect, and returns why the tool is missing, or an empty text.
+    pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `tools`,
+    `resources`, `templates` and `prompts` are the tables of entries, and `finder` finds resources by URI.
+    `subscriptions` counts those of clients to resources. `pipeline` is the policy of `dispatch`; by default, it has a
+    time limit of 60 seconds and no middleware. `lifespan` is the value of the server's lifespan while it runs.
+    `explain_missing` waits until the source that may have an unknown tool has tried to connect, and returns why the
+    tool is missing, or an empty text.
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
@@ -58,8 +58,8 @@ class ToolRegistry:
         self.subscriptions = Subscriptions()
         self.lifespan: Any = None
         self.explain_missing: Callable[[str], Awaitable[str]] | None = None
-        self._pipeline = pipeline
-        self._tools: EntryTable[ToolEntry] = EntryTable()
+        self.pipeline = pipeline or Pipeline()
+        self.tools: EntryTable[ToolEntry] = EntryTable()
         self._prepared: dict[str, PreparedEntry] = {}
         self._waiting = Limiter(MAX_WAITING)
         self._updates: dict[object, Callable[[str], None]] = {}
@@ -69,17 +69,10 @@ class ToolRegistry:
         return len(self.list())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return name in self.tools
 
     def __repr__(self) -> str:
         return f"ToolRegistry(tools={self.list_names()})"
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """The policy of `dispatch`, created when first used."""
-        if self._pipeline is None:
-            self._pipeline = Pipeline()
-        return self._pipeline
 
     @property
     def tool(self) -> ToolDecorator:
@@ -97,25 +90,20 @@ class ToolRegistry:
         return partial(load_decorator("prompt"), registry=self)
 
     @property
-    def version(self) -> int:
-        """Increases with every change of the tools."""
-        return self._tools.version
-
-    @property
     def is_empty(self) -> bool:
         """Whether no entry of any kind is published."""
-        return not any((self._tools, self.resources, self.templates, self.prompts))
+        return not any((self.tools, self.resources, self.templates, self.prompts))
 
     def register(self, entry: ToolEntry) -> None:
         """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
         if not isinstance(entry, ToolEntry):
             found = type(entry).__name__  # type: ignore[unreachable] # not all callers check types
             raise TypeError(f"register expects a ToolEntry, but got a {found}. For a function, use @registry.tool")
-        self._tools.add(entry)
+        self.tools.add(entry)
 
     def unregister(self, name: str) -> bool:
         """Remove a tool by name; return whether there was one."""
-        return self._tools.remove(name)
+        return self.tools.remove(name)
 
     def publish(
         self,
@@ -134,12 +122,12 @@ class ToolRegistry:
         that gave way (see `set_order`).
         """
         if left_out is not None:
-            entries = self._tools.select_free(owner, entries, left_out)
+            entries = self.tools.select_free(owner, entries, left_out)
             resources = self.resources.select_free(owner, resources, left_out)
             templates = self.templates.select_free(owner, templates, left_out)
             prompts = self.prompts.select_free(owner, prompts, left_out)
         prepared = [
-            self._tools.prepare(owner, entries),
+            self.tools.prepare(owner, entries),
             self.resources.prepare(owner, resources),
             self.templates.prepare(owner, templates),
             self.prompts.prepare(owner, prompts),
@@ -154,12 +142,12 @@ class ToolRegistry:
         They all give way to owners that publish without it.
         """
         ranks = {owner: rank for rank, owner in enumerate(owners)}
-        for table in (self._tools, self.resources, self.templates, self.prompts):
+        for table in (self.tools, self.resources, self.templates, self.prompts):
             table.ranks = ranks
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` after every change of the tools, in the thread that made it. Returns a function to stop."""
-        return self._tools.watch(listener)
+        return self.tools.watch(listener)
 
     def watch_updates(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Call `listener` with the URI of every resource that has changed. Returns a function to stop."""
@@ -183,15 +171,15 @@ class ToolRegistry:
 
     def get(self, name: str) -> ToolEntry | None:
         """Return the tool with exactly this name, or None."""
-        return self._tools.get(name)
+        return self.tools.get(name)
 
     def list(self) -> builtins.list[ToolEntry]:
         """Return all tools that are listed, sorted by name."""
-        return [entry for entry in self._tools.list_all() if entry.is_listed]
+        return [entry for entry in self.tools.list_all() if entry.is_listed]
 
     def list_with_unlisted(self) -> Sequence[ToolEntry]:
         """Return all tools, sorted by name, including those that can only be called by name."""
-        return self._tools.list_all()
+        return self.tools.list_all()
 
     def list_names(self) -> builtins.list[str]:
         """Return all names, sorted."""
@@ -303,11 +291,12 @@ class ToolRegistry:
         if ctx.caller is None:
             ctx.caller = self
         pipeline: Pipeline = ctx.pipeline
-        return pipeline.compose(prepared)(call, ctx)
+        run = prepared.composed.get(pipeline) or pipeline.compose(prepared)
+        return run(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
         """Return the tool of this name, ready to be called, or None. It has the handler and schemas of this moment."""
-        entry: Any = self._tools.get(name)
+        entry: Any = self.tools.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)

@@ -21,9 +21,9 @@ from mcp_bridge._isolation import worker_system
 from mcp_bridge._isolation.codec import Json
 from mcp_bridge._isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
 from mcp_bridge._json_schema.size_limits import has_too_many_values
+from mcp_bridge._protocol.peer.json_lines import LineSplitter
 from mcp_bridge._runtime import child_output, process_group, sandbox
 from mcp_bridge._runtime.exact_json import dump_json, load_json
-from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.token_bucket import TokenBucket
 
 logger = logging.getLogger("mcp_bridge.isolation")

@@ -11,8 +11,8 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._isolation.codec import Json, decode_error, encode_error
+from mcp_bridge._protocol.peer.json_lines import LineSplitter
 from mcp_bridge._runtime.exact_json import dump_json, load_json
-from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import READ_SIZE, StdioPipes
 
 EXIT_TIMEOUT = 1.0

@@ -103,8 +103,7 @@ class Limiter:
             else:
                 del used[key]  # keys may come from clients, so their number has no bound
 
-    def _release(self, slot: Slot) -> None:
-        self._count(slot, -1)
+    def _admit_waiters(self) -> None:
         while self._queues and (turn := self._find_turn()) is not None:
             key, waiter = turn
             self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
@@ -210,13 +209,17 @@ class Slot:
             self._limiter.lent -= 1
         was_held, self._away = not self._away, _RELEASED
         if was_held:
-            self._limiter._release(self)
+            self._limiter._count(self, -1)
+            if self._limiter._queues:
+                self._limiter._admit_waiters()
 
     def _give_away(self, reason: int) -> None:
         was_held = not self._away
         self._away |= reason
         if was_held:
-            self._limiter._release(self)
+            self._limiter._count(self, -1)
+            if self._limiter._queues:
+                self._limiter._admit_waiters()
 
     def _take_back(self, reason: int) -> None:
         if self._away & reason:

@@ -11,7 +11,7 @@ from anyio import get_cancelled_exc_class
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge._protocol.wire.outcomes import TABLE
-from mcp_bridge._protocol.wire.results import ERROR_CODE
+from mcp_bridge._protocol.wire.tools import ERROR_CODE
 
 OPERATION = "mcp.server.operation.duration"
 SESSION = "mcp.server.session.duration"

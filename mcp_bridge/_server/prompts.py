@@ -61,7 +61,7 @@ class PromptMethods:
         if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
         from mcp_bridge._protocol.wire.messages import render_messages
-        from mcp_bridge._protocol.wire.results import render_meta
+        from mcp_bridge._protocol.wire.tools import render_meta
 
         checked = self._responses.check_success(result, version, name=name)
         rendered = {"messages": render_messages(checked.content or (), version), **render_meta(checked, version)}

@@ -75,7 +75,7 @@ class ResourceMethods:
         if isinstance(result, dict):
             return self._responses.stamp(result)
         from mcp_bridge._protocol.wire.resource_contents import render_contents  # a start does not need it
-        from mcp_bridge._protocol.wire.results import render_meta
+        from mcp_bridge._protocol.wire.tools import render_meta
 
         checked = self._responses.check_success(result, version, uri=uri)
         contents = render_contents(checked, version)

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.meta_keys import SERVER_INFO
 from mcp_bridge._protocol.wire.outcomes import REQUIRED
 from mcp_bridge._protocol.wire.protocol_versions import ICONS, STATELESS, has_feature
-from mcp_bridge._protocol.wire.results import COMPLETE
+from mcp_bridge._protocol.wire.tools import COMPLETE
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._server.client_text import RequestError, redact_around

@@ -35,7 +35,7 @@ class ServerState:
     @property
     def tools_version(self) -> int:
         """Increases with every change of the tools."""
-        return self._subject.endpoint.registry.version
+        return self._subject.endpoint.registry.tools.version
 
     def summarize_server(self) -> dict[str, Any]:
         """Return how the server presents itself, and how long it has been running."""
@@ -103,8 +103,8 @@ class ServerState:
     def list_findings(self) -> list[dict[str, Any]]:
         """List what each known client would reject or degrade, by severity. Call it in a thread."""
         registry = self._subject.endpoint.registry
-        if self._lint[0] != registry.version:
-            self._lint = registry.version, list(_lint_tools(self._subject))
+        if self._lint[0] != registry.tools.version:
+            self._lint = registry.tools.version, list(_lint_tools(self._subject))
         return self._lint[1]
 
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from mcp_bridge._runtime import deadline as deadlines
-from mcp_bridge._runtime.deadline import DeadlineClock
+from mcp_bridge._runtime.cancellation import DeadlineClock
 from tests.kits.loops import BOTH_LOOPS
 
 PATIENCE = 60.0

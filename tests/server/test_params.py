@@ -20,7 +20,7 @@ from mcp_types.methods import (
 from pydantic import BaseModel, ValidationError
 
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
-from mcp_bridge._server.params import _load_schemas, list_result_problems
+from mcp_bridge._server.params import _load_schemas, list_result_problems, load_param_schemas
 from tests.kits.fuzzing import examples
 from tests.kits.schema.fuzz_messages import list_messages, sent
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
 
 from mcp_bridge._contracts.hints import ToolHints, add_hints
 from mcp_bridge._contracts.tool import Tags, ToolEntry, list_tags
@@ -13,6 +12,7 @@ from mcp_bridge._engine.authoring.functions import (
     Decorator,
     F,
     attach_entry,
+    bind_plain,
     get_function_name,
     infer_visible_signature,
     make_data_handler,
@@ -20,16 +20,11 @@ from mcp_bridge._engine.authoring.functions import (
     read_declared_tasks,
 )
 from mcp_bridge._engine.registry import ToolRegistry
-from mcp_bridge._json_schema.callables import get_callable_name, read_annotation, read_signature
+from mcp_bridge._json_schema.callables import get_callable_name
 from mcp_bridge._json_schema.headers import check_headers
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.tasks import TaskMode, ToolTasks
-    from mcp_bridge._json_schema.inference import Signature
-    from mcp_bridge._json_schema.text_arguments import Bind
-
-_SCALARS = str | int | float | bool
-Convert = Callable[[Any], Any]
 
 
 @overload
@@ -148,71 +143,7 @@ def _build_tool_entry(
     return ToolEntry(
         known_as,
         description or signature.description,
-        make_typed_handler(function, signature, _bind_plain(function, signature)),
+        make_typed_handler(function, signature, bind_plain(function, signature)),
         signature.input_schema,
         signature.output_schema if output_schema is None else output_schema,
     )
-
-
-def _bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | None:
-    """Return a function that binds arguments without validating them again, or None unless all have plain JSON types.
-
-    The pipeline has validated the arguments by their schema, which for these types says all that there is to say.
-    Arguments of other types are built by pydantic, which validates them a second time.
-    """
-    schema = signature.input_schema
-    if schema.get("additionalProperties") is not False:
-        return None
-    converters: dict[str, Convert] = {}
-    for item in read_signature(function).parameters.values():
-        if item.name not in schema["properties"]:
-            continue
-        convert = _find_converter(read_annotation(function, item))
-        has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
-        if convert is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
-            return None
-        if convert is not _keep:
-            converters[item.name] = convert
-
-    def bind(data: Mapping[str, Any]) -> dict[str, Any]:
-        bound = dict(data)
-        for name, convert in converters.items():
-            if bound.get(name) is not None:
-                bound[name] = convert(bound[name])
-        return bound
-
-    return bind
-
-
-def _find_converter(annotation: Any) -> Convert | None:
-    """Return what makes a value of a JSON type, such as `list[int] | None`, from valid JSON; None for other types."""
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType):
-        types = [part for part in parts if part is not NoneType]
-        convert = _find_converter(types[0]) if len(types) == 1 else None
-        return _convert_optional(convert) if convert is not None and len(types) < len(parts) else convert
-    if annotation in (str, bool):
-        return _keep
-    if annotation in (int, float):  # JSON has one type of number: 1.0 may be an int, 1 a float
-        return cast("Convert", annotation)
-    if origin is list and (convert := _find_converter(parts[0])) is not None:
-        return _convert_items(convert)
-    if origin is dict and parts[0] is str and (convert := _find_converter(parts[1])) is not None:
-        return _convert_values(convert)
-    return None
-
-
-def _keep(value: Any) -> Any:
-    return value
-
-
-def _convert_optional(convert: Convert) -> Convert:
-    return convert if convert is _keep else lambda value: None if value is None else convert(value)
-
-
-def _convert_items(convert: Convert) -> Convert:
-    return list if convert is _keep else lambda items: [convert(item) for item in items]
-
-
-def _convert_values(convert: Convert) -> Convert:
-    return dict if convert is _keep else lambda items: {key: convert(value) for key, value in items.items()}

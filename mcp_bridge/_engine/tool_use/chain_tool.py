@@ -17,7 +17,7 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.tool_use.steps import ChainStep, resolve_path
 from mcp_bridge._protocol.wire.outcomes import TABLE, to_error_result
 from mcp_bridge._protocol.wire.values import as_text
-from mcp_bridge._runtime.deadline import DeadlineClock
+from mcp_bridge._runtime.cancellation import DeadlineClock
 
 _FINAL_CODES = frozenset(
     error.code

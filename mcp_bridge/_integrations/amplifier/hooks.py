@@ -24,7 +24,7 @@ import anyio
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.hook_decisions import NO_DECISION, HookDecision, parse_hook_result
 from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
-from mcp_bridge._runtime.deadline import Deadline, DeadlineClock, TaskDeadline
+from mcp_bridge._runtime.cancellation import Deadline, DeadlineClock, TaskDeadline
 from mcp_bridge._runtime.third_party import copy_value, describe_error, is_own_cancellation
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "pause_handler_clock"]

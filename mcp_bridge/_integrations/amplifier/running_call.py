@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._runtime.deadline import Deadline
+from mcp_bridge._runtime.cancellation import Deadline
 
 AGENT_CALL: ContextVar[RunningCall | None] = ContextVar("agent_call", default=None)
 """The call that runs the agent, for providers that use the client's model."""

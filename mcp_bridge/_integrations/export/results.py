@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.tool import ToolDefinition, ToolResult
-from mcp_bridge._protocol.wire.results import to_mcp
-from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import to_result
 
 NOTHING = "The tool returned nothing."

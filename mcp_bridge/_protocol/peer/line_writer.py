@@ -91,7 +91,8 @@ class MessageWriter:
             self._lose_reader(error)
         if self._waiting or self._gone:
             self._filled.set()
-        self._notify()
+        if self._flushed is not None:
+            self._notify()
 
     def _lose_reader(self, error: OSError | str) -> None:
         logger.info("the other side has stopped reading: %s", error)

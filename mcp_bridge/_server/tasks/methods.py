@@ -34,9 +34,8 @@ from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
-from mcp_bridge._protocol.wire.results import to_mcp
 from mcp_bridge._protocol.wire.tasks import REQUIRED_CAPABILITIES, declares_tasks, render_created, render_detailed
-from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._server.change_notices import SUBSCRIPTIONS, ChangeNotifier
 from mcp_bridge._server.requests import Request
 from mcp_bridge._server.responses import Responses

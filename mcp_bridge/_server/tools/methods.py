@@ -22,8 +22,7 @@ from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
-from mcp_bridge._protocol.wire.results import to_mcp
-from mcp_bridge._protocol.wire.tools import INPUT, WireTool, to_wire
+from mcp_bridge._protocol.wire.tools import INPUT, WireTool, to_mcp, to_wire
 from mcp_bridge._server.client_text import RequestError, describe_problems, echo, find_problems
 from mcp_bridge._server.pages import Pages
 from mcp_bridge._server.requests import Request, truncate_text
@@ -103,13 +102,13 @@ class ToolIndex:
 
     def get(self, name: str) -> WireTool | None:
         """Return the tool that clients know by this name."""
-        if self._version != self._registry.version:
+        if self._version != self._registry.tools.version:
             self._refresh()
         return self._tools.get(name)
 
     def find_published(self, name: str) -> tuple[PreparedEntry, WireTool] | None:
         """Return the tool that clients know by this name, ready to be called, and how they see it."""
-        if self._version != self._registry.version:
+        if self._version != self._registry.tools.version:
             self._refresh()
         tool = self._tools.get(name)
         prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
@@ -140,7 +139,7 @@ class ToolIndex:
 
     def list_tools(self) -> list[WireTool]:
         """Return the tools of the registry that may be listed, sorted by name."""
-        if self._version != self._registry.version:
+        if self._version != self._registry.tools.version:
             self._refresh()
         return [tool for name, tool in self._tools.items() if name not in self._unlisted]
 
@@ -152,12 +151,12 @@ class ToolIndex:
 
     def get_pages(self) -> Pages:
         """Return the pages of tools/list."""
-        if self._version != self._registry.version:
+        if self._version != self._registry.tools.version:
             self._refresh()
         return self._pages
 
     def _refresh(self) -> None:
-        version = self._registry.version
+        version = self._registry.tools.version
         known = {tool.definition.name: tool for tool in self._tools.values()}
         tools: dict[str, WireTool] = {}
         unlisted: set[str] = set()

@@ -72,7 +72,7 @@ class ToolSearch:
         return ToolResult(success=True, output={"tools": shown}, content=hint)
 
     async def _refresh_index(self) -> SearchIndex:
-        version = self._registry.version  # before the list, which may then only be newer
+        version = self._registry.tools.version  # before the list, which may then only be newer
         if self._index is None or version != self._version:
             from mcp_bridge._server.tools.search_index import SearchIndex  # a start does not need it
 

@@ -28,8 +28,7 @@ from mcp_bridge._protocol.wire import questions
 from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.meta_keys import SERVER_INFO
 from mcp_bridge._protocol.wire.outcomes import REQUIRED
-from mcp_bridge._protocol.wire.results import ERROR_CODE, join_texts
-from mcp_bridge._protocol.wire.tools import META
+from mcp_bridge._protocol.wire.tools import ERROR_CODE, META, join_texts
 from mcp_bridge._protocol.wire.values import as_text
 from mcp_bridge._upstream.trust.screening import find_hidden_text, screen_question, shorten_text
 

@@ -16,8 +16,7 @@ from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._integrations.xaibo.results import convert_known_error, to_result
 from mcp_bridge._protocol.wire.outcomes import TABLE
-from mcp_bridge._protocol.wire.results import to_mcp
-from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 
 PICTURE = Image(b"\x89PNG", "image/png")
 

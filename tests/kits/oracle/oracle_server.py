@@ -48,8 +48,7 @@ from mcp_bridge._protocol.wire.messages import render_messages, to_messages
 from mcp_bridge._protocol.wire.outcomes import REQUIRED, to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS
 from mcp_bridge._protocol.wire.resource_contents import render_contents, to_contents
-from mcp_bridge._protocol.wire.results import COMPLETE, to_mcp
-from mcp_bridge._protocol.wire.tools import to_wire
+from mcp_bridge._protocol.wire.tools import COMPLETE, to_mcp, to_wire
 from mcp_bridge._server.completions import rank_values
 from mcp_bridge._server.pages import BadCursor, decode_cursor, encode_cursor
 from tests.kits.oracle.oracle_context import OracleContext, SdkRequest

@@ -13,8 +13,7 @@ from mcp_bridge import Audio, CallError, Content, EmbeddedResource, Image, Resou
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.tool import ToolDefinition
 from mcp_bridge._protocol.wire.outcomes import TABLE, to_error_result
-from mcp_bridge._protocol.wire.results import to_mcp
-from mcp_bridge._protocol.wire.tools import WireTool, to_wire
+from mcp_bridge._protocol.wire.tools import WireTool, to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import to_result
 from mcp_bridge.tool_use import Result, ResultStatus
 from tests.kits.wire.speaking import (

@@ -14,9 +14,8 @@ from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge._protocol.wire.client_names import to_client_name
-from mcp_bridge._protocol.wire.results import to_mcp
 from mcp_bridge._protocol.wire.schemas import can_be_null, can_be_object, is_always_object
-from mcp_bridge._protocol.wire.tools import WireTool, to_wire
+from mcp_bridge._protocol.wire.tools import WireTool, to_mcp, to_wire
 from tests.kits.wire.speaking import (
     EVERY_VERSION,
     NEWEST_HANDSHAKE,
