@@ -20,5 +20,5 @@ def build_metrics(bridge: Bridge) -> PrometheusMetrics:
         hint = f"Run `pip install '{DISTRIBUTION}[prometheus]'`"
         raise ConfigError("metrics need the package prometheus-client", where="http.metrics", hint=hint) from None
     metrics = PrometheusMetrics(bridge.list_states)
-    bridge.endpoint.add_recorder(metrics)
+    bridge.endpoint.instrumentation.add_recorder(metrics)
     return metrics

@@ -18,8 +18,8 @@ from mcp_bridge._engine.subscriptions import Subscriptions
 from mcp_bridge._json_schema.uris import normalize_uri
 from mcp_bridge._protocol.wire.meta_keys import SUBSCRIPTION_ID
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
-from mcp_bridge._server.client_text import RequestError, echo
 from mcp_bridge._server.params import is_larger
+from mcp_bridge._server.redaction import RequestError, echo
 from mcp_bridge._server.requests import Request, Session, truncate_text
 from mcp_bridge._server.responses import Responses
 

@@ -17,7 +17,7 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._json_schema.callables import adapt_completion
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._server.calls.context import ServedCall
-from mcp_bridge._server.client_text import RequestError
+from mcp_bridge._server.redaction import RequestError
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses
 

@@ -23,13 +23,11 @@ from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS, ST
 from mcp_bridge._runtime.tasks import TaskOwner
 from mcp_bridge._server.calls.runner import CallRunner
 from mcp_bridge._server.change_notices import ChangeNotifier
-from mcp_bridge._server.client_text import RequestError
 from mcp_bridge._server.instrumentation import OPEN_TELEMETRY, Instrumentation
 from mcp_bridge._server.lifecycle import Lifecycle, set_log_level
-from mcp_bridge._server.metrics import DurationRecorder
 from mcp_bridge._server.params import load_param_schemas
 from mcp_bridge._server.prompts import PromptMethods
-from mcp_bridge._server.redaction import SecretRedaction
+from mcp_bridge._server.redaction import RequestError, SecretRedaction
 from mcp_bridge._server.requests import Request, Session, check_version, has_envelope, read_version, truncate_text
 from mcp_bridge._server.resources import ResourceMethods
 from mcp_bridge._server.responses import Responses
@@ -50,6 +48,8 @@ Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Res
 
 class Endpoint:
     """A registry as an MCP server. `run` must be running while requests arrive.
+
+    `tools` are its tools as clients see them, `calls` the calls in flight, and `instrumentation` measures and traces.
 
     Args:
         started: Set once the sources have published; None means that they have.
@@ -77,7 +77,7 @@ class Endpoint:
         )
         self._notifier = ChangeNotifier(responses, registry.subscriptions)
         state, page = state or State(), identity.page
-        self._runner = runner = CallRunner(registry, state, audience=identity.name)
+        self.calls = runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
         truncator = ResultTruncator(lambda: runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
         listing = identity.listing
@@ -135,7 +135,7 @@ class Endpoint:
             self._notifier,
             state,
             audience=identity.name,
-            get_store=self._runner.get_session_store,
+            get_store=self.calls.get_session_store,
         )
 
     def _make_skills(self, identity: Identity) -> SkillMethods | None:
@@ -187,7 +187,7 @@ class Endpoint:
 
     def use_desk(self, desk: QuestionDesk) -> None:
         """Ask users at this desk the questions of calls whose clients cannot ask."""
-        self._runner.desk = desk
+        self.calls.desk = desk
         if self._tasks is not None:
             self._tasks.desk = desk
 
@@ -254,10 +254,6 @@ class Endpoint:
             return self.tools.index.has_tool(name)
         return method == "prompts/get" and self.registry.prompts.get(name) is not None
 
-    def add_recorder(self, recorder: DurationRecorder) -> None:
-        """Record the durations of messages and sessions here too."""
-        self.instrumentation.add_recorder(recorder)
-
     def _serve(self, methods: Mapping[str, Method], request: Request) -> Any:
         name = request.incoming.method
         method = methods.get(name)
@@ -291,7 +287,7 @@ class Endpoint:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Send change notifications and own the suspended calls, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            await tasks.start(self._runner.run)
+            await tasks.start(self.calls.run)
             await tasks.start(self._notifier.run, self.registry)
             if self._tasks is not None:
                 await tasks.start(self._tasks.run_tasks)
@@ -300,7 +296,7 @@ class Endpoint:
     async def run_worker(self) -> None:
         """Run tasks that servers have created, and serve no client, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            await tasks.start(self._runner.run)
+            await tasks.start(self.calls.run)
             if self._tasks is not None:
                 await self._tasks.run_tasks()
 
@@ -310,15 +306,6 @@ class Endpoint:
 
     def close_subscriptions(self) -> None:
         self._notifier.close_streams()
-
-    def reject_questions(self) -> None:
-        self._runner.reject_questions()
-
-    def cancel_calls(self) -> None:
-        self._runner.cancel_calls()
-
-    def abandon_calls(self) -> None:
-        self._runner.abandon_calls()
 
 
 class ClientConnection(PeerConnection):

@@ -13,8 +13,8 @@ from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire import listings
 from mcp_bridge._server.calls.runner import CallRunner
-from mcp_bridge._server.client_text import RequestError, find_problems
 from mcp_bridge._server.pages import Pages
+from mcp_bridge._server.redaction import RequestError, find_problems
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses
 

@@ -15,7 +15,7 @@ from mcp_bridge._protocol.peer.connection import PROGRESS, IncomingRequest, Peer
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS
 from mcp_bridge._runtime.redaction import Redactor
-from mcp_bridge._server.client_text import echo
+from mcp_bridge._server.redaction import echo
 
 logger = logging.getLogger("mcp_bridge.server")
 

@@ -13,8 +13,8 @@ from mcp_bridge._engine.resource_finder import ResourceMatch
 from mcp_bridge._protocol.wire import listings
 from mcp_bridge._server.calls.runner import CallRunner
 from mcp_bridge._server.change_notices import ChangeNotifier
-from mcp_bridge._server.client_text import RequestError, echo
 from mcp_bridge._server.pages import Pages
+from mcp_bridge._server.redaction import RequestError, echo
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses
 from mcp_bridge._server.truncation import ResultTruncator

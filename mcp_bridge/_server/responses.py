@@ -19,8 +19,8 @@ from mcp_bridge._protocol.wire.protocol_versions import ICONS, STATELESS, has_fe
 from mcp_bridge._protocol.wire.tools import COMPLETE
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.redaction import Redactor
-from mcp_bridge._server.client_text import RequestError, redact_around
 from mcp_bridge._server.pages import BadCursor, Pages
+from mcp_bridge._server.redaction import RequestError, redact_around
 from mcp_bridge._server.requests import Request, truncate_text
 
 READY_PATIENCE = 20.0

@@ -11,8 +11,8 @@ from mcp_bridge._contracts.resource import ResourceEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire import listings
 from mcp_bridge._protocol.wire.skills import DIGEST, DIRECTORY_TYPE, FRONTMATTER, SKILL_FILE, SKILLS
-from mcp_bridge._server.client_text import RequestError
 from mcp_bridge._server.pages import ItemRenderer, Pages
+from mcp_bridge._server.redaction import RequestError
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses
 

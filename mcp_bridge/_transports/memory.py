@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from mcp_bridge._protocol.peer.connection import Message
+from mcp_bridge._protocol.peer.connection import Message, MessageStream
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.tasks import own_tasks
@@ -53,7 +53,7 @@ class EndpointChannel:
         """Do nothing: messages of all versions are carried in the same way."""
 
 
-class MemoryStream:
+class MemoryStream(MessageStream):
     """Carries messages, which are read as JSON on the other side."""
 
     def __init__(self, deliver: Callable[[bytes], object]) -> None:
@@ -63,16 +63,9 @@ class MemoryStream:
         if data := dump_message(message):
             self._deliver(data)
 
-    def finish(self, response: Message | None) -> None:
-        if response is not None:
-            self.send(response)
-
     async def drain(self) -> None:
         """Do nothing: the buffer has no limit."""
         await anyio.lowlevel.checkpoint()
-
-    async def close(self) -> None:
-        """Do nothing: a client cannot resume the connection."""
 
 
 def make_client(endpoint: Endpoint, **options: Any) -> Client:

@@ -45,14 +45,14 @@ async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float,
     """
     if await counter.wait_until_idle(drain if left is None else left):
         return
-    endpoint.reject_questions()  # a call that waits for the user may still respond without an answer
+    endpoint.calls.reject_questions()  # a call that waits for the user may still respond without an answer
     if not counter.hurried and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
         return
     if not counter.hurried:
         logger.warning("calls that did not end within %g seconds are cancelled", drain)
-    endpoint.cancel_calls()
+    endpoint.calls.cancel_calls()
     if not await counter.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT):
-        endpoint.abandon_calls()
+        endpoint.calls.abandon_calls()
 
 
 def is_new_request(message: Message) -> bool:

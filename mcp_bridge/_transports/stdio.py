@@ -115,7 +115,7 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
             reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=ending.begin_drain)
             with ending.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
                 if await reader.run():
-                    endpoint.reject_questions()  # no answer can arrive any more
+                    endpoint.calls.reject_questions()  # no answer can arrive any more
                     logger.info("input has ended")
                     await _drain_after_input(drain_requests, writer, counter)
                 client.close()

@@ -11,13 +11,13 @@ import anyio
 import orjson
 
 from mcp_bridge._contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
-from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, PeerConnection, RequestCounter
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, PeerConnection, RequestCounter
 from mcp_bridge._runtime.tasks import own_tasks
 
 Handler = Callable[[IncomingRequest], Any]
 
 
-class MemoryLink:
+class MemoryLink(MessageStream):
     """One direction: a message stream that records what is sent and delivers it later, as JSON."""
 
     def __init__(self) -> None:
@@ -27,14 +27,6 @@ class MemoryLink:
     def send(self, message: Message) -> None:
         self.sent.append(message)
         self._source.send_nowait(orjson.dumps(message))
-
-    def finish(self, response: Message | None) -> None:
-        if response is not None:
-            self.send(response)
-
-    async def drain(self) -> None: ...
-
-    async def close(self) -> None: ...
 
     async def deliver(self, receiver: PeerConnection) -> None:
         with self._source, self._sink:
@@ -48,7 +40,7 @@ class MemoryLink:
         return [message["method"] for message in self.sent if "method" in message]
 
 
-class RecordingStream:
+class RecordingStream(MessageStream):
     """A message stream that delivers nothing."""
 
     def __init__(self) -> None:
@@ -56,12 +48,8 @@ class RecordingStream:
 
     def send(self, message: Message) -> None: ...
 
-    async def drain(self) -> None: ...
-
     def finish(self, response: Message | None) -> None:
         self.responses.append(response)
-
-    async def close(self) -> None: ...
 
 
 class PeerSide:

@@ -34,19 +34,28 @@ ProgressListener = Callable[[Mapping[str, Any]], None]
 
 
 class MessageStream(Protocol):
-    """Carries messages to the other side, in the order in which they are sent."""
+    """Carries messages to the other side, in the order in which they are sent.
+
+    A stream that inherits from this class without more than `send` never waits, and cannot be resumed.
+    """
+
+    __slots__ = ()
 
     def send(self, message: Message) -> None:
         """Queue a message. Never raises: a message that cannot arrive any more is dropped."""
 
     async def drain(self) -> None:
         """Wait while the other side reads more slowly than messages are queued."""
+        return
 
     def finish(self, response: Message | None) -> None:
         """Send the response of the stream's request, after everything else; None if the request was cancelled."""
+        if response is not None:
+            self.send(response)
 
     async def close(self) -> None:
         """Close the connection that carries the stream, if the other side can resume it; else do nothing."""
+        return
 
 
 class Service(Protocol):

@@ -8,7 +8,7 @@ import math
 
 import anyio
 
-from mcp_bridge._protocol.peer.connection import Message
+from mcp_bridge._protocol.peer.connection import Message, MessageStream
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
@@ -19,7 +19,7 @@ MAX_BUFFERED_OUTPUT = 1024 * 1024
 """Bytes that are buffered for a slow reader before senders have to wait, and before no more input is read."""
 
 
-class MessageWriter:
+class MessageWriter(MessageStream):
     """The write side, a message stream. Messages are encoded when they are sent, and writes are coalesced.
 
     A reader for whom more than `limit` bytes wait counts as gone. `lost` is set when the reader has gone.
@@ -48,9 +48,6 @@ class MessageWriter:
     async def drain(self) -> None:
         while self.is_full():
             await self._wait_until_flushed()
-
-    async def close(self) -> None:
-        """Do nothing: a client cannot resume a pipe."""
 
     def put_bytes(self, data: bytes) -> None:
         if self._gone:

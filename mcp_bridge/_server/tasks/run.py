@@ -21,7 +21,7 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
-from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, report_failure
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, report_failure
 from mcp_bridge._runtime.event_loop import is_being_cancelled
 from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
@@ -39,19 +39,10 @@ RUNS = "mcp-bridge/runs"
 logger = logging.getLogger("mcp_bridge.tasks")
 
 
-class NoStream:
+class NoStream(MessageStream):
     """The stream of a request that has none: what is sent is dropped."""
 
     def send(self, message: Message) -> None:
-        pass
-
-    async def drain(self) -> None:
-        pass
-
-    def finish(self, response: Message | None) -> None:
-        pass
-
-    async def close(self) -> None:
         pass
 
 

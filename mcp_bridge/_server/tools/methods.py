@@ -23,8 +23,8 @@ from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge._protocol.wire.tools import INPUT, WireTool, to_mcp, to_wire
-from mcp_bridge._server.client_text import RequestError, describe_problems, echo, find_problems
 from mcp_bridge._server.pages import Pages
+from mcp_bridge._server.redaction import RequestError, describe_problems, echo, find_problems
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses, raise_missing_capability
 from mcp_bridge._server.truncation import ResultTruncator

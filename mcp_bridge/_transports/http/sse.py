@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
-from mcp_bridge._protocol.peer.connection import Message
+from mcp_bridge._protocol.peer.connection import Message, MessageStream
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._server.endpoint import ClientConnection, Endpoint
 from mcp_bridge._transports.http.admission import Admission
@@ -67,7 +67,7 @@ class SseEndpoint:
             stream.events.end()
 
 
-class SseStream:
+class SseStream(MessageStream):
     """The message stream of one client, which carries everything."""
 
     def __init__(self, request: HttpRequest) -> None:
@@ -77,12 +77,5 @@ class SseStream:
         if line := dump_message(message):
             self.events.put(format_event(line))
 
-    def finish(self, response: Message | None) -> None:
-        if response is not None:
-            self.send(response)
-
     async def drain(self) -> None:
         await self.events.drain()
-
-    async def close(self) -> None:
-        """Do nothing: these streams cannot be resumed."""

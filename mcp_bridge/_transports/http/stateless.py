@@ -17,7 +17,7 @@ from mcp_bridge._contracts.jsonrpc import (
     UNSUPPORTED_VERSION,
     RpcError,
 )
-from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, make_error, report_failure
+from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, make_error, report_failure
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._server.requests import check_version
@@ -141,7 +141,7 @@ class SlowRequests:
         self._timer = loop.call_later(QUICK, self._attend_slow) if self._known else None
 
 
-class StatelessStream:
+class StatelessStream(MessageStream):
     """The message stream of one request. The response is JSON unless something is sent before it."""
 
     __slots__ = ("_events", "_request", "_responder", "attendant")
@@ -180,6 +180,3 @@ class StatelessStream:
         """Send the response of an abandoned request. Else the task that runs the request does so."""
         if response is not None:
             self._responder = asyncio.ensure_future(self.respond(response))
-
-    async def close(self) -> None:
-        """Do nothing: these streams cannot be resumed."""
