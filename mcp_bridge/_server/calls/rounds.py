@@ -20,9 +20,8 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.calls.suspended_calls import CallState, SuspendedCall, SuspendedCalls
-from mcp_bridge._server.questions.request_state import StateSealer
+from mcp_bridge._server.questions.request_state import MARKS, StateSealer, StateUse, UsedStates
 from mcp_bridge._server.questions.requests import is_capability_missing, merge_capabilities
-from mcp_bridge._server.questions.used_states import MARKS, StateUse, UsedStates
 from mcp_bridge._server.requests import Request
 
 logger = logging.getLogger("mcp_bridge.server")

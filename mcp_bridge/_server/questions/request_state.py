@@ -1,5 +1,7 @@
 """Seals the `requestState` that passes through clients (2026-07-28, basic/patterns/mrtr, "Server Requirements").
 
+Each state is valid once: the used ones are remembered, and no other data can evict these records.
+
 A sealed state is "v1.", the fingerprint of its key, and after it nonce and ciphertext of AES-256-GCM, in base64url. The
 request that it belongs to is associated data: it is authenticated, but not part of the text.
 """
@@ -14,11 +16,14 @@ import secrets
 import struct
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge._contracts.store import Store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -35,6 +40,9 @@ _TIMES = struct.Struct("!dd")
 """When the state was sealed and when it expires, in seconds since 1970. They precede the text."""
 SKEW = 60.0
 """How many seconds the clock of another instance may be ahead."""
+MARKS = 100_000
+"""The maximum number of used states that are remembered, at about 200 bytes each."""
+_PREFIX = "mcp-bridge/used/"
 
 
 class _InvalidState(ValueError):
@@ -138,3 +146,65 @@ def _decode(text: str) -> bytes:
     if _encode(data) != text:  # other spellings would make a second state of one that has been used
         raise _InvalidState("not canonical base64url")
     return data
+
+
+class StateUse(Enum):
+    """Whether a state may be used."""
+
+    FIRST = auto()
+    REPEATED = auto()
+    """It was used before, or the shared store failed."""
+    NO_ROOM = auto()
+    """Its use could not be remembered."""
+
+
+class UsedStates:
+    """Remembers the handles of used states until their seals, which are valid for `ttl` seconds, have expired.
+
+    At most `most` handles are remembered, and at most half as many of one client. Beyond that no new state is issued
+    (`has_room`), instead of an old handle forgotten. With a `shared` store, a state is valid once for all instances.
+    """
+
+    def __init__(
+        self, shared: Store | None, ttl: float, *, most: int = MARKS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shared = shared
+        self._ttl = ttl + SKEW
+        self._most = most
+        self._clock = clock
+        self._used: dict[str, tuple[float, str | None]] = {}  # when it is forgotten and its client; the oldest is first
+        self._counts: Counter[str | None] = Counter()
+
+    def has_room(self, client: str | None, reserved: int = 0) -> bool:
+        """Whether a new state of this client can be used later; `reserved` states were issued and are not used yet."""
+        self._forget_expired()
+        if len(self._used) + reserved >= self._most:
+            return False
+        return self._has_share(client)
+
+    async def use(self, handle: str, client: str | None) -> StateUse:
+        """Remember the use of a state, and return whether it is the first one."""
+        self._forget_expired()
+        if handle in self._used:
+            return StateUse.REPEATED
+        if len(self._used) >= self._most or not self._has_share(client):
+            return StateUse.NO_ROOM
+        self._used[handle] = (self._clock() + self._ttl, client)
+        self._counts[client] += 1
+        if self._shared is not None and not await self._shared.add(_PREFIX + handle, b"", self._ttl):
+            return StateUse.REPEATED
+        return StateUse.FIRST
+
+    def _has_share(self, client: str | None) -> bool:
+        return client is None or self._counts[client] < self._most // 2
+
+    def _forget_expired(self) -> None:
+        now = self._clock()
+        while self._used:
+            handle, (until, client) = next(iter(self._used.items()))
+            if until > now:
+                break
+            del self._used[handle]
+            self._counts[client] -= 1
+            if not self._counts[client]:
+                del self._counts[client]

@@ -1,14 +1,14 @@
-"""tools/call of clients that support tasks, tasks/get, tasks/update and tasks/cancel (SEP-2663)."""
+"""tools/call of clients that support tasks, and the methods and notifications of tasks (SEP-2663)."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -34,9 +34,15 @@ from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
-from mcp_bridge._protocol.wire.tasks import REQUIRED_CAPABILITIES, declares_tasks, render_created, render_detailed
+from mcp_bridge._protocol.wire.tasks import (
+    REQUIRED_CAPABILITIES,
+    declares_tasks,
+    render_created,
+    render_detailed,
+    render_notification,
+)
 from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
-from mcp_bridge._server.change_notices import SUBSCRIPTIONS, ChangeNotifier
+from mcp_bridge._server.change_notices import SUBSCRIPTIONS, ChangeNotifier, ListenEvent
 from mcp_bridge._server.requests import Request
 from mcp_bridge._server.responses import Responses
 from mcp_bridge._server.tools.methods import ToolMethods
@@ -49,6 +55,8 @@ if TYPE_CHECKING:
 
 _HANDLE = 32
 """Bytes of randomness in the handle of a task."""
+_WAIT = 60.0
+"""Seconds after which a task that has not changed is looked at again: it may have expired."""
 
 
 class TaskMethods:
@@ -146,10 +154,8 @@ class TaskMethods:
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or len(ids) > SUBSCRIPTIONS:
             text = f"notifications.taskIds: expected an array of at most {SUBSCRIPTIONS} strings"
             raise RpcError(INVALID_PARAMS, f"Invalid parameters of subscriptions/listen: {text}")
-        from mcp_bridge._server.tasks.notices import TaskFeed  # most clients poll
-
-        found = [await self._engine.find_task(each) for each in dict.fromkeys(ids)]
-        own = [each for each in found if each is not None and each.order.principal == request.incoming.principal]
+        records = [await self._engine.find_task(each) for each in dict.fromkeys(ids)]
+        own = [each for each in records if each is not None and each.order.principal == request.incoming.principal]
         return await self._notifier.listen(request, params, TaskFeed(self._engine, own, self._options.poll))
 
     async def _find_own_task(self, request: Request, params: Mapping[str, Any]) -> TaskRecord:
@@ -307,6 +313,43 @@ class TaskMethods:
 
     def _open(self, request: Request, sealed: object) -> str:
         return str(json.loads(self._get_sealer().open(sealed, **_bind(request))))
+
+
+class TaskEvent(NamedTuple):
+    """The notification that a task has changed."""
+
+    params: Mapping[str, Any]
+    method: str = "notifications/tasks"
+
+
+class TaskFeed:
+    """Sends a stream the state of its tasks: at first, and after each change."""
+
+    def __init__(self, engine: TaskEngine, records: Sequence[TaskRecord], poll: float) -> None:
+        self._engine = engine
+        self._records = records
+        self._poll = poll
+
+    @property
+    def acknowledged(self) -> Mapping[str, Any]:
+        """What the acknowledgement of the stream says about tasks."""
+        return {"taskIds": [record.order.id for record in self._records]}
+
+    async def run(self, add_event: Callable[[ListenEvent], None]) -> None:
+        """Add events until all tasks have ended or expired."""
+        async with anyio.create_task_group() as tasks:
+            for record in self._records:
+                tasks.start_soon(self._follow_task, record, add_event)
+
+    async def _follow_task(self, record: TaskRecord, add_event: Callable[[ListenEvent], None]) -> None:
+        add_event(TaskEvent(render_notification(record, self._poll)))
+        while not record.state.is_final:
+            found = await self._engine.wait_for_change(record.order.id, record.state, _WAIT)
+            if found is None:
+                return
+            if found.state != record.state:
+                add_event(TaskEvent(render_notification(found, self._poll)))
+            record = found
 
 
 def _make_engine(options: TaskOptions, name: str, redact: Callable[[Any], Any]) -> TaskEngine:

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.state import State
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message
 from mcp_bridge._server.calls import rounds
-from mcp_bridge._server.questions.used_states import StateUse, UsedStates
+from mcp_bridge._server.questions.request_state import StateUse, UsedStates
 from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
