@@ -146,7 +146,7 @@ async def test_a_change_before_and_after_serving_disturbs_nobody() -> None:
             await talk.notice(CHANGED)
     registry.register(entry("after"))
     assert len(registry) == 4
-    assert registry._tools._listeners == {}
+    assert registry.tools._listeners == {}
     assert bridge.endpoint._notifier._soon is None
 
 

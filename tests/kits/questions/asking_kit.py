@@ -264,7 +264,7 @@ async def soon(event: anyio.Event) -> None:
 
 def idle(bridge: Bridge) -> bool:
     """Whether no call waits for answers, and none has a place taken."""
-    calls = bridge.endpoint._runner._rounds._suspended
+    calls = bridge.endpoint.calls._rounds._suspended
     return not calls._suspended and not calls._asking
 
 

@@ -162,7 +162,7 @@ def test_after_all_that_nothing_is_stuck(server: Server) -> None:
     """What is still asked waits for its answers, and everything else is gone."""
     asked = server.go(None, None)["result"]
     assert said(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
-    calls = server.bridge.endpoint._runner._rounds._suspended
+    calls = server.bridge.endpoint.calls._rounds._suspended
     assert calls._asking <= set(calls._suspended.values())
 
 

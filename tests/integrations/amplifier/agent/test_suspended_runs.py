@@ -201,7 +201,7 @@ async def test_suspended_runs_end_with_the_server(tmp_path: Path) -> None:
     async with talk_to(served) as talk:
         await talk.calling("run_agent", {"task": "Ask first."}).asks()
         assert count_runs(served) == 1
-        calls = served.bridge.endpoint._runner._rounds._suspended
+        calls = served.bridge.endpoint.calls._rounds._suspended
     assert calls.count == 0
     assert served.source.sessions.in_use == 0
 
