@@ -151,7 +151,7 @@ class Pipeline:
         if self in tool.composed:
             return tool.composed[self]
         layers = self.layers(tool)
-        composed = run_nothing
+        composed: CallNext = run_nothing
         for layer in reversed(layers):
             composed = compose_layer(layer, composed)
         if self.observer is not None:
