@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge._contracts.policy import Policy
 from mcp_bridge._contracts.running_call import RunningCall
@@ -33,17 +32,3 @@ def bind_middleware(middleware: Iterable[Middleware | Policy], entry: Any) -> li
         elif (layer := each.bind(entry)) is not None:
             bound.append(BoundMiddleware(f"'{each.name}'", each.stage, layer, each.is_passive, each.may_ask))
     return sorted(bound, key=lambda each: each.stage)
-
-
-def compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
-    """Return the function that runs a layer around `call_next`."""
-
-    def run_layer(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
-        return layer(call, ctx, call_next)
-
-    # Third-party middleware knows its context as a CallContext, and passes on the one that it received.
-    return cast("CallNext", run_layer)
-
-
-async def run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
-    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further

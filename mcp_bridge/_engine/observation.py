@@ -11,7 +11,8 @@ from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.observation import LayerTime, ObservedCall
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._engine.binding import Layer, compose_layer, run_nothing
+from mcp_bridge._engine.binding import Layer
+from mcp_bridge._engine.prepared import compose_layer, run_nothing
 
 
 class CallObserver(Protocol):

@@ -29,9 +29,9 @@ from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.policy import Policy
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._engine.binding import BoundMiddleware, Layer, bind_middleware, compose_layer, run_nothing
+from mcp_bridge._engine.binding import BoundMiddleware, Layer, bind_middleware
 from mcp_bridge._engine.observation import CallObserver
-from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.prepared import PreparedEntry, compose_layer, run_nothing
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.values import Unreadable, to_result

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments, InvalidOutput
 from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge._engine.binding import Layer
 from mcp_bridge._json_schema.callables import find_context_parameter
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._json_schema.walking import MAX_DEPTH, MAX_SCHEMAS
@@ -180,6 +182,20 @@ class PreparedEntry:
             return check_item_count(items)
         except ValueError as error:
             raise InvalidOutput([f"$: {error}"], tool=self.name, output=None) from error
+
+
+def compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
+    """Return the function that runs a layer around `call_next`."""
+
+    def run_layer(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
+        return layer(call, ctx, call_next)
+
+    # Third-party middleware knows its context as a CallContext, and passes on the one that it received.
+    return cast("CallNext", run_layer)
+
+
+async def run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
+    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
 
 
 def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:

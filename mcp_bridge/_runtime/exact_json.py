@@ -35,8 +35,18 @@ def dump_json(value: Any, option: int | None = None, default: Callable[[Any], An
     try:
         return orjson.dumps(value, default, option)
     except TypeError as error:
-        if "64-bit" not in str(error):
-            raise
+        return dump_long_integers(value, error, option, default)
+
+
+def dump_long_integers(
+    value: Any, error: TypeError, option: int | None = None, default: Callable[[Any], Any] | None = None
+) -> bytes:
+    """Return a value as JSON that orjson has rejected with this error, if that was because of its integers.
+
+    Raises TypeError otherwise.
+    """
+    if "64-bit" not in str(error):
+        raise error
     return orjson.dumps(_wrap_integers(value, 0), default, option)
 
 

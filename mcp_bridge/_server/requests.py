@@ -21,6 +21,8 @@ logger = logging.getLogger("mcp_bridge.server")
 
 DEFAULT_LEVEL: Level = "info"
 """The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
+CONNECTION = "connection/"
+"""The beginning of the keys of what is kept for a connection."""
 MAX_CLIENT_TEXT = 100
 """The maximum number of characters of a client's name, and of its version."""
 ECHOED = 1000
@@ -33,6 +35,7 @@ class Session:
     Attributes:
         version: The protocol version that was agreed upon; empty before `initialize`.
         key: A name that no other session has.
+        state_key: The key of what is kept for the client while it is connected.
         client: What the client has declared about itself in `initialize`.
         principal: The authenticated client, or None.
         began: When it was opened, as a value of `time.perf_counter`.
@@ -51,6 +54,7 @@ class Session:
         self.capabilities: Mapping[str, Any] = {}
         self.log_level: Level = DEFAULT_LEVEL
         self.key = os.urandom(16).hex()
+        self.state_key = CONNECTION + self.key
         self.began = time.perf_counter()
         self.client = ClientInfo(transport=transport, session=self.key)
         self.connection = connection

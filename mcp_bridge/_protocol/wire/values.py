@@ -18,7 +18,7 @@ import orjson
 
 from mcp_bridge._contracts.tool import EncodedOutput, ToolResult
 from mcp_bridge._contracts.tool_use_results import Result
-from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json
+from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json, dump_long_integers
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Content
@@ -203,13 +203,22 @@ def to_plain_mapping(value: Any) -> dict[str, Any]:
 
 def _encode_plain(value: Any) -> EncodedOutput | None:
     """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
+    data: bytes | None
     try:
-        data = dump_json(value, option=_STRICT)
-    except (TypeError, RecursionError):
-        return None
-    if b"null" in data or _UUID.search(data) is not None:
+        data = orjson.dumps(value, option=_STRICT)
+    except TypeError as error:
+        data = _encode_long_integers(value, error)
+    if data is None or b"null" in data or _UUID.search(data) is not None:
         return None
     return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
+
+
+def _encode_long_integers(value: Any, error: TypeError) -> bytes | None:
+    """Serialise a value that orjson has rejected. None if that was not because of its integers."""
+    try:
+        return dump_long_integers(value, error, _STRICT)
+    except (TypeError, RecursionError):
+        return None
 
 
 def _replace_surrogates(text: str) -> str:

@@ -19,7 +19,8 @@ from mcp_bridge._contracts.store import Store
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_INFO, LOG_LEVEL
 from mcp_bridge._protocol.wire.values import to_plain
-from mcp_bridge._server.requests import ClientInfoReader, Request
+from mcp_bridge._server.questions.handshake import HandshakeChannel, QuestionTimeouts
+from mcp_bridge._server.requests import CONNECTION, ClientInfoReader, Request
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.question import Answer, Question
@@ -36,7 +37,6 @@ RATE = 50.0
 BURST = 100
 """Notifications that a call may send at once."""
 _CLIENTS = ClientInfoReader()
-_CONNECTION = "connection/"
 _ONLY_CLIENT = f"process/{uuid4().hex}"
 """The session of all calls where there is one client, such as over stdio. Other processes may use the same store."""
 
@@ -62,12 +62,14 @@ class ServedCall(RunningCall):
     """A running call that has a client.
 
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
-    `get_store` returns the store of the state of sessions. `desk` asks users if the client cannot.
+    `get_store` returns the store of the state of sessions. `desk` asks users if the client cannot. With `timeouts`,
+    calls of the handshake era ask over the client's request. Their `handshake_channel` is made for the first question,
+    and has to be closed at the end of the call, after `has_ended` is set.
     """
 
     __slots__ = (
         *("_channel", "_client_info", "_desk", "_get_store", "_log_throttle", "_progress", "_progress_throttle"),
-        *("_request", "_state_key"),
+        *("_request", "_state_key", "_timeouts", "handshake_channel", "has_ended"),
     )
 
     def __init__(
@@ -76,6 +78,7 @@ class ServedCall(RunningCall):
         registry: ToolRegistry,
         get_store: Callable[[], Store] | None = None,
         desk: QuestionDesk | None = None,
+        timeouts: QuestionTimeouts | None = None,
     ) -> None:
         super().__init__(
             caller=registry,
@@ -86,7 +89,10 @@ class ServedCall(RunningCall):
         )
         self.client = request.incoming.client
         request.incoming.holds = self.holds
-        self.session = self._state_key = _find_session(request, self.principal)
+        if request.session is not None and SESSION not in request.meta:
+            self.session = self._state_key = request.session.state_key
+        else:
+            self.session = self._state_key = _find_session(request, self.principal)
         self._request: Request | None = request
         self._client_info: ClientInfo | None = None
         self._capabilities = request.capabilities
@@ -94,6 +100,9 @@ class ServedCall(RunningCall):
         self._progress_throttle: TokenBucket | None = None
         self._log_throttle: TokenBucket | None = None
         self._channel: QuestionChannel | None = None
+        self.handshake_channel: HandshakeChannel | None = None
+        self.has_ended = False
+        self._timeouts = timeouts
         self._get_store = get_store
         self._desk = desk
 
@@ -124,6 +133,12 @@ class ServedCall(RunningCall):
 
     def ask_through(self, channel: QuestionChannel) -> None:
         self._channel = channel
+
+    def _find_channel(self) -> QuestionChannel | None:
+        request = self._request
+        if self._channel is None and self._timeouts is not None and request is not None and request.session is not None:
+            self._channel = self.handshake_channel = HandshakeChannel(request, self._timeouts, is_closed=self.has_ended)
+        return self._channel
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
@@ -171,16 +186,17 @@ class ServedCall(RunningCall):
             requests = {key: with_plain_answers(request) for key, request in requests.items()}
         required = [request.required for request in requests.values()]
         missing = [each for each in required if is_capability_missing(self.capabilities, each)]
-        if missing or self._channel is None:
+        channel = self._find_channel()
+        if missing or channel is None:
             if self._desk is not None and (answers := await self._ask_desk(questions, requests)) is not None:
                 return answers
             raise MissingCapability(merge_capabilities(missing or required))
-        if current_token() != self._channel.loop:
+        if current_token() != channel.loop:
             raise RuntimeError(
                 "ask in the server's event loop: a synchronous function calls anyio.from_thread.run(ctx.ask, ...)"
             )
         with self.release_holds():
-            return await self._channel.put(requests, needed=needed)
+            return await channel.put(requests, needed=needed)
 
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
         """Wait until a request of the client is open; return its answer to a question that no longer waits, or None."""
@@ -226,7 +242,7 @@ class ServedCall(RunningCall):
     def on_session_end(self, callback: Callable[[], None]) -> None:
         """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""
         request = self._request
-        if request is not None and request.session is not None and self.session.startswith(_CONNECTION):
+        if request is not None and request.session is not None and self.session.startswith(CONNECTION):
             request.session.on_end(callback)
 
     async def close_stream(self) -> None:
@@ -252,5 +268,5 @@ def _find_session(request: Request, principal: str | None) -> str:
     if isinstance(name, str) and 0 < len(name) <= NAME:
         return f"named/{quote(principal or '', safe='')}/{name}"
     if request.session is not None:
-        return _CONNECTION + request.session.key
+        return request.session.state_key
     return f"principal/{principal}" if principal else ""

@@ -15,7 +15,7 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._server.calls.context import ServedCall
-from mcp_bridge._server.questions.handshake import HandshakeChannel, QuestionTimeouts
+from mcp_bridge._server.questions.handshake import QuestionTimeouts
 from mcp_bridge._server.requests import Request
 from mcp_bridge._server.watchdog import Watchdog
 
@@ -106,20 +106,17 @@ class CallRunner:
 
         Raises RpcError for an invalid request state.
         """
-        context = ServedCall(request, self._registry, self.get_session_store, self.desk)
-        channel: HandshakeChannel | None = None
+        context = ServedCall(request, self._registry, self.get_session_store, self.desk, self._timeouts)
         self._running.add(request)
         try:
-            if request.session is not None:
-                channel = HandshakeChannel(request, self._timeouts)
-                context.ask_through(channel)
-            elif self._can_suspend(prepared, request):
+            if request.session is None and self._can_suspend(prepared, request):
                 return await self._rounds.run_round(prepared, call, context, request)
             return await self._registry.run_prepared(prepared, call, context)
         finally:
             self._running.discard(request)
-            if channel is not None:
-                channel.close()
+            context.has_ended = True
+            if context.handshake_channel is not None:
+                context.handshake_channel.close()
 
     def _can_suspend(self, prepared: PreparedEntry, request: Request) -> bool:
         """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""

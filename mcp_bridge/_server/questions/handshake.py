@@ -63,15 +63,18 @@ class QuestionTimeouts:
 
 
 class HandshakeChannel:
-    """Asks by requests of the server, over the client's open request. `close` must be called at its end."""
+    """Asks by requests of the server, over the client's open request.
+
+    `close` must be called at its end. If it has ended, `is_closed` is true, and all questions are rejected.
+    """
 
     __slots__ = ("_is_closed", "_request", "_scopes", "_timeouts")
 
-    def __init__(self, request: Request, timeouts: QuestionTimeouts) -> None:
+    def __init__(self, request: Request, timeouts: QuestionTimeouts, *, is_closed: bool) -> None:
         self._request = request
         self._timeouts = timeouts
         self._scopes: set[anyio.CancelScope] = set()
-        self._is_closed = False
+        self._is_closed = is_closed
 
     def close(self) -> None:
         """Expire the open questions of tasks and threads that outlive their call, and reject new ones."""
