@@ -15,10 +15,10 @@ from mcp_bridge._engine.prepared import PreparedEntry
 
 Outcome = Literal["passes", "stops", "asks", "unknown", "not reached"]
 _NAMES: Mapping[str, str] = {
-    "validate_input": "validate arguments",
+    "_validate_input": "validate arguments",
     "_limit_calls": "limit concurrent calls",
     "_limit_time": "limit time",
-    "validate_output": "validate output",
+    "_validate_output": "validate output",
     "_run_handler": "run the tool",
 }
 """The layers of the pipeline itself by their functions. Layers that only serve other layers are left out."""
@@ -81,20 +81,19 @@ def _find_name(layer: Any) -> str | None:
 
 def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool) -> ExplainedLayer:
     function = getattr(_unwrap(layer), "__name__", "")
-    if function == "validate_input":
-        return _explain_validation(name, layer.args[0], call, has_arguments=has_arguments)
+    if function == "_validate_input":
+        tool, limits = layer.args
+        return _explain_validation(name, partial(tool.check_input, call, limits), has_arguments=has_arguments)
     if function == "_limit_time":
         return ExplainedLayer(name, "passes", f"{layer.args[0]:g} seconds")
     return ExplainedLayer(name, *(("passes",) if name in _NAMES.values() else ("unknown", "it decides when it runs")))
 
 
-def _explain_validation(
-    name: str, check: Callable[[ToolCall], None], call: ToolCall, *, has_arguments: bool
-) -> ExplainedLayer:
+def _explain_validation(name: str, check: Callable[[], None], *, has_arguments: bool) -> ExplainedLayer:
     if not has_arguments:
         return ExplainedLayer(name, "passes", "not checked, because no arguments are given")
     try:
-        check(call)
+        check()
     except InvalidArguments as error:
         return ExplainedLayer(name, "stops", "; ".join(error.details))
     return ExplainedLayer(name, "passes")

@@ -83,7 +83,7 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
     tool = PreparedEntry(entry_of(print))
     assert names_of(Pipeline().layers(tool)) == [
         "_map_errors",
-        "validate_input",
+        "_validate_input",
         "_limit_calls",
         "_limit_time",
         "_run_handler",
@@ -92,8 +92,8 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
 
 def test_layers_that_would_do_nothing_for_a_tool_are_left_out() -> None:
     plain, declared = PreparedEntry(entry_of(print)), PreparedEntry(entry_of(print, output_schema=NUMBER))
-    assert "validate_output" not in names_of(Pipeline().layers(plain))
-    assert "validate_output" in names_of(Pipeline().layers(declared))
+    assert "_validate_output" not in names_of(Pipeline().layers(plain))
+    assert "_validate_output" in names_of(Pipeline().layers(declared))
     assert "_limit_time" not in names_of(Pipeline(timeout=None).layers(plain))
 
 
@@ -105,7 +105,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
-        "validate_input", "provide_checks", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "validate_input",
+        "_validate_input", "_provide_checks", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
         "_limit_calls", "_limit_time", "_run_handler",
     ]  # fmt: skip
 
