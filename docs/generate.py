@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -66,7 +66,8 @@ def _literals(annotation: Any) -> set[str]:
 
 def settings_page() -> str:
     """docs/settings.md: every key of the settings file."""
-    parts = [SETTINGS_HEAD, _table(model.Settings, "")]
+    basic = [row for keys, prefix, names in _list_basic() for row in _rows(keys, prefix, names)]
+    parts = [SETTINGS_HEAD, *TABLE_HEAD, *basic, ADVANCED_HEAD, _table(model.Settings, "")]
     parts += ["## sources\n\nA list of [sources](sources.md). Each has these keys, and the keys of its type.\n"]
     parts += [_table(model.SourceSettings, "sources[].")]
     parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
@@ -104,14 +105,33 @@ def settings_page() -> str:
     return "\n".join([*parts, SETTINGS_FOOT])
 
 
-def _table(keys: type[BaseModel], prefix: str, without: Container[str] = ()) -> str:
-    made = keys.model_json_schema()
-    rows = [
-        f"| `{prefix}{name}` | {_type(item)} | {_default(item)} | {item.get('description', '')} |"
-        for name, item in made.get("properties", {}).items()
-        if (keys, name) != (model.SourceSettings, "options") and name not in without
+def _list_basic() -> list[tuple[type[BaseModel], str, Sequence[str]]]:
+    """The keys that most files have: their model, their prefix, and their names."""
+    return [
+        (model.Settings, "", ("name", "instructions", "sources")),
+        (model.SourceSettings, "sources[].", ("type", "name", "prefix", "include", "exclude")),
+        (load_source_type("python"), "sources[].", ("path",)),
+        (load_source_type("mcp"), "sources[].", ("command", "args", "env", "url")),
+        (model.Settings, "", ("policy",)),
+        (sections.LimitSettings, "limits.", ("timeout",)),
+        (http_sections.HttpSettings, "http.", ("host", "port", "token_env", "page")),
     ]
-    return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def _table(keys: type[BaseModel], prefix: str, without: Container[str] = ()) -> str:
+    """A table of the keys of a model, without the basic ones."""
+    basic = {(keys, name) for keys, _, names in _list_basic() for name in names}
+    hidden = {(model.SourceSettings, "options"), *basic}
+    names = [name for name in keys.model_fields if name not in without and (keys, name) not in hidden]
+    return "\n".join([*TABLE_HEAD, *_rows(keys, prefix, names), ""])
+
+
+def _rows(keys: type[BaseModel], prefix: str, names: Sequence[str]) -> list[str]:
+    properties = keys.model_json_schema().get("properties", {})
+    return [
+        f"| `{prefix}{name}` | {_type(item)} | {_default(item)} | {item.get('description', '')} |"
+        for name, item in ((name, properties[name]) for name in names if name in properties)
+    ]
 
 
 def _type(item: dict[str, Any]) -> str:
@@ -159,7 +179,16 @@ checks a file and its sources. The folder [config](../config) has an example of 
 A duration is a number of seconds, or text such as `90s`, `5m` or `30d`. A size is a number of bytes, or text such as
 `1 MiB`.
 
-## The whole file
+## Basic settings
+
+These keys are enough for most files. `path` is a key of Python files and folders, and `command`, `args`, `env` and
+`url` are keys of MCP servers.
+"""
+TABLE_HEAD = ("| key | type | default | meaning |", "|---|---|---|---|")
+ADVANCED_HEAD = """
+## Advanced settings
+
+All other keys. The basic ones are not repeated.
 """
 SANDBOX_HEAD = """### sandbox
 

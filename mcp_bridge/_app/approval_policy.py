@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge._app.stores import open_store
-from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
-from mcp_bridge._policies.approvals.options import is_grant
 from mcp_bridge._policies.approvals.policy import ApprovalPolicy, get_socket_folder
 from mcp_bridge._policies.approvals.server import ApprovalServer
 from mcp_bridge._runtime.redaction import Redactor
@@ -20,17 +18,16 @@ from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
 
+OPTIONS = ("Allow once", "Allow for this session (same arguments)", "Allow always (same arguments)", "Deny")
+"""What the user can choose from, unless a hook defines its own options."""
+
 
 def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[str], str]] = ()) -> ApprovalPolicy:
     """Build the policy. `substitutions` are applied to what users in terminals and on the page see.
 
-    Raises ConfigError for a store that is unavailable, and if no option approves a call.
+    Raises ConfigError for a store that is unavailable.
     """
     approvals = settings.approvals
-    if not any(map(is_grant, approvals.options)):
-        problem = "none of these options approves a call"
-        hint = "Include one of: Allow once, Allow for this session, Allow always"
-        raise settings.add_location(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
     for substitute in substitutions:
         redactor.add_substitution(substitute)
@@ -39,7 +36,7 @@ def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[
         folder, wait = find_sockets_folder(settings), approvals.wait or 0.0
         desk = ApprovalServer(folder, name=settings.name, wait=wait, ttl=settings.state.ttl, redactor=redactor)
     return ApprovalPolicy(
-        options=approvals.options,
+        options=OPTIONS,
         grants=open_approval_store(settings, log_failures=True),
         desk=desk,
         audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,

@@ -232,11 +232,6 @@ class TaskSettings(SettingsModel):
 class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
-    options: tuple[str, ...] = Field(
-        default=("Allow once", "Allow for this session (same arguments)", "Allow always (same arguments)", "Deny"),
-        min_length=1,
-        description="The options that the user can choose from, unless a hook defines its own.",
-    )
     remember: bool = Field(default=True, description="Remember decisions that allow calls for a session or always.")
     store: str | None = Field(
         default=None,

@@ -9,18 +9,20 @@ import subprocess
 from collections.abc import Sequence
 
 from mcp_bridge._cli.desktop_options import ImportCommandOptions
-from mcp_bridge._cli.drafting.click_program import TIMEOUT, draft_click_commands, find_python_program
-from mcp_bridge._cli.drafting.draft import DraftCommand, render_settings
+from mcp_bridge._cli.drafting.draft import render_settings
 from mcp_bridge._cli.drafting.help_text import build_error, parse_help
 from mcp_bridge._cli.output import format_count, report
 from mcp_bridge._contracts.errors import ConfigError
 
+TIMEOUT = 60
+"""Seconds that a program has to print its help."""
 _HELP = {"git": "-h"}
 """The option for programs whose `--help` opens a manual. For others, `-h` may mean anything."""
 _PLAIN_OUTPUT = {
     "COLUMNS": "120",
     "NO_COLOR": "1",
     "TERM": "dumb",
+    "TYPER_USE_RICH": "0",
     "PAGER": "cat",
     "MANPAGER": "cat",
     "LC_ALL": "C.UTF-8",
@@ -30,16 +32,12 @@ _PLAIN_OUTPUT = {
 def import_command(options: ImportCommandOptions) -> None:
     """Print the settings of a command as YAML. Raises ConfigError if nothing can be found out about it."""
     words = _split_words(options.words)
-    program = shutil.which(words[0])
-    if program is None:
+    if shutil.which(words[0]) is None:
         raise ConfigError(f"the program '{words[0]}' was not found", hint="Install it, or give its full path")
-    commands = _draft_commands(words, program)
-    print(render_settings(commands), end="")
-    found = sum(len(each.parameters) for each in commands)
-    report(
-        f"Drafted {format_count(len(commands), 'tool')} with {format_count(found, 'parameter')} from the description "
-        "of the program. Remove what a model should not use."
-    )
+    command = parse_help(*_read_help(words), words)
+    print(render_settings(command), end="")
+    count = format_count(len(command.parameters), "parameter")
+    report(f"Drafted a tool with {count} from the help of the program. Remove what a model should not use.")
 
 
 def _split_words(given: Sequence[str]) -> list[str]:
@@ -50,13 +48,6 @@ def _split_words(given: Sequence[str]) -> list[str]:
     if not words or not words[0]:
         raise ConfigError("no command was given", hint="Use: mcp-bridge import command 'git log'")
     return words
-
-
-def _draft_commands(words: Sequence[str], program: str) -> list[DraftCommand]:
-    python_program = find_python_program(words, program)
-    if python_program is not None and (commands := draft_click_commands(words, python_program)):
-        return commands
-    return [parse_help(*_read_help(words), words)]
 
 
 def _read_help(words: Sequence[str]) -> tuple[str, bool]:

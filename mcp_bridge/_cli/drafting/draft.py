@@ -107,12 +107,11 @@ class DraftCommand:
         return tool
 
 
-def render_settings(commands: Sequence[DraftCommand]) -> str:
-    """Render a settings file with the tools of these commands, as YAML."""
+def render_settings(command: DraftCommand) -> str:
+    """Render a settings file with the tool of a command, as YAML."""
     from ruamel.yaml import YAML
 
-    tools = {each.tool_name: each.write_entry() for each in commands}
-    source = {"type": "command", "name": commands[0].names[0], "tools": tools}
+    source = {"type": "command", "name": command.names[0], "tools": {command.tool_name: command.write_entry()}}
     yaml, text = YAML(), io.StringIO()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 110
@@ -123,7 +122,7 @@ def render_settings(commands: Sequence[DraftCommand]) -> str:
 def render_example(words: Sequence[str]) -> str:
     """Render settings with a tool for a command that cannot be drafted, as a start for the user."""
     text = DraftParameter(name="text", is_required=True, description="What the parameter means.")
-    return render_settings([DraftCommand(words=words, description="What the tool does.", parameters=[text])])
+    return render_settings(DraftCommand(words=words, description="What the tool does.", parameters=[text]))
 
 
 def _style(value: Any, depth: int = 0) -> Any:

@@ -140,7 +140,7 @@ class ModuleLoader:
     async def _limit_time(self, step: Awaitable[T], what: str) -> T:
         with anyio.move_on_after(self.step_timeout):
             return await step
-        raise ModuleLoadError(f"{what} timed out after {self.step_timeout:g} seconds (mount_timeout)")
+        raise ModuleLoadError(f"{what} timed out after {self.step_timeout:g} seconds (start_timeout)")
 
     def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
         if module_id in self.installed:

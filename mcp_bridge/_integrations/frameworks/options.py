@@ -23,7 +23,7 @@ class FrameworkOptions(SettingsModel):
     utcp: tuple[str, ...] = Field(
         default=(), description="Files of UTCP manuals. Relative paths start at the folder of the settings file."
     )
-    open_timeout: Duration = Field(
+    start_timeout: Duration = Field(
         default=30.0,
         description="How long creating, opening or listing an object may take.",
     )
@@ -41,7 +41,7 @@ class FrameworkOptions(SettingsModel):
             objects=self.objects,
             utcp=[(directory / Path(path).expanduser()).resolve() for path in self.utcp],
             directory=directory,
-            open_timeout=self.open_timeout,
+            start_timeout=self.start_timeout,
         )
 
     def default_name(self) -> str:

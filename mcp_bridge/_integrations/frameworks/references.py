@@ -36,4 +36,4 @@ async def made_by(factory: Any, reference: str, patience: float | None) -> objec
             raise
         raise SourceError(f"'{reference}' failed when it was called: {describe_error(error)}") from error
     late = f"'{reference}' has made nothing within {patience:g} seconds"
-    raise SourceError(f"{late}. Make it do less, or raise open_timeout")
+    raise SourceError(f"{late}. Make it do less, or raise start_timeout")

@@ -23,7 +23,7 @@ class FrameworkSource:
         objects: References as `module:attribute`, importable from `directory`, to tools, sets of tools, lists of
             either, and functions without arguments that make one of these.
         utcp: Files of UTCP manuals.
-        open_timeout: Seconds that an object may take to be made, or opened and listed; None means no limit.
+        start_timeout: Seconds that an object may take to be made, or opened and listed; None means no limit.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class FrameworkSource:
         objects: Sequence[str] = (),
         utcp: Sequence[Path] = (),
         directory: Path | None = None,
-        open_timeout: float | None = OPEN_TIMEOUT,
+        start_timeout: float | None = OPEN_TIMEOUT,
     ) -> None:
         self.name = name
         self._objects = tuple(objects)
         self._utcp = tuple(utcp)
         self._directory = (directory or Path.cwd()).resolve()
-        self._open_timeout = open_timeout
+        self._open_timeout = start_timeout
 
     async def run(self, publish: Publish) -> None:
         """Publish the tools, and again after every change. Raises SourceError if there are none."""

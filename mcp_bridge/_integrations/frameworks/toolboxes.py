@@ -177,7 +177,7 @@ class OpenToolboxes:
                 self._close_failed(where, f"'{where}': {_format_error(error)}")
         if scope.cancelled_caught:
             late = f"'{where}' was not opened and listed within {self._timeout:g} seconds"
-            self._close_failed(where, f"{late}. Check what it waits for, or raise open_timeout")
+            self._close_failed(where, f"{late}. Check what it waits for, or raise start_timeout")
 
     async def _watch_changes(self, where: str, toolbox: Toolbox) -> None:
         while True:

@@ -34,9 +34,9 @@ SLOW = {
     ),
 }
 WHAT = {
-    "mount": "its mount timed out after 1 seconds (mount_timeout)",
-    "a mount that has begun": "its mount timed out after 1 seconds (mount_timeout)",
-    "on_session_ready": "on_session_ready failed: it timed out after 1 seconds (mount_timeout)",
+    "mount": "its mount timed out after 1 seconds (start_timeout)",
+    "a mount that has begun": "its mount timed out after 1 seconds (start_timeout)",
+    "on_session_ready": "on_session_ready failed: it timed out after 1 seconds (start_timeout)",
 }
 
 
@@ -52,7 +52,7 @@ def plain_tool(folder: Path) -> PythonSource:
 @pytest.mark.parametrize("what", SLOW)
 @BOTH_LOOPS
 async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_path: Path) -> None:
-    served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, mount_timeout=1)
+    served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
     with anyio.fail_after(PATIENCE):
         async with served.client() as client:
             assert not (await client.call_tool("good", {})).is_error
@@ -66,7 +66,7 @@ async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_p
 async def test_a_hook_module_that_is_never_in_place_has_everything_denied(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
-    served = Observed(tmp_path, modules, plan=plan, mount_timeout=1, others=[plain_tool(tmp_path)])
+    served = Observed(tmp_path, modules, plan=plan, start_timeout=1, others=[plain_tool(tmp_path)])
     with anyio.fail_after(PATIENCE):
         async with served.client(mode=mode) as client:
             for name in ("own", "good"):
@@ -90,7 +90,7 @@ async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> Non
         async def resolve(self, module_id: str, source_hint: Any = None) -> Any:
             await anyio.sleep_forever()
 
-    served = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), mount_timeout=1)
+    served = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), start_timeout=1)
     with anyio.fail_after(PATIENCE):
         with pytest.raises(Exception, match="its resolver timed out after"):
             async with served.running():
@@ -99,15 +99,15 @@ async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> Non
 
 async def test_what_blocks_is_not_counted_and_no_time_out_lets_everybody_finish(tmp_path: Path) -> None:
     slow = "import time\ntime.sleep(1.2)\nasync def mount(c, d):\n    return MockTool('good')"
-    for options in ({"mount_timeout": 1}, {"mount_timeout": None}):
+    for options in ({"start_timeout": 1}, {"start_timeout": None}):
         served = Observed(tmp_path, {f"slow_{len(options)}": slow}, **options)
         async with served.client() as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
 
 
 def test_the_settings_say_how_long_it_may_take(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, mount_timeout: soon, plan: {}}")
-    with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].mount_timeout: "):
+    (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, start_timeout: soon, plan: {}}")
+    with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].start_timeout: "):
         build_from_settings(load(tmp_path / "s.yaml", {}))
 
 

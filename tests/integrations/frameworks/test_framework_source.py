@@ -180,7 +180,7 @@ async def test_nothing_at_all_is_an_error_with_every_reason(tmp_path: Path) -> N
 
 async def test_a_function_that_makes_nothing_in_its_time_is_given_up(tmp_path: Path) -> None:
     text = "import anyio\nasync def slow(): await anyio.sleep_forever()"
-    offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", open_timeout=0.5)
+    offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", start_timeout=0.5)
     assert names(offer) == ["turn"]
     assert "'theirs:slow' has made nothing within 0.5 seconds" in offer.problems[0]
 
@@ -242,7 +242,7 @@ async def test_a_set_that_fails_takes_only_itself_away(tmp_path: Path, what: str
 async def test_a_set_that_hangs_is_given_up(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
     held = module(tmp_path, box=box, other=other)
-    async with running(held, "held:box", "held:other", open_timeout=3) as published:
+    async with running(held, "held:box", "held:other", start_timeout=3) as published:
         offer = await published()
         assert names(offer) == ["x"]
         assert "'held:box' was not opened and listed within 3 seconds" in offer.problems[0]
@@ -335,5 +335,5 @@ async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_p
 
 def test_settings_that_name_nothing_are_refused_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give objects, utcp, or both") as raised:
-        settings(tmp_path, "    open_timeout: 5s\n")
+        settings(tmp_path, "    start_timeout: 5s\n")
     assert raised.value.line == 2

@@ -247,7 +247,7 @@ async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_worke
     (tmp_path / "echo.py").write_text(ECHO)
     (tmp_path / "asks.py").write_text(ASKS)
     (tmp_path / "settings.yaml").write_text(
-        "approvals: {audit: audit.jsonl, options: ['Yes', 'No']}\n"
+        "approvals: {audit: audit.jsonl}\n"
         "sources:\n"
         "  - type: amplifier\n"
         "    isolation: {mode: process, tools: [echo], workers: 1}\n"
@@ -255,7 +255,7 @@ async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_worke
         "      tools: [{module: echo, source: echo.py}]\n"
         "      hooks: [{module: asks, source: asks.py}]\n"
     )
-    person = Someone("Yes")
+    person = Someone("Allow once")
     bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge, elicitation_callback=person) as client:
         assert not (await client.call_tool("echo", {})).is_error

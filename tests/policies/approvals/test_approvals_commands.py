@@ -379,11 +379,6 @@ def test_state_in_a_store_outlives_the_bridge(
 @pytest.mark.parametrize(
     ("approvals", "said"),
     [
-        (
-            {"options": ["Proceed", "Deny"]},
-            "approvals.options: none of these options approves a call. Include one of",
-        ),
-        ({"options": []}, "approvals.options"),
         ({"store": "memry"}, "approvals.store: unknown store 'memry'"),
         ({"expires": "30 days"}, "approvals.expires"),
     ],

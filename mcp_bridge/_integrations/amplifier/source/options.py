@@ -73,7 +73,7 @@ class AmplifierOptions(SettingsModel):
         min_length=1,
         description="The folder in which modules from git are stored. Default: a folder in the user's data directory.",
     )
-    mount_timeout: Duration = Field(
+    start_timeout: Duration = Field(
         default=30.0,
         description="How long a module may take to mount, and then again to become ready. If a hook module fails or "
         "takes longer, every call is denied.",
@@ -117,7 +117,7 @@ class AmplifierOptions(SettingsModel):
                 conversations=self.session_limit,
             ),
             host=self.host,
-            mount_timeout=self.mount_timeout,
+            start_timeout=self.start_timeout,
             events=directory / Path(self.events).expanduser() if self.events is not None else None,
             agent=AgentOptions(**self.agent.model_dump()),
             resolver=Resolver(

@@ -68,7 +68,7 @@ class AmplifierSource:
         limits: Which clients share a session, and when sessions end.
         resolver: Finds the modules by their `source`.
         host: What mounts the modules.
-        mount_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
+        start_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
         events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
         agent: How the agent is published, if the plan's session has an orchestrator.
 
@@ -88,7 +88,7 @@ class AmplifierSource:
         limits: SessionLimits | None = None,
         resolver: Resolver | None = None,
         host: Literal["auto"] | Host = "auto",
-        mount_timeout: float | None = 30.0,
+        start_timeout: float | None = 30.0,
         events: Path | None = None,
         agent: AgentOptions | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class AmplifierSource:
         self.middleware: tuple[Middleware, ...] = (
             HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
         )
-        self._mount_timeout = mount_timeout
+        self._mount_timeout = start_timeout
         self._installed: dict[str, Path | EntryPoint] = {}
         self._reported: set[str] = set()
         self._redactor = Redactor()
