@@ -52,8 +52,6 @@ def secret(): ...
 @click.argument("file", type=click.Path())
 def show(file):
     print(file)
-
-print("printed at import")
 """
 TYPER = """
 from typing import Annotated
@@ -137,7 +135,7 @@ async def test_the_help_of_typer_is_parsed_and_the_draft_works(
 ) -> None:
     source = draft(inside, write_script(tmp_path, "adder", TYPER, "main"))
     source |= {"env": python_path}
-    assert await call_drafted(tmp_path, source, "adder", a=1, b=3, verbose=True, note="hi") == "4 True hi"
+    assert await call_drafted(tmp_path, source, "adder", a="1", b="3", verbose=True, note="hi") == "4 True hi"
 
 
 # Help texts
