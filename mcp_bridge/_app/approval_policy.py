@@ -11,7 +11,6 @@ from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
 from mcp_bridge._policies.approvals.policy import ApprovalPolicy, get_socket_folder
-from mcp_bridge._policies.approvals.server import ApprovalServer
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 
@@ -31,10 +30,9 @@ def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[
     redactor = Redactor(settings.secrets)
     for substitute in substitutions:
         redactor.add_substitution(substitute)
-    desk = QuestionDesk(ttl=settings.state.ttl, redactor=redactor)
-    if approvals.local:
-        folder, wait = find_sockets_folder(settings), approvals.wait or 0.0
-        desk = ApprovalServer(folder, name=settings.name, wait=wait, ttl=settings.state.ttl, redactor=redactor)
+    desk = QuestionDesk(
+        wait=approvals.wait or 0.0, ttl=settings.state.ttl, redactor=redactor, serves_terminals=approvals.local
+    )
     return ApprovalPolicy(
         options=OPTIONS,
         grants=open_approval_store(settings, log_failures=True),

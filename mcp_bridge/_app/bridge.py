@@ -44,6 +44,7 @@ from mcp_bridge._runtime.third_party import unwrap_group
 if TYPE_CHECKING:
     from mcp_bridge._policies.approvals.desk import QuestionDesk
     from mcp_bridge._server.endpoint import Endpoint
+    from mcp_bridge._web.api import OperatorApi
 
 logger = logging.getLogger("mcp_bridge.bridge")
 
@@ -77,8 +78,8 @@ class Bridge:
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
     clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users who are not at
-    the client for approval; None if nothing asks. `lifespan` is entered around serving. `problems` lists what each
-    source could not publish, and `status` has the state of each.
+    the client for approval; None if nothing asks. `operator_api` is None until it is built. `lifespan` is entered
+    around serving. `problems` lists what each source could not publish, and `status` has the state of each.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Bridge:
         self.dialect = dialect
         self.lifespan = lifespan
         self.desk = desk
+        self.operator_api: OperatorApi | None = None
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self.notes: dict[str, list[str]] = {}

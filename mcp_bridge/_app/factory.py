@@ -40,11 +40,13 @@ from mcp_bridge._version import __version__
 
 if TYPE_CHECKING:
     from mcp_bridge._engine.overrides import ToolOverride
+    from mcp_bridge._policies.approvals.desk import QuestionDesk
     from mcp_bridge._policies.approvals.policy import ApprovalPolicy
     from mcp_bridge._runtime.sandbox import SandboxOptions
     from mcp_bridge._settings import Settings, SourceSettings
     from mcp_bridge._settings.model import ToolOverrideSettings
     from mcp_bridge._settings.sections import SandboxSettings
+    from mcp_bridge._web.api import OperatorApi
 
 UpdateListener = Callable[[str], None]
 """Receives the URI of a resource that has changed."""
@@ -81,7 +83,9 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     asking = [*(attached.source for attached in sources), *policies]
     approvals = _connect_approvals(settings, asking, redactor.substitutions)
     desk = approvals.desk if approvals is not None else None
-    running = [desk, *(policy for policy in policies if isinstance(policy, RunningPolicy))]
+    background = [policy.run for policy in policies if isinstance(policy, RunningPolicy)]
+    if desk is not None and desk.serves_terminals:
+        background.append(lambda: _serve_operators(bridge, desk, settings))
     stores = [state.store, approvals.grants if approvals is not None else None]
     bridge = Bridge(
         registry,
@@ -90,11 +94,26 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         state,
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
-        background=[*(each.run for each in running if each is not None), *_close_at_end(stores)],
+        background=[*background, *_close_at_end(stores)],
         desk=desk,
     )
     bridge.hide_secrets(settings.hidden_from_clients)
     return bridge
+
+
+async def _serve_operators(bridge: Bridge, desk: QuestionDesk, settings: Settings) -> None:
+    """Serve the private socket of a bridge that asks for approval, until cancelled."""
+    from mcp_bridge._app.approval_policy import find_sockets_folder
+    from mcp_bridge._web.operator_socket import OperatorSocket
+
+    def build_api() -> OperatorApi:
+        from mcp_bridge._app.operator_api import build_operator_api
+
+        if bridge.operator_api is not None:  # that of the page
+            return bridge.operator_api
+        return build_operator_api(bridge, settings, asks_beside_clients=False)
+
+    await OperatorSocket(find_sockets_folder(settings), desk, build_api).run()
 
 
 def _gather_middleware(

@@ -68,7 +68,7 @@ MODULE_COMMANDS: Mapping[str, Command] = {
     "lock": Command(options.LockOptions, "module_lock:lock_modules"),
 }
 APPROVAL_COMMANDS: Mapping[str, Command] = {
-    "answer": Command(options.AnswerOptions, "approvals:answer_bridges"),
+    "answer": Command(options.AnswerOptions, "approval_terminal:answer_bridges"),
     "list": Command(options.GrantListOptions, "approvals:show_grants"),
     "revoke": Command(options.RevokeOptions, "approvals:revoke_grants"),
 }

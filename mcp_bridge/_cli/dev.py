@@ -11,7 +11,7 @@ import threading
 import webbrowser
 from typing import TYPE_CHECKING
 
-from mcp_bridge._app.page import build_page
+from mcp_bridge._app.operator_api import build_operator_api
 from mcp_bridge._app.serve import run_on_event_loop, serve_http
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
@@ -44,7 +44,7 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
         hide_secrets(target.bridge, [token])
         host = DEFAULT_ADDRESS[0]
         port = options.port if options.port is not None else _choose_port(*DEFAULT_ADDRESS)
-        page = build_page(target.bridge, target.settings, build_entry=make_entry_builder(target))
+        page = build_operator_api(target.bridge, target.settings, build_entry=make_entry_builder(target))
         http = build_http_options(target.settings, Access.for_host(host, token=token), page=page)
         enable_collections()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp_bridge._transports.http.access import Access
     from mcp_bridge._transports.http.app import HttpOptions, MetricsRenderer
     from mcp_bridge._transports.http.sessions import SessionOptions
-    from mcp_bridge._web.page import WebPage
+    from mcp_bridge._web.api import OperatorApi
 
 SETTINGS_ADDRESS = "settings"
 """The value of `--http` that selects the address in the settings."""
@@ -119,7 +119,7 @@ def build_http_options(
     settings: Settings | None,
     access: Access,
     *,
-    page: WebPage | None = None,
+    page: OperatorApi | None = None,
     metrics: MetricsRenderer | None = None,
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> HttpOptions:
@@ -145,14 +145,14 @@ def build_http_options(
     )
 
 
-def _build_page(target: BridgeTarget, host: str) -> WebPage:
+def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
     """Build the page of a served file. It can install the server only if it is on the machine of its users."""
-    from mcp_bridge._app.page import build_page
+    from mcp_bridge._app.operator_api import build_operator_api
     from mcp_bridge._transports.http.access import is_loopback
 
     assert target.settings is not None
     http = target.settings.http
-    return build_page(
+    return build_operator_api(
         target.bridge,
         target.settings,
         origins=http.allowed_origins,

@@ -1,4 +1,4 @@
-"""`top`: shows the calls of a running server in the terminal, live, through the API of its page."""
+"""`top`: shows the calls of a running server in the terminal, live, through the operator API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcp_bridge._cli.server_address import ServerAddress, find_address
 from mcp_bridge._cli.target import find_file, is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.terminal_text import escape_line
-from mcp_bridge._web.client import PageClient, PageError, PageEvent
+from mcp_bridge._web.client import OperatorClient, OperatorError, OperatorEvent
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -38,10 +38,10 @@ _COLUMNS = {"time": 8, "state": 9, "ms": 8, "tool": 18, "client": 10}
 
 
 def show_calls(options: TopOptions) -> None:
-    """Show the calls until `q` or Ctrl-C. Raises ConfigError and PageError."""
+    """Show the calls until `q` or Ctrl-C. Raises ConfigError and OperatorError."""
     logs.configure_logging("error")
     address = _find_server(options)
-    client = PageClient(address.url or "", address.token)
+    client = OperatorClient(address.url or "", address.token)
     with suppress(KeyboardInterrupt):
         anyio.run(_show_screen if sys.stdout.isatty() and sys.stdin.isatty() else _print_calls, client)
 
@@ -87,7 +87,7 @@ class CallTable:
         self.sources = {source["name"]: source for source in state["sources"]}
         self.questions = {question["id"] for question in state["questions"]}
 
-    def apply_event(self, event: PageEvent) -> None:
+    def apply_event(self, event: OperatorEvent) -> None:
         """Show a change."""
         data = event.data
         match event.name:
@@ -157,10 +157,10 @@ def _has_ended(call: Mapping[str, Any]) -> bool:
     return bool(call["state"] != "running")
 
 
-async def _follow(client: PageClient, table: CallTable, report_change: Callable[[PageEvent], None]) -> None:
-    """Keep the table up to date, and call `report_change` after each change. Raises PageError."""
+async def _follow(client: OperatorClient, table: CallTable, report_change: Callable[[OperatorEvent], None]) -> None:
+    """Keep the table up to date, and call `report_change` after each change. Raises OperatorError."""
     table.replace_state(await client.read_state())
-    async for event in client.follow_events():
+    async for event in client.follow_events(is_observer=True):
         if event.name in ("reset", "dropped"):
             table.replace_state(await client.read_state())
         else:
@@ -168,13 +168,13 @@ async def _follow(client: PageClient, table: CallTable, report_change: Callable[
         report_change(event)
 
 
-async def _print_calls(client: PageClient) -> None:
+async def _print_calls(client: OperatorClient) -> None:
     """Print a line for each call that has ended, for pipes and files."""
     table = CallTable()
     table.replace_state(await client.read_state())
     printed = OrderedDict[int, None].fromkeys(number for number, call in table.calls.items() if _has_ended(call))
 
-    def print_new(event: PageEvent) -> None:
+    def print_new(event: OperatorEvent) -> None:
         if event.name == "lost":
             report(f"mcp-bridge: {table.problem}")
         for number, call in table.calls.items():
@@ -189,18 +189,18 @@ async def _print_calls(client: PageClient) -> None:
         await _follow(client, table, print_new)
 
 
-async def _show_screen(client: PageClient) -> None:
+async def _show_screen(client: OperatorClient) -> None:
     """Show the table until `q` is typed."""
     from rich.console import Console
     from rich.live import Live
 
     console, table, stop = Console(highlight=False, markup=False), CallTable(), asyncio.Event()
-    changed, errors = asyncio.Event(), list[PageError]()
+    changed, errors = asyncio.Event(), list[OperatorError]()
 
     async def follow() -> None:
         try:
             await _follow(client, table, lambda _: changed.set())
-        except PageError as error:
+        except OperatorError as error:
             errors.append(error)
             stop.set()
 

@@ -72,7 +72,7 @@ class Pipeline:
         middleware: The middleware and policies.
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
-        observer: Observes every call. Set it before the first call: without one, calls pass no such layer.
+        observer: Observes every call; see `observe_calls`. Without one, calls pass no such layer.
     """
 
     def __init__(
@@ -98,12 +98,19 @@ class Pipeline:
         self.redactor = Redactor()
         self.on_exception: Callable[[BaseException, str], None] | None = None
         self.observer: CallObserver | None = None
+        self._composition = object()  # the key of what `compose` has stored in the entries
         self.middleware = tuple(middleware)
+
+    def observe_calls(self, observer: CallObserver) -> None:
+        """Report every call to `observer` from now on."""
+        self.observer = observer
+        self._composition = object()
 
     def with_timeout(self, timeout: float) -> Pipeline:
         """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
         other = copy(self)
         other.timeout = timeout
+        other._composition = object()
         other._tools = {pattern: limits._replace(timeout=None) for pattern, limits in self._tools.items()}
         return other
 
@@ -148,8 +155,8 @@ class Pipeline:
 
         It never raises, except when the task that runs the call is being cancelled.
         """
-        if self in tool.composed:
-            return tool.composed[self]
+        if self._composition in tool.composed:
+            return tool.composed[self._composition]
         layers = self.layers(tool)
         composed: CallNext = run_nothing
         for layer in reversed(layers):
@@ -158,7 +165,7 @@ class Pipeline:
             from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
 
             composed = observe_calls(self.observer, layers, composed)
-        tool.composed[self] = composed
+        tool.composed[self._composition] = composed
         return composed
 
     def may_ask(self, tool: PreparedEntry) -> bool:

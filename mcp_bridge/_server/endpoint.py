@@ -192,8 +192,10 @@ class Endpoint:
             self._tasks.desk = desk
 
     def watch_sessions(self, listener: Callable[[Session], None]) -> None:
-        """Call `listener` with the session of each handshake client that connects."""
+        """Call `listener` with the session of each handshake client that is connected, and of each that connects."""
         self._lifecycle.on_session = listener
+        for session in list(self._lifecycle.sessions):
+            listener(session)
 
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.

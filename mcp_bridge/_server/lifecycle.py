@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakSet
 
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
@@ -25,7 +26,10 @@ CAPABILITIES: Mapping[str, Any] = {
 
 
 class Lifecycle:
-    """The MCP methods by which a client learns what the server is. `on_session` is called with each new session."""
+    """The MCP methods by which a client learns what the server is.
+
+    `on_session` is called with each new session; `sessions` are those that may still be open.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Lifecycle:
         self._stateless_capabilities = _declare({**extensions, **stateless_extensions})
         self._is_open = identity.is_open
         self.on_session: Callable[[Session], None] | None = None
+        self.sessions = WeakSet[Session]()
 
     def initialize(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle).
@@ -55,6 +60,7 @@ class Lifecycle:
         session.capabilities = params["capabilities"]
         client = session.client
         session.client = read_client_info(params.get("clientInfo"), session.version, client.transport, client.session)
+        self.sessions.add(session)
         if self.on_session is not None:
             self.on_session(session)
         return self._when_described(self._describe_session, session.version)

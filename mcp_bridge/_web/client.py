@@ -1,9 +1,10 @@
-"""A client of the page's API, for programs that show a server's calls, such as `mcp-bridge top`."""
+"""A client of the operator API, over a server's port or its private socket, for the commands of this package."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
@@ -14,69 +15,96 @@ from mcp_bridge._runtime.exact_json import load_json
 TIMEOUT = httpx2.Timeout(10, read=40)  # the server sends a comment every 15 seconds
 RETRY_INTERVAL = 1.0
 """Seconds before a broken stream is resumed."""
-EVENTS = "/page/events?role=observer"
 MAX_EVENT = 1024 * 1024
 """The maximum number of characters of an event."""
 
 
-class PageError(BridgeError):
-    """The page's API cannot be used."""
+class OperatorError(BridgeError):
+    """The operator API cannot be used. `status` is that of the response, or None without one."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
-class PageEvent(NamedTuple):
+class OperatorEvent(NamedTuple):
     """An event of the stream. `lost` and `connected` are added by the client."""
 
     name: str
     data: Mapping[str, Any]
 
 
-class PageClient:
-    """Reads the state and the events of a server. `base` is the URL of the server, without `/mcp`.
+class OperatorClient:
+    """Reads the state and the events of a server, and answers its questions.
 
-    Raises PageError for a token that no HTTP header can have.
+    `base` is the URL of the server, without `/mcp`, and `socket` its private socket, which needs no token. Raises
+    OperatorError for a token that no HTTP header can have.
     """
 
-    def __init__(self, base: str, token: str | None = None) -> None:
+    def __init__(self, base: str = "http://localhost", token: str | None = None, *, socket: Path | None = None) -> None:
         if token and not (token.isascii() and token.isprintable()):  # httpx would show it in its error
-            raise PageError("the token has characters that no HTTP header can have. Check it for line breaks")
+            raise OperatorError("the token has characters that no HTTP header can have. Check it for line breaks")
         self._base = base.rstrip("/")
+        self._name = str(socket) if socket is not None else self._base
+        self._socket = socket
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._last = ""
 
-    async def read_state(self) -> dict[str, Any]:
-        """Return the state. Raises PageError."""
-        async with httpx2.AsyncClient(headers=self._headers, timeout=TIMEOUT) as http:
-            try:
-                response = await http.get(f"{self._base}/page/state")
-            except httpx2.HTTPError as error:
-                raise PageError(f"{self._base} cannot be reached: {_describe_failure(error)}") from None
-            await self._check_response(response)
-            try:
-                state = load_json(response.content)
-            except ValueError:
-                state = None
-            if not isinstance(state, dict) or "server" not in state:
-                raise PageError(f"{self._base} is not a server with a page: its response is not a state")
-            return state
+    async def read_server(self) -> dict[str, Any]:
+        """Return the summary of the server. Raises OperatorError."""
+        return await self._request("GET", "/page/server", "pid")
 
-    async def follow_events(self) -> AsyncIterator[PageEvent]:
-        """Yield the events, and resume the stream when it breaks. Raises PageError if the server rejects it."""
-        async with httpx2.AsyncClient(headers=self._headers, timeout=TIMEOUT) as http:
+    async def read_state(self) -> dict[str, Any]:
+        """Return the state. Raises OperatorError."""
+        return await self._request("GET", "/page/state", "server")
+
+    async def answer_approval(self, number: int, choice: str) -> None:
+        """Answer a question for approval. Raises OperatorError."""
+        await self._request("POST", f"/page/questions/{number}", "answered", {"choice": choice})
+
+    async def follow_events(self, *, is_observer: bool = False) -> AsyncIterator[OperatorEvent]:
+        """Yield the events, and resume the stream when it breaks. Raises OperatorError if the server rejects it.
+
+        No question waits for an observer.
+        """
+        path = "/page/events?role=observer" if is_observer else "/page/events"
+        async with self._open() as http:
             while True:
                 try:
                     headers = {"Last-Event-ID": self._last} if self._last else {}
-                    async with http.stream("GET", self._base + EVENTS, headers=headers) as response:
+                    async with http.stream("GET", self._base + path, headers=headers) as response:
                         await self._check_response(response)
-                        yield PageEvent("connected", {})
+                        yield OperatorEvent("connected", {})
                         async for event in self._read_events(response):
                             yield event
                     problem = "the server has closed the stream"
                 except httpx2.HTTPError as error:
                     problem = _describe_failure(error)
-                yield PageEvent("lost", {"problem": problem})
+                yield OperatorEvent("lost", {"problem": problem})
                 await anyio.sleep(RETRY_INTERVAL)
 
-    async def _read_events(self, response: httpx2.Response) -> AsyncIterator[PageEvent]:
+    async def _request(self, method: str, path: str, key: str, body: Any = None) -> dict[str, Any]:
+        """Return the object with `key` that the server responds. Raises OperatorError."""
+        async with self._open() as http:
+            try:
+                response = await http.request(method, self._base + path, json=body)
+            except httpx2.HTTPError as error:
+                raise OperatorError(f"{self._name} cannot be reached: {_describe_failure(error)}") from None
+            await self._check_response(response)
+        try:
+            data = load_json(response.content)
+        except ValueError:
+            data = None
+        if not isinstance(data, dict) or key not in data:
+            raise OperatorError(f"{self._name} is not a server with a page: its response has no `{key}`")
+        return data
+
+    def _open(self) -> httpx2.AsyncClient:
+        path = str(self._socket) if self._socket is not None else None
+        transport = httpx2.AsyncHTTPTransport(uds=path) if path is not None else None
+        return httpx2.AsyncClient(headers=self._headers, timeout=TIMEOUT, transport=transport)
+
+    async def _read_events(self, response: httpx2.Response) -> AsyncIterator[OperatorEvent]:
         """Yield the events of one connection (HTML Standard, "Server-sent events")."""
         fields: dict[str, str] = {}
         async for line in response.aiter_lines():
@@ -86,25 +114,25 @@ class PageClient:
             elif not line and "data" in fields:
                 self._last = fields.get("id", self._last)
                 if len(fields["data"]) <= MAX_EVENT:
-                    yield PageEvent(fields.get("event", "message"), load_json(fields["data"]))
+                    yield OperatorEvent(fields.get("event", "message"), load_json(fields["data"]))
                 fields = {}
 
     async def _check_response(self, response: httpx2.Response) -> None:
-        if response.status_code != 200:
-            _raise_rejection(self._base, response.status_code, await response.aread())
-
-
-def _raise_rejection(base: str, status: int, body: bytes) -> NoReturn:
-    if status == 401:
-        hint = "Pass its URL and --token-env NAME, or the address of the page that `mcp-bridge dev` reports, in quotes"
-        raise PageError(f"{base} needs a valid token. {hint}")
-    if status == 404:
-        raise PageError(f"{base} has no page. Set `http.page: true` in its settings, or start it with `mcp-bridge dev`")
-    try:
-        reason = load_json(body)["error"]["message"]
-    except (ValueError, TypeError, LookupError):
-        reason = "it gives no reason"
-    raise PageError(f"{base} has rejected the request with status {status}: {reason}")
+        status, name = response.status_code, self._name
+        if status == 200:
+            return
+        body = await response.aread()
+        if status == 401:
+            hint = "or the address of the page that `mcp-bridge dev` reports, in quotes"
+            raise OperatorError(f"{name} needs a valid token. Pass its URL and --token-env NAME, {hint}", status)
+        try:
+            reason = load_json(body)["error"]["message"]
+        except (ValueError, TypeError, LookupError):
+            reason = "it gives no reason"
+        if status == 404 and self._socket is None:
+            hint = "Set `http.page: true` in its settings, or start it with `mcp-bridge dev`"
+            raise OperatorError(f"{name} has no page. {hint}", status)
+        raise OperatorError(f"{name} has rejected the request with status {status}: {reason}", status)
 
 
 def _describe_failure(error: Exception) -> str:

@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._transports.http.event_stream import EventStream, format_event
 from mcp_bridge._transports.http.request import make_rejection
-from mcp_bridge._web.encoding import encode_json
 from mcp_bridge._web.history import CallRecord
 from mcp_bridge._web.viewer import Viewer
 
@@ -177,3 +178,11 @@ class EventFeed:
 def _put(page: OpenPage, event: FeedEvent) -> None:
     if event.is_public or page.viewer.can_see(event.principal):
         page.events.put(event.data)
+
+
+def encode_json(data: Any) -> bytes:
+    """Return data as JSON. What JSON cannot represent, such as a lone surrogate in a message, is converted."""
+    try:
+        return dump_json(data)
+    except TypeError:
+        return dump_json(to_plain(data))

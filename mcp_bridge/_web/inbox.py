@@ -1,67 +1,42 @@
-"""The inbox: questions of running calls that users answer on the page, and the latest decisions."""
+"""The inbox: questions of running calls that users answer on the page or in terminals, and the latest decisions."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from mcp_bridge._policies.approvals.desk import Approver, Channel, OpenQuestion, QuestionDesk, RecordedDecision
+from mcp_bridge._policies.approvals.desk import OpenQuestion, QuestionDesk, RecordedDecision
 from mcp_bridge._protocol.wire.redacted_values import redact_values
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._web.feed import GRACE, EventFeed
 from mcp_bridge._web.viewer import Viewer
 
 
-class PageApprover:
-    """The users of one viewer's open pages. The feed shows them the questions."""
-
-    channel: Channel = "page"
-
-    def __init__(self, viewer: Viewer) -> None:
-        self._viewer = viewer
-        self.user = viewer.principal or ""
-
-    def can_answer(self, question: OpenQuestion) -> bool:
-        """Whether the viewer may see and answer a question."""
-        return self._viewer.can_answer and self._viewer.can_see(question.principal)
-
-    def show_question(self, question: OpenQuestion) -> None:
-        """Do nothing: the inbox reports each question once to all pages."""
-
-    def report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
-        """Do nothing: the inbox reports each answer once to all pages."""
-
-
 class Inbox:
-    """The questions at a desk, for the pages that are connected to a feed."""
+    """The questions at a desk, for the viewers who are connected to a feed."""
 
     def __init__(self, desk: QuestionDesk, feed: EventFeed, redactor: Redactor) -> None:
         self._desk = desk
         self._feed = feed
         self._redactor = redactor
-        self._pages: Counter[Viewer] = Counter()
-        self._approvers: dict[Viewer, PageApprover] = {}
-        desk.is_beside_clients = True
         desk.on_question = self._report_question
         desk.on_decision = self._report_decision
 
     @contextmanager
     def connect_viewer(self, viewer: Viewer) -> Iterator[None]:
         """Ask the viewer during the block. Questions wait `GRACE` seconds for a page whose connection breaks."""
-        self._pages[viewer] += 1
-        if viewer not in self._approvers and viewer.can_answer:
-            self._approvers[viewer] = PageApprover(viewer)
-            self._desk.add_approver(self._approvers[viewer])
+        self._desk.add_approver(viewer)
         try:
             yield
         finally:
-            self._pages[viewer] -= 1
-            asyncio.get_running_loop().call_later(GRACE, self._remove_viewer, viewer)
+            if viewer.channel == "page":
+                asyncio.get_running_loop().call_later(GRACE, self._desk.remove_approver, viewer)
+            else:
+                self._desk.remove_approver(viewer)
 
     def list_questions(self, viewer: Viewer) -> list[dict[str, Any]]:
         """List the open questions, the oldest first."""
@@ -81,13 +56,7 @@ class Inbox:
         if question is None or not viewer.can_see(question.principal):
             raise LookupError("This question is no longer waiting for an answer.")
         value = body.get("choice") if question.params is None else dict(body)
-        self._desk.answer_question(question, value, PageApprover(viewer))
-
-    def _remove_viewer(self, viewer: Viewer) -> None:
-        if not self._pages[viewer]:
-            del self._pages[viewer]
-            if (approver := self._approvers.pop(viewer, None)) is not None:
-                self._desk.remove_approver(approver)
+        self._desk.answer_question(question, value, viewer)
 
     def _report_question(self, question: OpenQuestion, *, is_settled: bool) -> None:
         send = partial(self._feed.send, principal=question.principal, is_public=False)

@@ -12,6 +12,7 @@ from mcp_bridge._contracts.extension import PinningSource, ReportingSource
 from mcp_bridge._protocol.wire.redacted_values import redact_values
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._version import __version__
 from mcp_bridge._web.call_rows import describe_latency, render_call, render_client
 from mcp_bridge._web.history import CallHistory, CallRecord
 from mcp_bridge._web.subject import PageSubject
@@ -37,8 +38,8 @@ class ServerState:
         """Increases with every change of the tools."""
         return self._subject.endpoint.registry.tools.version
 
-    def summarize_server(self) -> dict[str, Any]:
-        """Return how the server presents itself, and how long it has been running."""
+    def summarize_server(self, viewer: Viewer) -> dict[str, Any]:
+        """Return how the server presents itself, its process, and for operators what it serves."""
         identity = self._subject.get_identity()
         return {
             "name": identity.name,
@@ -47,6 +48,9 @@ class ServerState:
             "instructions": self._subject.redactor.redact_text(identity.instructions or ""),
             "uptime_s": round(time.time() - self._started, 1),
             "pid": os.getpid(),
+            "bridge": __version__,
+            "file": self._subject.file if viewer.is_operator else None,
+            "connected": self._subject.count_connected() if viewer.is_operator else None,
         }
 
     def list_sources(self) -> list[dict[str, Any]]:

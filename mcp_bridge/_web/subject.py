@@ -1,4 +1,4 @@
-"""What the page shows: a server, its sources and its settings."""
+"""What the operator API shows: a server, its sources and its settings."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSubject:
-    """The server that a page shows.
+    """The server that the operator API shows.
 
     Attributes:
         get_identity: Returns how the server presents itself now.
         describe_sources: Returns the state of each source, as `bridge://status` does.
         types: The type of each source, by name.
-        desk: Where users on the page are asked.
+        desk: Where users on the page and in terminals are asked.
+        asks_beside_clients: Whether they are asked although the client can ask, and forms too: there is a page.
         redactor: Redacts everything that pages receive.
         origins: Origins of other sites that may use the API.
         operators: The principals that see everything.
         is_shared: Whether callers have principals. If they have none, they all see everything.
         audit_trail: The file of the audit trail; None if the server has none.
+        file: What the server serves.
+        count_connected: Returns how many clients are connected to a shared server.
         build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
             cannot be installed.
     """
@@ -44,10 +47,13 @@ class PageSubject:
     types: Mapping[str, str] = field(default_factory=dict)
     dialect: SchemaDialect = NO_DIALECT
     desk: QuestionDesk = field(default_factory=QuestionDesk)
+    asks_beside_clients: bool = True
     redactor: Redactor = field(default_factory=Redactor)
     settings: Settings | None = None
     origins: Set[str] = frozenset()
     operators: Set[str] = frozenset()
     is_shared: bool = False
     audit_trail: Path | None = None
+    file: str | None = None
+    count_connected: Callable[[], int | None] = lambda: None
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None

@@ -1,10 +1,11 @@
-"""The callers of the page's API, what they may see and do, and which requests come from the page itself."""
+"""The callers of the operator API, what they may see and do, and which requests come from the page itself."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 from typing import NamedTuple
 
+from mcp_bridge._policies.approvals.desk import Channel, OpenQuestion
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_rejection
 
 _OWN_SITES = ("same-origin", "none")
@@ -12,20 +13,21 @@ _OWN_SITES = ("same-origin", "none")
 
 
 class Viewer(NamedTuple):
-    """The caller of the page's API.
+    """A caller of the operator API, and an approver (see `Approver`) while their event stream is open.
 
     An operator sees everything; any other caller sees the calls of their own principal. `is_authenticated` is whether
-    a token was required: without one, no caller can act.
+    the caller has shown who they are: without that, no caller can act.
     """
 
     principal: str | None
     is_operator: bool
     is_authenticated: bool
+    channel: Channel = "page"
 
     @property
-    def can_answer(self) -> bool:
-        """Whether the viewer may answer the questions that they see."""
-        return self.is_authenticated
+    def user(self) -> str:
+        """The principal of the user; empty if it is unknown."""
+        return self.principal or ""
 
     @property
     def can_manage(self) -> bool:
@@ -35,6 +37,15 @@ class Viewer(NamedTuple):
     def can_see(self, principal: str | None) -> bool:
         """Whether the viewer sees what belongs to this principal."""
         return self.is_operator or (principal is not None and principal == self.principal)
+
+    def can_answer(self, question: OpenQuestion) -> bool:
+        """Whether a question waits for the viewer: terminals show no forms."""
+        is_shown = self.channel == "page" or bool(question.scopes)
+        return is_shown and self.is_authenticated and self.can_see(question.principal)
+
+
+LOCAL_OPERATOR = Viewer(principal=None, is_operator=True, is_authenticated=True, channel="terminal")
+"""The user that runs the server, who is connected to its private socket."""
 
 
 def identify_viewer(request: HttpRequest, operators: Set[str], *, is_shared: bool = False) -> Viewer:

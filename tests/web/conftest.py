@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kits.hooks.hooks_kit import STATELESS
+
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """HTTP runs on asyncio alone."""
     return "asyncio"
+
+
+@pytest.fixture
+def mode() -> str:
+    """The era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    return STATELESS

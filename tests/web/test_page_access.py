@@ -23,7 +23,7 @@ def files(tmp_path: Path, monkeypatch: Any) -> None:
     """The files of the page, as they are installed."""
     for name, _ in FILES.values():
         (tmp_path / name).write_text(f"content of {name}")
-    monkeypatch.setattr("mcp_bridge._web.page.StaticFiles", lambda: StaticFiles(tmp_path))
+    monkeypatch.setattr("mcp_bridge._web.api.StaticFiles", lambda: StaticFiles(tmp_path))
 
 
 @pytest.mark.usefixtures("files")

@@ -1,4 +1,4 @@
-"""The client of the page's API, and the table that `top` makes of it."""
+"""The client of the operator API, and the table that `top` makes of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mcp_bridge._cli.top import CallTable
 from mcp_bridge._web import feed
-from mcp_bridge._web.client import PageClient, PageError
+from mcp_bridge._web.client import OperatorClient, OperatorError
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import LEGACY, TOKEN, served_page
 
@@ -25,23 +25,23 @@ async def test_a_server_of_another_kind_is_reported_as_such() -> None:
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, respond)
-        with pytest.raises(PageError, match="is not a server with a page"):
-            await PageClient(f"http://127.0.0.1:{port}").read_state()
+        with pytest.raises(OperatorError, match="is not a server with a page"):
+            await OperatorClient(f"http://127.0.0.1:{port}").read_state()
         tasks.cancel_scope.cancel()
 
 
 async def test_a_rejection_is_reported_with_the_reason_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 0)
     async with served_page(registry_of(entry("echo"))) as served:
-        with pytest.raises(PageError, match=r"status 503: 0 pages are open\. Close one\."):
-            await anext(PageClient(served.base, TOKEN).follow_events())
+        with pytest.raises(OperatorError, match=r"status 503: 0 pages are open\. Close one\."):
+            await anext(OperatorClient(served.base, TOKEN).follow_events())
 
 
 async def test_the_table_lists_clients_while_they_are_connected_and_names_them_afterwards() -> None:
     table = CallTable()
 
     async with served_page(registry_of(entry("echo"))) as served, anyio.create_task_group() as tasks:
-        client, news = PageClient(served.base, TOKEN), asyncio.Queue[str]()
+        client, news = OperatorClient(served.base, TOKEN), asyncio.Queue[str]()
 
         async def follow() -> None:
             async for event in client.follow_events():

@@ -89,7 +89,7 @@ async def test_many_calls_are_counted_instead_of_sent(monkeypatch: Any) -> None:
 
 
 async def test_a_page_that_does_not_read_is_cut_off_and_delays_no_call(monkeypatch: Any) -> None:
-    monkeypatch.setattr("mcp_bridge._web.page.MAX_BACKLOG", 100_000)
+    monkeypatch.setattr("mcp_bridge._web.api.MAX_BACKLOG", 100_000)
     big = registry_of(entry("big", lambda data: ["x" * 4000] * 40))
     async with served_page(big) as served, served.read() as page:
         address = httpx2.URL(served.base)

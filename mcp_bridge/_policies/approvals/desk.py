@@ -24,6 +24,9 @@ _MAX_JSON = 1_000
 """The maximum number of characters of arguments that are shown as JSON; longer ones are shown as a list."""
 MAX_DECISIONS = 200
 """How many of the latest decisions are kept for pages."""
+CONNECT_TIME = 1.0
+"""Seconds that an approval waits for a user at a terminal who may be about to connect: `mcp-bridge approvals` searches
+for bridges twice a second."""
 
 Channel = Literal["page", "terminal"]
 
@@ -91,17 +94,14 @@ class Approver(Protocol):
         user: Their principal; empty if that is unknown.
     """
 
-    channel: Channel
-    user: str
+    @property
+    def channel(self) -> Channel: ...
+
+    @property
+    def user(self) -> str: ...
 
     def can_answer(self, question: OpenQuestion) -> bool:
         """Whether they may see and answer a question."""
-
-    def show_question(self, question: OpenQuestion) -> None:
-        """Show a question that they can answer."""
-
-    def report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
-        """Report the answer of an approver, or that the question was withdrawn (no answer)."""
 
 
 class QuestionListener(Protocol):
@@ -118,19 +118,27 @@ class QuestionDesk:
         wait: Seconds that a question waits for a user to connect.
         ttl: Seconds that it waits for the answer of a user who is connected.
         redactor: Removes secrets from what users see.
+        serves_terminals: Whether users at terminals can connect, once `is_open` is set.
 
     Attributes:
         is_beside_clients: Whether users are asked although the client can ask, as soon as a call asks for approval.
-        serves_terminals: Whether users at terminals can connect.
+        is_open: Whether users at terminals can connect now.
         decisions: The latest decisions about calls.
         on_question: Called with each question, and again once it is settled.
         on_decision: Called with each decision.
     """
 
-    serves_terminals = False
-
-    def __init__(self, *, wait: float = 0.0, ttl: float = math.inf, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        wait: float = 0.0,
+        ttl: float = math.inf,
+        redactor: Redactor | None = None,
+        serves_terminals: bool = False,
+    ) -> None:
         self.is_beside_clients = False
+        self.serves_terminals = serves_terminals
+        self.is_open = False
         self.decisions: deque[RecordedDecision] = deque(maxlen=MAX_DECISIONS)
         self.on_question: QuestionListener = lambda question, *, is_settled: None
         self.on_decision: Callable[[RecordedDecision], None] = lambda _: None
@@ -138,17 +146,10 @@ class QuestionDesk:
         self._ttl = ttl
         self._redactor = redactor or Redactor()
         self._numbers = itertools.count(1)
-        self._approvers: set[Approver] = set()
+        self._approvers: list[Approver] = []
         self._waiting: dict[int, OpenQuestion] = {}
         self._arrived = anyio.Event()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether users at terminals can connect now."""
-        return False
-
-    async def run(self) -> None:
-        """Accept users at terminals until cancelled, if they can connect."""
+        self._expected_until = -math.inf
 
     @property
     def questions(self) -> Sequence[OpenQuestion]:
@@ -219,24 +220,25 @@ class QuestionDesk:
         self.decisions.append(recorded)
         self.on_decision(recorded)
 
+    def expect_users(self) -> None:
+        """Let approvals wait a moment for a user at a terminal, who may be about to connect."""
+        self._expected_until = anyio.current_time() + CONNECT_TIME
+
     def add_approver(self, approver: Approver) -> None:
-        """Show the open questions, and every later one, to users who can answer."""
-        for question in self.questions:
-            if approver.can_answer(question):
-                approver.show_question(question)
-        self._approvers.add(approver)
+        """Wait for these users, who are shown the questions that they can answer."""
+        self._approvers.append(approver)
         self._arrived.set()
         self._arrived = anyio.Event()
 
     def remove_approver(self, approver: Approver) -> None:
         """No longer wait for these users."""
-        self._approvers.discard(approver)
+        self._approvers.remove(approver)
         for question in self.questions:
             if not question.is_beside and not self._has_user(question):
                 self._wake(question)
 
     def answer_question(self, question: OpenQuestion, value: Any, approver: Approver) -> None:
-        """Settle an open question, and report that to all users. Raises ValueError for an answer that is not valid."""
+        """Settle an open question. Raises ValueError for an answer that is not valid."""
         if question.params is None:
             if value != "deny" and value not in question.scopes:
                 raise ValueError(f"choose one of: {', '.join((*question.scopes, 'deny'))}")
@@ -245,7 +247,7 @@ class QuestionDesk:
             question.check(value)
         question.answer = DeskAnswer(value=value, channel=approver.channel, user=approver.user)
         question.settled.set()
-        self._report_settled(question, approver)
+        self.on_question(question, is_settled=True)
 
     def _make_question(self, tool: str, arguments: Any, message: str, principal: str | None) -> OpenQuestion:
         redactor, own = self._redactor, Redactor(find_secret_values(arguments))
@@ -265,36 +267,26 @@ class QuestionDesk:
     def _hold_question(self, question: OpenQuestion) -> Iterator[None]:
         self._waiting[question.number] = question
         self.on_question(question, is_settled=False)
-        for approver in self._approvers:
-            if approver.can_answer(question):
-                approver.show_question(question)
         try:
             yield
         finally:
             del self._waiting[question.number]
             if question.answer is None:
-                self._report_settled(question, None)
+                self.on_question(question, is_settled=True)
 
     async def _wait_for_user(self, question: OpenQuestion) -> bool:
         """Wait until a user is connected, but no longer than a question may wait. Return whether one is."""
-        if not self._has_user(question) and (seconds := self._compute_wait(question)) > 0:
+        began = anyio.current_time()
+        while not self._has_user(question) and question.scopes:  # no terminal shows a form
+            seconds = max(began + self._wait, self._expected_until) - anyio.current_time()
+            if seconds <= 0:
+                break
             with anyio.move_on_after(seconds):
-                while not self._has_user(question):
-                    await self._arrived.wait()
+                await self._arrived.wait()
         return self._has_user(question)
-
-    def _compute_wait(self, question: OpenQuestion) -> float:
-        """Return how many seconds a question waits for a user to connect."""
-        return self._wait
 
     def _has_user(self, question: OpenQuestion) -> bool:
         return any(approver.can_answer(question) for approver in self._approvers)
-
-    def _report_settled(self, question: OpenQuestion, answerer: Approver | None) -> None:
-        self.on_question(question, is_settled=True)
-        for approver in self._approvers:
-            if approver.can_answer(question):
-                approver.report_settled(question, answerer)
 
     @staticmethod
     def _wake(question: OpenQuestion) -> None:

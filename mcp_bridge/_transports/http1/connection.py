@@ -131,7 +131,8 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)
-            self._common_scope[name] = (str(address[0]), int(address[1])) if address else None
+            is_network = isinstance(address, tuple)  # that of a Unix socket is a path, or empty
+            self._common_scope[name] = (str(address[0]), int(address[1])) if is_network else None
         client = self._common_scope["client"]
         self.peer: str = client[0] if client else ""
         self._schedule_check()
@@ -381,7 +382,7 @@ class HttpConnection(asyncio.Protocol):
 
         Requests before it are answered first.
         """
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_rejected:
             return
         faulty = self._latest if self._latest is not None and self._latest.more_body else None
         if len(self._exchanges) > (faulty is not None):

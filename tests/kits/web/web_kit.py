@@ -13,13 +13,13 @@ import httpx2
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._app.page import build_page
+from mcp_bridge._app.operator_api import build_operator_api
 from mcp_bridge._app.serve import to_bridge
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge._transports.http.server import format_address, listen, serve
-from mcp_bridge._web.page import WebPage
+from mcp_bridge._web.api import OperatorApi
 from tests.kits.http.http_hosting import PATIENCE, Road, stateless_request
 
 TOKEN = "operator-token"
@@ -100,7 +100,7 @@ class PageReader:
 class ServedPage:
     """A served bridge: its URL, its page and its tokens, and readers of the page."""
 
-    def __init__(self, base: str, page: WebPage, tokens: StaticTokens) -> None:
+    def __init__(self, base: str, page: OperatorApi, tokens: StaticTokens) -> None:
         self.base = base
         self.page = page
         self.tokens = tokens
@@ -122,12 +122,12 @@ async def served_page(
     origins: Iterable[str] = (),
     **options: Any,
 ) -> AsyncIterator[ServedPage]:
-    """A bridge with its page on a free port. `options` are those of `build_page`."""
+    """A bridge with its page on a free port. `options` are those of `build_operator_api`."""
     bridge = to_bridge(tools)
     tokens = StaticTokens(token, named or {})
     authenticator = Authenticator(tokens) if token is not None or named else None
     access = Access.for_host("127.0.0.1", origins=origins, authenticator=authenticator)
-    page = build_page(bridge, origins=origins, **options)
+    page = build_operator_api(bridge, origins=origins, **options)
     app = BridgeApp(bridge.endpoint, HttpOptions(access=access, page=page), around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, token=authenticator)
     async with anyio.create_task_group() as tasks:

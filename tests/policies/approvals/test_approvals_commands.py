@@ -18,10 +18,9 @@ import pytest
 
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.app import app
-from mcp_bridge._cli.approvals import ApprovalTerminal
+from mcp_bridge._cli.approval_terminal import ApprovalTerminal, QuestionUpdate, TerminalQuestion
 from mcp_bridge._cli.exits import report_errors
 from mcp_bridge._policies.approvals import policy
-from mcp_bridge._policies.approvals.client import QuestionUpdate, TerminalQuestion
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
@@ -460,13 +459,13 @@ class Answers:
 def terminal(clock: Clock) -> tuple[ApprovalTerminal, Answers]:
     """A terminal whose answers are kept."""
     made, answers = ApprovalTerminal(Path("nowhere"), clock), Answers()
-    made.visits = answers  # type: ignore[assignment]
+    made.bridges = answers  # type: ignore[assignment]
     return made, answers
 
 
 def asked(number: int, *scopes: str, prompt: str = "Sure?") -> TerminalQuestion:
     """A question."""
-    return TerminalQuestion(number, "shop (1)", "add", prompt, "{}", scopes or ("once", "always"))
+    return TerminalQuestion(number, "shop (1)", "add", prompt, "{}", (*(scopes or ("once", "always")), "deny"))
 
 
 async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The page of a server: its paths, and what each viewer may see and do."""
+"""The operator API of a server, and its page: their paths, and what each viewer may see and do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from mcp_bridge._server.requests import Session
 from mcp_bridge._transports.http.event_stream import EventStream
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest
 from mcp_bridge._web.call_rows import identify_client, render_call, render_client
-from mcp_bridge._web.encoding import encode_json
-from mcp_bridge._web.feed import MAX_BACKLOG, EventFeed, OpenPage
+from mcp_bridge._web.feed import MAX_BACKLOG, EventFeed, OpenPage, encode_json
 from mcp_bridge._web.history import CallHistory, CallRecord, ClientRow
 from mcp_bridge._web.inbox import Inbox
 from mcp_bridge._web.installs import Installations, PlanChanged
@@ -40,8 +39,11 @@ Action = Callable[[Viewer, list[str], Mapping[str, Any]], Awaitable[Mapping[str,
 """Performs the action of a POST request. The list contains the rest of the path. Raises HttpRejection."""
 
 
-class WebPage:
-    """The page of a server, as the HTTP app serves it. From its creation on, it observes every call of the server."""
+class OperatorApi:
+    """The operator API and the page of a server, as the HTTP app and the private socket serve them.
+
+    From its creation on, it observes every call of the server.
+    """
 
     def __init__(self, subject: PageSubject, *, files: StaticFiles | None = None) -> None:
         self._subject = subject
@@ -52,27 +54,37 @@ class WebPage:
         self._inbox = Inbox(subject.desk, self.feed, subject.redactor)
         self._monitor = ChangeMonitor(self._state, self.feed)
         self._reported_clients: set[tuple[ClientInfo, str | None]] = set()
-        self._readers = {"state": self._serve_state, "events": self._serve_events, "audit": self._serve_audit}
+        self._readers = {
+            "server": self._serve_server,
+            "state": self._serve_state,
+            "events": self._serve_events,
+            "audit": self._serve_audit,
+        }
         self._actions: dict[str, Action] = {
             "questions": self._answer_question,
             "quarantine": self._accept_definition,
             "installs": self._install,
         }
-        subject.endpoint.registry.pipeline.observer = history
+        subject.endpoint.registry.pipeline.observe_calls(history)
         subject.endpoint.watch_sessions(self._add_session)
-        subject.endpoint.use_desk(subject.desk)
+        if subject.asks_beside_clients:
+            subject.desk.is_beside_clients = True
+            subject.endpoint.use_desk(subject.desk)
 
-    def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
-        """Return the handler of a path below the root of the app, or None if the page has no such path."""
+    def find_handler(self, path: str, viewer: Viewer | None = None) -> Callable[[HttpRequest], Awaitable[None]] | None:
+        """Return the handler of a path below the root of the app, or None if there is no such path.
+
+        `viewer` is the caller; if it is None, the request identifies it.
+        """
         if path in FILES:
             return partial(self._files.serve, path=path)
         if not path.startswith(PREFIX):
             return None
         name, _, rest = path.removeprefix(PREFIX).partition("/")
         if name in self._actions and rest:
-            return partial(self._serve_api, partial(self._serve_action, self._actions[name], rest))
+            return partial(self._serve_api, partial(self._serve_action, self._actions[name], rest), viewer)
         serve = self._readers.get(name)
-        return partial(self._serve_api, serve) if serve is not None and not rest else None
+        return partial(self._serve_api, serve, viewer) if serve is not None and not rest else None
 
     def is_open(self, path: str) -> bool:
         """Whether a path needs no token: the files of the page."""
@@ -82,9 +94,20 @@ class WebPage:
         """End the event streams."""
         self.feed.close()
 
-    async def _serve_api(self, serve: Callable[[HttpRequest, Viewer], Awaitable[None]], request: HttpRequest) -> None:
-        check_origin(request, self._subject.origins)
-        await serve(request, identify_viewer(request, self._subject.operators, is_shared=self._subject.is_shared))
+    async def _serve_api(
+        self,
+        serve: Callable[[HttpRequest, Viewer], Awaitable[None]],
+        viewer: Viewer | None,
+        request: HttpRequest,
+    ) -> None:
+        if viewer is None:
+            check_origin(request, self._subject.origins)
+            viewer = identify_viewer(request, self._subject.operators, is_shared=self._subject.is_shared)
+        await serve(request, viewer)
+
+    async def _serve_server(self, request: HttpRequest, viewer: Viewer) -> None:
+        request.check_method("GET")
+        await request.respond(200, encode_json(self._state.summarize_server(viewer)), NO_STORE)
 
     async def _serve_state(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
@@ -96,7 +119,7 @@ class WebPage:
         if can_install and self._installations is not None:
             installs = await to_thread.run_sync(self._installations.list_clients)
         body: dict[str, Any] = {
-            "server": state.summarize_server(),
+            "server": state.summarize_server(viewer),
             "sources": state.list_sources() if viewer.is_operator else [],
             "clients": state.list_clients(viewer),
             "calls": calls,
@@ -109,8 +132,8 @@ class WebPage:
             "installs": installs,
             "audit": self._subject.audit_trail is not None,
             "can": {
-                "answer": viewer.can_answer,
-                "approve": viewer.can_answer,
+                "answer": viewer.is_authenticated,
+                "approve": viewer.is_authenticated,
                 "quarantine": viewer.can_manage,
                 "install": can_install,
             },

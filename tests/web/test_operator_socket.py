@@ -1,4 +1,4 @@
-"""The desk: whoever approves at a terminal is asked where nobody at the client can be, and harms nobody."""
+"""The private socket: users at terminals are asked if the client cannot ask, and other users get nothing."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext
+from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.operator_api import build_operator_api
+from mcp_bridge._cli.approval_terminal import QuestionUpdate, RunningBridges, TerminalQuestion
+from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._engine.authoring import tool
-from mcp_bridge._policies.approvals import connection
-from mcp_bridge._policies.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
-from mcp_bridge._policies.approvals.server import MAX_CONNECTIONS, MAX_UNREAD, ApprovalServer
+from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN
 from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.unix_sockets import is_same_user
 from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge._version import __version__
+from mcp_bridge._web import operator_socket
+from mcp_bridge._web.client import OperatorClient, OperatorError
+from mcp_bridge._web.operator_socket import OperatorSocket
+from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, house_with, lines, short_folder
-from tests.kits.loops import BOTH_LOOPS
 
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
 
@@ -64,7 +71,7 @@ class Approving:
     def __init__(self, folder: Path) -> None:
         self.heard: list[Heard] = []
         self.came: list[str] = []
-        self.visits = ApprovalClient(folder, self._hear, self._come)
+        self.bridges = RunningBridges(folder, self._hear, self._come)
         self._news = anyio.Event()
 
     def _hear(self, heard: Heard) -> None:
@@ -100,11 +107,17 @@ class Approving:
         return news
 
 
+def socket_of(desk: QuestionDesk, folder: Path) -> OperatorSocket:
+    """The socket of a bridge with a desk."""
+    bridge = Bridge(identity=Identity(name="shop"), desk=desk)
+    return OperatorSocket(folder, desk, lambda: build_operator_api(bridge, asks_beside_clients=False))
+
+
 @contextlib.asynccontextmanager
-async def open_desk(desk: ApprovalServer, folder: Path) -> AsyncIterator[None]:
-    """A desk that is served for as long as the block."""
+async def open_desk(desk: QuestionDesk, folder: Path) -> AsyncIterator[None]:
+    """A desk whose bridge has a socket for as long as the block."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(desk.run)
+        tasks.start_soon(socket_of(desk, folder).run)
         with anyio.fail_after(PATIENCE):
             while not there(folder):  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
@@ -118,7 +131,7 @@ async def approving(folder: Path, count: int = 1) -> AsyncIterator[Any]:
     people = [Approving(folder) for _ in range(count)]
     async with anyio.create_task_group() as tasks:
         for one in people:
-            tasks.start_soon(one.visits.run)
+            tasks.start_soon(one.bridges.run)
         for one in people:
             await one.until(lambda one=one: one.came)
         yield people[0] if count == 1 else people
@@ -142,59 +155,57 @@ async def calls(house: Any, mode: str, results: list[Any], **arguments: Any) -> 
 async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
     mode: str, choice: Any, folder: Path, tmp_path: Path
 ) -> None:
-    desk, results = ApprovalServer(folder, name="shop"), []
+    desk, results = QuestionDesk(), []
     house = house_with(desk=desk, audit=tmp_path / "audit")
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, mode, results)
         asked = await person.question()
-        assert (asked.tool, asked.prompt, asked.arguments) == ("add", "Sure?", '{"n": 1}')
-        assert (asked.bridge, asked.scopes) == (f"shop ({os.getpid()})", ("once",))
-        assert await person.visits.answer_question(1, choice)
+        assert (asked.tool, asked.message, asked.arguments) == ("add", "Sure?", '{"n": 1}')
+        assert (asked.bridge, asked.scopes) == (f"shop ({os.getpid()})", ("once", "deny"))
+        assert await person.bridges.answer_question(1, choice)
         assert await person.news() == QuestionUpdate(1, "yours", choice)
     assert code_of(results[0]) == (None if choice == "once" else "approval_declined")
     assert [(line["decision"], line["how"]) for line in lines(tmp_path / "audit")] == [(choice, "terminal")]
 
 
 async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, folder: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+    desk, results = QuestionDesk(), []
     house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, mode, results)
-        assert set((await person.question()).scopes) == {"once", "session", "always"}
-        await person.visits.answer_question(1, "always")
+        assert set((await person.question()).scopes) == {"once", "session", "always", "deny"}
+        await person.bridges.answer_question(1, "always")
         await person.news()
         await calls(house, mode, results)
         tasks.start_soon(partial(calls, house, mode, results, n=2))
         await person.question(2)
-        await person.visits.answer_question(2, "deny")
+        await person.bridges.answer_question(2, "deny")
     assert sorted(result.is_error for result in results) == [False, False, True]
 
 
 async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> None:
-    desk, asked = ApprovalServer(folder), Someone(ALWAYS)
+    desk, asked = QuestionDesk(), Someone(ALWAYS)
     house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, visited(house, mode, asked) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
         assert (len(asked.asked), person.heard) == (1, [])
 
 
-@BOTH_LOOPS
 async def test_the_first_answer_counts_and_the_others_are_told(folder: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+    desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder, 2) as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await one.question()
         await other.question()
-        await other.visits.answer_question(1, "deny")
+        await other.bridges.answer_question(1, "deny")
         assert await other.news() == QuestionUpdate(1, "yours", "deny")
-        assert await one.news() == QuestionUpdate(1, "another", "deny")
-        assert not await one.visits.answer_question(1, "once")
+        assert await one.news() == QuestionUpdate(1, "another")
+        assert not await one.bridges.answer_question(1, "once")
     assert results[0].is_error
 
 
-@BOTH_LOOPS
 async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+    desk, results = QuestionDesk(), []
     house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_default="allow"))
     async with open_desk(desk, folder), anyio.create_task_group() as tasks, approving(folder) as person:
@@ -205,7 +216,7 @@ async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: 
 
 
 async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(folder: Path) -> None:
-    desk, results = ApprovalServer(folder, wait=PATIENCE), []
+    desk, results = QuestionDesk(wait=PATIENCE), []
     async with open_desk(desk, folder), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         with anyio.fail_after(PATIENCE):
@@ -215,21 +226,20 @@ async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(f
             await person.question()
         async with approving(folder) as next_person:
             await next_person.question()
-            await next_person.visits.answer_question(1, "once")
+            await next_person.bridges.answer_question(1, "once")
             await next_person.news()
     assert not results[0].is_error
 
 
 async def test_nobody_waits_for_longer_than_that(folder: Path) -> None:
-    desk, results = ApprovalServer(folder, wait=0.05), []
+    desk, results = QuestionDesk(wait=0.05), []
     async with open_desk(desk, folder):
         await calls(house_with(desk=desk), "legacy", results)
     assert code_of(results[0]) == "approval_declined"
 
 
-@BOTH_LOOPS
 async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_path: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+    desk, results = QuestionDesk(), []
     house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_timeout=1.0))
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
@@ -241,7 +251,7 @@ async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_p
 
 @EVERY_ERA
 async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> None:
-    desk = ApprovalServer(folder)
+    desk = QuestionDesk()
     house = house_with(desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, visited(house, mode) as client:
         async with anyio.create_task_group() as tasks:
@@ -254,7 +264,7 @@ async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> 
 
 @EVERY_ERA
 async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, folder: Path) -> None:
-    desk = ApprovalServer(folder)
+    desk = QuestionDesk()
     house = house_with(desk=desk, hooks=False)
     house.registry.pipeline.timeout = 4.0
     house.on("tool:pre", lambda data: ask() if data["tool_name"] == "add" else None)
@@ -267,7 +277,7 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
     async def read_slowly(person: Approving) -> None:
         await person.question()
         await anyio.sleep(4.2)
-        await person.visits.answer_question(1, "once")
+        await person.bridges.answer_question(1, "once")
 
     async with (
         open_desk(desk, folder),
@@ -280,7 +290,7 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
 
 
 async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> None:
-    desk, results = ApprovalServer(folder, redactor=Redactor(["hunter22"])), []
+    desk, results = QuestionDesk(redactor=Redactor(["hunter22"])), []
     house = house_with(desk=desk, hooks=False, truncates=True)
     house.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
 
@@ -291,33 +301,22 @@ async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> Non
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(says)
         asked = await person.question()
-        assert asked.prompt.startswith("Say [secret] ")
-        assert asked.prompt.endswith(" more characters")
+        assert asked.message.startswith("Say [secret] ")
+        assert asked.message.endswith(" more characters")
         assert asked.arguments.startswith('\n- text (length 20,009): "[secret] ')
         assert asked.arguments.endswith("(not everything is shown)")
-        assert all(len(text) < MAX_SHOWN + 50 for text in (asked.prompt, asked.arguments))
-        await person.visits.answer_question(1, "deny")
+        assert all(len(text) < MAX_SHOWN + 50 for text in (asked.message, asked.arguments))
+        await person.bridges.answer_question(1, "deny")
     assert results[0].is_error
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"no json\n",
-        b"[1]\n",
-        b"\xff\xfe\n",
-        b"[" * 100_000 + b"\n",
-        b"x" * (connection.MAX_MESSAGE + 10),
-        b'{"answer": 1, "choice": "once"',
-        b"",
-    ],
-)
-async def test_who_says_what_is_no_message_is_let_go_and_nobody_else(said: bytes, folder: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+@pytest.mark.parametrize("data", [b"no request\n", b"[" * 100_000 + b"\n", b"GET /page/state HTTP/1.1\r\n", b""])
+async def test_a_connection_with_something_else_is_closed_and_harms_no_other(data: bytes, folder: Path) -> None:
+    desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder) as person:
         async with await talk(folder) as stream:
             with contextlib.suppress(anyio.BrokenResourceError):
-                await stream.send(said) if said else None
+                await stream.send(data) if data else None
                 await stream.send_eof()
             with anyio.fail_after(PATIENCE), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
                 while True:
@@ -325,96 +324,90 @@ async def test_who_says_what_is_no_message_is_let_go_and_nobody_else(said: bytes
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
             await person.question()
-            await person.visits.answer_question(1, "once")
+            await person.bridges.answer_question(1, "once")
     assert not results[0].is_error
 
 
-@pytest.mark.parametrize("answer", [{"answer": True}, {"answer": 7}, {"answer": [1]}, {}])
-async def test_an_answer_to_nothing_settles_nothing(answer: dict[str, Any], folder: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+async def test_an_answer_to_no_question_settles_nothing(folder: Path) -> None:
+    desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await person.question()
-        async with await talk(folder) as stream:
-            line = connection.JsonConnection(stream)
-            await line.send({**answer, "choice": "once"})
-            heard = [await line.receive() for _ in range(3)]
-        assert [next(iter(message)) for message in heard] == ["bridge", "question", "late"]
-        assert results == []
-        await person.visits.answer_question(1, "deny")
+        (path,) = there(folder)
+        with pytest.raises(OperatorError, match="no longer waiting") as raised:
+            await OperatorClient(socket=path).answer_approval(7, "once")
+        assert (raised.value.status, results) == (404, [])
+        await person.bridges.answer_question(1, "deny")
     assert results[0].is_error
+
+
+async def test_the_socket_serves_the_routes_of_the_page_to_its_user(folder: Path) -> None:
+    async with open_desk(QuestionDesk(), folder):
+        (path,) = there(folder)
+        client = OperatorClient(socket=path)
+        server, state = await client.read_server(), await client.read_state()
+        assert (server["name"], server["pid"], server["bridge"]) == ("shop", os.getpid(), __version__)
+        assert state["can"] == {"answer": True, "approve": True, "quarantine": True, "install": False}
+        with pytest.raises(OperatorError, match="status 404: Not found"):
+            await client._request("GET", "/mcp", "result")
+
+
+async def test_calls_are_observed_from_the_first_connection_on(folder: Path) -> None:
+    house = house_with(desk=QuestionDesk(), hooks=False)
+    desk = house.asking.policy.desk
+    bridge = Bridge(house.registry, desk=desk)
+    socket = OperatorSocket(folder, desk, lambda: build_operator_api(bridge, asks_beside_clients=False))
+    async with (
+        bridge.run_sources(),
+        connect(bridge, mode="legacy") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(socket.run)
+        await client.call_tool("add", {"n": 1})
+        (path,) = there(folder)
+        assert (await OperatorClient(socket=path).read_state())["calls"] == []
+        await client.call_tool("add", {"n": 2})
+        state = await OperatorClient(socket=path).read_state()
+        assert [(call["tool"], call["arguments"]) for call in state["calls"]] == [("add", {"n": 2})]
+        assert [one["calls"] for one in state["clients"]] == [1]
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("choice", ["always", "yes", None, ["once"]])
 async def test_only_what_is_offered_can_be_chosen(choice: Any, folder: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+    desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await person.question()
-        await person.visits.answer_question(1, choice)
+        await person.bridges.answer_question(1, choice)
         assert await person.news() == QuestionUpdate(1, "unfit", "")
-        await person.visits.answer_question(1, "deny")
+        await person.bridges.answer_question(1, "deny")
     assert results[0].is_error
 
 
-@BOTH_LOOPS
-async def test_who_reads_nothing_loses_the_place_and_holds_up_nobody(folder: Path) -> None:
-    desk = ApprovalServer(folder)
-    async with open_desk(desk, folder), await talk(folder) as deaf:
-        with anyio.fail_after(PATIENCE):
-            while not desk._approvers:  # noqa: ASYNC110 - nobody says when
-                await anyio.sleep(0.01)
-            for _ in range(20 * MAX_UNREAD):
-                with anyio.move_on_after(0):
-                    with desk.ask_approval("add", {"n": "x" * MAX_SHOWN}, "Sure?", ["once"]) as question:
-                        await desk.wait_for_answer(question)
-            while desk._approvers:  # noqa: ASYNC110 - nobody says when
-                await anyio.sleep(0.01)
-        assert deaf is not None
-
-
-async def test_there_are_only_so_many(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    desk = ApprovalServer(folder)
-    async with open_desk(desk, folder), contextlib.AsyncExitStack() as stack:
-        for _ in range(MAX_CONNECTIONS):
-            stream = await stack.enter_async_context(await talk(folder))
-            assert "bridge" in await connection.JsonConnection(stream).receive()
-        with anyio.fail_after(PATIENCE), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-            await connection.JsonConnection(await stack.enter_async_context(await talk(folder))).receive()
-    assert "rejected a connection to the approvals socket: 16 are open" in caplog.text
-
-
-async def test_another_user_is_not_heard(
+async def test_another_user_gets_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = ApprovalServer(folder)
-    async with open_desk(desk, folder):
-        monkeypatch.setattr(connection.JsonConnection, "is_same_user", False)
-        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-            async with await talk(folder) as stream:
-                await connection.JsonConnection(stream).receive()
+    monkeypatch.setattr(operator_socket, "is_same_user", lambda _: False)
+    async with open_desk(QuestionDesk(), folder):
+        (path,) = there(folder)
+        with pytest.raises(OperatorError, match="cannot be reached"):
+            await OperatorClient(socket=path).read_server()
     assert "rejected a connection from another user" in caplog.text
 
 
 def test_who_is_at_the_other_end_is_known() -> None:
-    class Stream:
-        def __init__(self, end: socket.socket) -> None:
-            self._end = end
-
-        def extra(self, attribute: Any) -> socket.socket:
-            return self._end
-
     one, other = socket.socketpair(socket.AF_UNIX)
     with one, other:
-        assert connection.JsonConnection(Stream(one)).is_same_user  # type: ignore[arg-type]
+        assert is_same_user(one)
 
 
 async def test_a_folder_that_others_can_use_is_refused(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     made(folder, 0o777)
-    await ApprovalServer(folder).run()
+    await socket_of(QuestionDesk(), folder).run()
     assert f"approvals in a terminal are not available: other users can use the folder {folder}" in caplog.text
     with pytest.raises(BaseExceptionGroup) as refused:
-        await ApprovalClient(folder, print).run()
+        await RunningBridges(folder, print).run()
     assert refused.group_contains(PermissionError)
 
 
@@ -422,23 +415,21 @@ async def test_a_path_that_is_too_long_is_said_and_costs_nothing_else(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = folder / ("x" * 120)
-    await ApprovalServer(long).run()
+    await socket_of(QuestionDesk(), long).run()
     assert "approvals in a terminal are not available" in caplog.text
 
 
-@BOTH_LOOPS
 async def test_a_socket_is_for_its_owner_and_goes_with_its_bridge(folder: Path) -> None:
-    desk = ApprovalServer(folder)
+    desk = QuestionDesk()
     async with open_desk(desk, folder):
         assert [*map(mode_of, there(folder)), mode_of(folder)] == [0o600, 0o700]
     assert there(folder) == []
 
 
-@BOTH_LOOPS
 async def test_a_bridge_that_ends_while_it_starts_leaves_nothing_behind(folder: Path) -> None:
     for steps in range(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ApprovalServer(folder).run)
+            tasks.start_soon(socket_of(QuestionDesk(), folder).run)
             for _ in range(steps):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
@@ -449,9 +440,8 @@ async def test_sockets_of_bridges_that_crashed_are_cleared_away(folder: Path) ->
     made(folder, 0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "1-dead.sock"))
-    one, other = ApprovalServer(folder), ApprovalServer(folder)
-    async with open_desk(one, folder), anyio.create_task_group() as tasks:
-        tasks.start_soon(other.run)
+    async with open_desk(QuestionDesk(), folder), anyio.create_task_group() as tasks:
+        tasks.start_soon(socket_of(QuestionDesk(), folder).run)
         with anyio.fail_after(PATIENCE):
             while len(there(folder)) != 2 or folder / "1-dead.sock" in there(folder):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
@@ -460,9 +450,8 @@ async def test_sockets_of_bridges_that_crashed_are_cleared_away(folder: Path) ->
         tasks.cancel_scope.cancel()
 
 
-@BOTH_LOOPS
 async def test_questions_end_with_their_bridge(folder: Path) -> None:
-    desk, results = ApprovalServer(folder), []
+    desk, results = QuestionDesk(), []
     async with approving_later(folder) as person:
         async with open_desk(desk, folder), anyio.create_task_group() as tasks:
             tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
@@ -478,6 +467,6 @@ async def approving_later(folder: Path) -> AsyncIterator[Approving]:
     """Somebody who approves, before there is a bridge."""
     person = Approving(folder)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(person.visits.run)
+        tasks.start_soon(person.bridges.run)
         yield person
         tasks.cancel_scope.cancel()

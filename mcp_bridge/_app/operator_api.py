@@ -1,4 +1,4 @@
-"""Builds the web page of a bridge."""
+"""Builds the operator API of a bridge, which its page, its private socket and its port serve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_bridge._app.audit_trail import find_audit_trail
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._runtime.redaction import Redactor
-from mcp_bridge._web.page import WebPage
+from mcp_bridge._web.api import OperatorApi
 from mcp_bridge._web.subject import PageSubject
 
 if TYPE_CHECKING:
@@ -17,16 +17,22 @@ if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
 
 
-def build_page(
+def build_operator_api(
     bridge: Bridge,
     settings: Settings | None = None,
     *,
+    asks_beside_clients: bool = True,
     origins: Iterable[str] = (),
     operators: Iterable[str] = (),
     is_shared: bool = False,
+    file: str | None = None,
+    count_connected: Callable[[], int | None] = lambda: None,
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None,
-) -> WebPage:
-    """Build the page of a bridge that has served no call yet; see `PageSubject` for the arguments."""
+) -> OperatorApi:
+    """Build the operator API of a bridge, which observes the calls from now on, and set `bridge.operator_api`.
+
+    See `PageSubject` for the arguments.
+    """
     redactor = Redactor(bridge.secrets)
     bridge.add_secret_listener(redactor.add_secrets)
     for substitute in bridge.registry.pipeline.redactor.substitutions:  # those of the policy `redact`
@@ -36,22 +42,26 @@ def build_page(
         redactor.add_secrets(settings.secrets)
         types = dict.fromkeys(types, "chains")  # the source that follows those of the settings
         types |= {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=False)}
+        file = file or (str(settings.path) if settings.path.is_file() else None)
     trail = find_audit_trail(settings) if settings is not None else None
-    return WebPage(
-        PageSubject(
-            endpoint=bridge.endpoint,
-            get_identity=lambda: bridge.identity,
-            describe_sources=bridge.status.describe_sources,
-            sources=bridge.sources,
-            types=types,
-            dialect=bridge.dialect,
-            desk=bridge.desk or QuestionDesk(ttl=bridge.state.ttl, redactor=redactor),
-            redactor=redactor,
-            settings=settings,
-            origins=frozenset(origin.lower().rstrip("/") for origin in origins),
-            operators=frozenset(operators),
-            is_shared=is_shared,
-            audit_trail=trail.path if trail is not None else None,
-            build_entry=build_entry,
-        )
+    subject = PageSubject(
+        endpoint=bridge.endpoint,
+        get_identity=lambda: bridge.identity,
+        describe_sources=bridge.status.describe_sources,
+        sources=bridge.sources,
+        types=types,
+        dialect=bridge.dialect,
+        desk=bridge.desk or QuestionDesk(ttl=bridge.state.ttl, redactor=redactor),
+        asks_beside_clients=asks_beside_clients,
+        redactor=redactor,
+        settings=settings,
+        origins=frozenset(origin.lower().rstrip("/") for origin in origins),
+        operators=frozenset(operators),
+        is_shared=is_shared,
+        audit_trail=trail.path if trail is not None else None,
+        file=file,
+        count_connected=count_connected,
+        build_entry=build_entry,
     )
+    bridge.operator_api = OperatorApi(subject)
+    return bridge.operator_api
