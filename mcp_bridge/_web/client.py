@@ -68,7 +68,7 @@ class OperatorClient:
         No question waits for an observer.
         """
         path = "/page/events?role=observer" if is_observer else "/page/events"
-        async with self._open() as http:
+        async with self._make_http_client() as http:
             while True:
                 try:
                     headers = {"Last-Event-ID": self._last} if self._last else {}
@@ -85,7 +85,7 @@ class OperatorClient:
 
     async def _request(self, method: str, path: str, key: str, body: Any = None) -> dict[str, Any]:
         """Return the object with `key` that the server responds. Raises OperatorError."""
-        async with self._open() as http:
+        async with self._make_http_client() as http:
             try:
                 response = await http.request(method, self._base + path, json=body)
             except httpx2.HTTPError as error:
@@ -99,7 +99,7 @@ class OperatorClient:
             raise OperatorError(f"{self._name} is not a server with a page: its response has no `{key}`")
         return data
 
-    def _open(self) -> httpx2.AsyncClient:
+    def _make_http_client(self) -> httpx2.AsyncClient:
         path = str(self._socket) if self._socket is not None else None
         transport = httpx2.AsyncHTTPTransport(uds=path) if path is not None else None
         return httpx2.AsyncClient(headers=self._headers, timeout=TIMEOUT, transport=transport)

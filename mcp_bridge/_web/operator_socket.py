@@ -45,7 +45,7 @@ class OperatorConnections:
         self._api: OperatorApi | None = None
         self._pool: ConnectionPool | None = None
 
-    async def add(self, connected: socket.socket) -> None:
+    async def serve_connection(self, connected: socket.socket) -> None:
         """Serve a connection, which has been accepted, unless it is of another user."""
         if not is_same_user(connected):
             logger.warning("rejected a connection from another user to the private socket")
@@ -129,7 +129,7 @@ class OperatorSocket:
             await anyio.wait_readable(listening)
             try:
                 connected, _ = listening.accept()
-                await self._connections.add(connected)
+                await self._connections.serve_connection(connected)
             except BlockingIOError:
                 continue
             except OSError as error:  # no file descriptors left for now, or the client has just left
