@@ -11,12 +11,13 @@ import statistics
 import time
 
 from benchmarks.servers.offer import INPUT_SCHEMA
-from mcp_bridge import Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge import ToolCall, ToolEntry, ToolRegistry, tool
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._runtime.event_loop import make_loop_factory
 from mcp_bridge._server.truncation import ResultTruncator
 from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge.middleware import Pipeline, Stage
 
 VERSION = "2026-07-28"
 TEXT = {"text": "hello"}

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_bridge import ConfigError, Offer, PromptEntry, ResourceEntry, ToolEntry, ToolRegistry, ToolSource
+from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge, Identity
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import SourceError
@@ -24,6 +24,8 @@ from mcp_bridge._engine.selection import Selection
 from mcp_bridge._settings import load
 from mcp_bridge._sources.openapi.source import ApiOptions, OpenApiSource
 from mcp_bridge._sources.python import PythonSource
+from mcp_bridge.errors import ConfigError
+from mcp_bridge.sources import Offer, PromptEntry, ResourceEntry, ToolSource
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import talking

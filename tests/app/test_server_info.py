@@ -12,12 +12,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_bridge import CallContext, ServerInfo, ToolRegistry, asgi_app
+from mcp_bridge import CallContext, ToolRegistry, asgi_app
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_file, build_from_settings
 from mcp_bridge._app.serve import to_bridge
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._settings import load
+from mcp_bridge.serving import ServerInfo
 from mcp_bridge.testing import connect
 from tests.kits.isolation.isolation_kit import bridge_of
 from tests.kits.loops import BOTH_LOOPS
@@ -29,7 +30,8 @@ FILE = """
 
     import anyio
 
-    from mcp_bridge import CallContext, ServerInfo, resource, tool
+    from mcp_bridge import CallContext, resource, tool
+    from mcp_bridge.serving import ServerInfo
 
     LOG = Path(__file__).with_name("log.txt")
 
@@ -74,7 +76,8 @@ WITH_TASKS = """
 
     import anyio
 
-    from mcp_bridge import CallContext, ServerInfo, tool
+    from mcp_bridge import CallContext, tool
+    from mcp_bridge.serving import ServerInfo
 
 
     async def set_later(event):
@@ -125,7 +128,8 @@ async def test_a_file_declares_the_presentation_of_its_server(tmp_path: Path, mo
 async def test_a_second_server_in_a_folder_is_a_problem(tmp_path: Path) -> None:
     for name in ("one", "two"):
         text = f"""
-            from mcp_bridge import ServerInfo, tool
+            from mcp_bridge import tool
+            from mcp_bridge.serving import ServerInfo
 
             server = ServerInfo(name="{name}")
 

@@ -19,7 +19,8 @@ BEGIN = 'print("begun", file=sys.stderr, flush=True)'
 LIFESPAN = f"""
 import contextlib, sys
 import anyio
-from mcp_bridge import ServerInfo, tool
+from mcp_bridge import tool
+from mcp_bridge.serving import ServerInfo
 
 @contextlib.asynccontextmanager
 async def open_never():

@@ -101,7 +101,8 @@ sources:
     hour: 7
 """
 PLUGIN = """
-from mcp_bridge import Offer, ToolEntry
+from mcp_bridge import ToolEntry
+from mcp_bridge.sources import Offer
 from mcp_bridge._settings import SettingsModel
 
 class Clock(SettingsModel):

@@ -168,7 +168,7 @@ def test_hooks_are_layers_whose_decision_is_unknown(inside: Inside, tmp_path: Pa
 
 HOURS = """
 from pydantic import BaseModel
-from mcp_bridge import Stage
+from mcp_bridge.middleware import Stage
 
 
 class OfficeHours:

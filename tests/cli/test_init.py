@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import mcp_bridge
 from mcp_bridge._cli import init
 from mcp_bridge._cli.init import TEMPLATES, to_project_name
 from mcp_bridge._cli.options import InitOptions
 from mcp_bridge._settings import load
+from mcp_bridge.errors import ConfigError
 from tests.kits.packaging.packaging_kit import BUILD, built_wheel, environment, inside, with_dependencies
 
 FILES = {*TEMPLATES, "local.mk"}
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_had_is_told(tmp_path: Path, folder: str) -> Non
 def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     impossible = {**TEMPLATES, "no/folder/for/it": "README.md.in"}
     monkeypatch.setattr(init, "TEMPLATES", impossible)
-    with pytest.raises(mcp_bridge.ConfigError, match="cannot create a project here"):
+    with pytest.raises(ConfigError, match="cannot create a project here"):
         init.create_project(InitOptions(folder=tmp_path / "new" / "deep"))
     assert names(tmp_path) == set()
 

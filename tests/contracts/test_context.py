@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge.middleware import Pipeline, Stage
 from tests.kits.paths import ROOT
 
 MEMBERS = [name for name in dir(CallContext) if not name.startswith("_")]

@@ -10,12 +10,13 @@ import jsonschema
 from ruamel.yaml import YAML
 
 import mcp_bridge
-import mcp_bridge.export
-import mcp_bridge.tool_use
+from mcp_bridge import content, export, middleware, questions, serving, sources, tasks, tool_use
 from mcp_bridge._protocol.wire.outcomes import TABLE
 from mcp_bridge._settings import http_sections, model, sections
+from mcp_bridge.middleware import Stage
 from tests.kits.paths import ROOT
 
+PUBLIC_MODULES = (content, export, middleware, questions, serving, sources, tasks, tool_use)
 CONFIG = sorted(path for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"})
 PARTS = (
     model.Settings,
@@ -39,7 +40,7 @@ def test_every_error_code_is_in_the_docs() -> None:
 def test_every_public_name_is_in_the_api_page() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     public = [f"mcp_bridge.{name}" for name in mcp_bridge.__all__ if name != "__version__"]
-    for package in (mcp_bridge.tool_use, mcp_bridge.export):
+    for package in PUBLIC_MODULES:
         own = set(package.__all__) - set(mcp_bridge.__all__) - {"FORMATS"}
         public += [f"{package.__name__}.{name}" for name in own]
     assert [name for name in public if f"::: {name}\n" not in page] == []
@@ -47,7 +48,7 @@ def test_every_public_name_is_in_the_api_page() -> None:
 
 def test_every_stage_of_middleware_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "middleware.md").read_text(encoding="utf-8")
-    assert [stage.name for stage in mcp_bridge.Stage if f"| `{stage.name}` |" not in page] == []
+    assert [stage.name for stage in Stage if f"| `{stage.name}` |" not in page] == []
 
 
 def test_every_setting_has_a_meaning() -> None:

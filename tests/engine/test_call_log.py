@@ -9,9 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolError, ToolRegistry, tool
+from mcp_bridge import CallContext, ToolCall, ToolError, ToolRegistry, tool
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge.middleware import Pipeline, Stage
 from tests.kits.loops import BOTH_LOOPS
 
 

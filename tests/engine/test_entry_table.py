@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_bridge import DuplicateTool, ToolEntry
+from mcp_bridge import ToolEntry
 from mcp_bridge._engine.entry_table import EntryTable
+from mcp_bridge.errors import DuplicateTool
 from tests.kits.wire.speaking import entry_of
 
 

@@ -12,9 +12,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ToolLimits
+from mcp_bridge.middleware import Pipeline
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS

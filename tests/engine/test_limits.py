@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._json_schema.size_limits import SizeLimits
+from mcp_bridge.middleware import Pipeline
 from tests.kits.loops import BOTH_LOOPS
 
 PATIENCE = 60.0

@@ -13,8 +13,6 @@ from mcp_bridge import (
     CallContext,
     ChainStep,
     Middleware,
-    Pipeline,
-    Stage,
     Text,
     ToolCall,
     ToolChain,
@@ -26,6 +24,7 @@ from mcp_bridge._contracts.errors import Denied
 from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge.middleware import Pipeline, Stage
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import NOTHING, call, entry_of, raising, words

@@ -15,10 +15,11 @@ import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
-from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolEntry, ToolError, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ChainStep, ToolChain, ToolEntry, ToolError, ToolRegistry, ToolResult
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import ToolLimits
+from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import ERAS, STATELESS, call, entry_of, raising, registry_of, words

@@ -8,9 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import Form, NeedsInput, Pipeline, ToolCall, ToolEntry, ToolRegistry, tool
+from mcp_bridge import Form, ToolCall, ToolEntry, ToolRegistry, tool
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ROUNDS
+from mcp_bridge.middleware import Pipeline
+from mcp_bridge.questions import NeedsInput
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from mcp_bridge import Answer, Form, Link, Message, Root, Roots, Sampled, Sampling
+from mcp_bridge import Answer, Form, Message
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from mcp_bridge._contracts.handlers import NeedsInput
@@ -31,6 +31,7 @@ from mcp_bridge._isolation.codec import (
 )
 from mcp_bridge._isolation.offer_codec import decode_offer, encode_offer
 from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge.questions import Link, Root, Roots, Sampled, Sampling
 
 text = some.text(some.characters(exclude_categories=["Cs"]))
 whole = some.integers(-(2**63), 2**64 - 1)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import ResourceTemplateReference
 
-from mcp_bridge import Offer, ResourceEntry, ResourceTemplate, ToolEntry, ToolRegistry
+from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.extension import Publish
 from mcp_bridge._engine.authoring import prompt, resource
 from mcp_bridge._json_schema.uri_templates import MAX_LENGTH, MAX_VARIABLES, check_template, check_uri
+from mcp_bridge.sources import Offer, ResourceEntry, ResourceTemplate
 from mcp_bridge.testing import connect
 
 PATIENCE = 60.0
@@ -284,7 +285,7 @@ def validated(folder: Path, text: str) -> Any:
 def test_validate_tells_what_serve_would_refuse(tmp_path: Path) -> None:
     report = validated(
         tmp_path,
-        "from mcp_bridge import ResourceEntry, ResourceTemplate, ToolEntry\n"
+        "from mcp_bridge.sources import ResourceEntry, ResourceTemplate, ToolEntry\n"
         "fine = ToolEntry('fine', '', lambda data: 1)\n"
         "notes = ResourceEntry('notes', lambda data: 1)\n"
         "pair = ResourceTemplate('a://{x}{y}', lambda data: 1)\n",

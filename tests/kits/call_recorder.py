@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge import CallContext, Stage, ToolCall, ToolResult
+from mcp_bridge import CallContext, ToolCall, ToolResult
+from mcp_bridge.middleware import Stage
 
 
 class CallRecorder:

@@ -21,7 +21,7 @@ REQUIRED = {"audit": {"path": "trail.sqlite3"}, "rate_limit": {"limit": "1/day"}
 OWN = """
 from pydantic import BaseModel
 
-from mcp_bridge import Stage
+from mcp_bridge.middleware import Stage
 from mcp_bridge._contracts.errors import Denied
 
 

@@ -13,10 +13,11 @@ import pytest
 from anyio import from_thread
 from anyio.lowlevel import checkpoint
 
-from mcp_bridge import Pipeline, ToolCall, ToolRegistry
+from mcp_bridge import ToolCall, ToolRegistry
 from mcp_bridge._contracts.errors import Overloaded
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
+from mcp_bridge.middleware import Pipeline
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import entry_of, raising
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_bridge import CallContext, PromptArgument, PromptEntry, ResourceTemplate, ToolEntry, ToolError, ToolRegistry
+from mcp_bridge import CallContext, ToolEntry, ToolError, ToolRegistry
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.pipeline import Pipeline
@@ -17,6 +17,7 @@ from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VE
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.endpoint import Endpoint
+from mcp_bridge.sources import PromptArgument, PromptEntry, ResourceTemplate
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import let_run
 

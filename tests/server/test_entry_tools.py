@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp_types import ElicitResult
 
-from mcp_bridge import CallContext, Pipeline, ToolEntry, ToolRegistry
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.content import EmbeddedResource
 from mcp_bridge._contracts.errors import ResourceNotFound
@@ -18,6 +18,7 @@ from mcp_bridge._contracts.listing import ToolListing
 from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.call_recorder import CallRecorder
 from tests.kits.questions.asking_kit import EVERY_ERA, code_of, said

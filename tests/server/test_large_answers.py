@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import Image, State, Text, ToolEntry, ToolError, ToolRegistry
+from mcp_bridge import Image, Text, ToolEntry, ToolError, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

@@ -11,22 +11,14 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from mcp_bridge import (
-    CallContext,
-    Link,
-    ResourceEntry,
-    Sampling,
-    State,
-    ToolCall,
-    ToolEntry,
-    ToolRegistry,
-    ToolResult,
-    asgi_app,
-)
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResult, asgi_app
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.serve import to_bridge
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._server.redaction import SecretRedaction
+from mcp_bridge.questions import Link, Sampling
+from mcp_bridge.serving import State
+from mcp_bridge.sources import ResourceEntry
 from tests.kits.wire.speaking import ERAS, call, connect, listed, registry_of
 
 SECRET = "hunter2-and-more"

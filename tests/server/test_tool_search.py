@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
-from mcp_bridge import CallContext, Pipeline, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.content import Image, Text
 from mcp_bridge._contracts.identity import Identity
@@ -19,6 +19,7 @@ from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 from mcp_bridge._protocol.wire.client_names import to_client_name
+from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.call_recorder import CallRecorder
 from tests.kits.loops import BOTH_LOOPS

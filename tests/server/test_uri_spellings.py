@@ -7,8 +7,9 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from mcp_bridge import ResourceEntry, ResourceTemplate, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
+from mcp_bridge.sources import ResourceEntry, ResourceTemplate
 from mcp_bridge.testing import connect
 from tests.kits.upstream.everything_kit import wait_until
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import ChainStep, Offer, ToolChain, ToolEntry, ToolRegistry
+from mcp_bridge import ChainStep, ToolChain, ToolEntry, ToolRegistry
 from mcp_bridge._app.factory import build_from_file
 from mcp_bridge._sources.python import PythonSource
+from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import call, listed, registry_of, words
 

@@ -43,7 +43,7 @@ REGISTRY = """
         return f"Plan {day}"
 """
 VALUES = """
-    from mcp_bridge import PromptEntry, ResourceEntry, ResourceTemplate
+    from mcp_bridge.sources import PromptEntry, ResourceEntry, ResourceTemplate
     one = ResourceEntry("notes://today", lambda data: "today")
     many = ResourceTemplate("notes://{day}", lambda data: data["day"])
     said = PromptEntry("plan", lambda data: f"Plan {data['day']}")
@@ -144,7 +144,8 @@ def test_only_a_module_with_nothing_of_any_kind_is_told_so(tmp_path: Path) -> No
 def test_what_only_looks_like_a_resource_or_a_prompt_is_left_alone(tmp_path: Path) -> None:
     text = """
         from unittest import mock
-        from mcp_bridge import ResourceEntry, tool
+        from mcp_bridge import tool
+        from mcp_bridge.sources import ResourceEntry
         class Everything:
             def __getattr__(self, name): return lambda *args: None
         class Rude:

@@ -13,12 +13,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import Offer, ToolEntry
+from mcp_bridge import ToolEntry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.factory import build_from_file
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._runtime.python_import import forget_modules
 from mcp_bridge._sources.python import PythonSource
+from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import call, listed, offer_after_edit, words

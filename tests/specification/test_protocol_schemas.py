@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import Offer, ToolEntry
+from mcp_bridge import ToolEntry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._sources.python import PythonSource
+from mcp_bridge.sources import Offer
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected
 from tests.kits.protocol.protocol_wire import Json

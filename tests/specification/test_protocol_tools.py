@@ -15,9 +15,10 @@ import pytest
 from anyio import to_thread
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import PromptArgument, PromptEntry, ToolEntry, ToolRegistry
+from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports import memory
+from mcp_bridge.sources import PromptArgument, PromptEntry
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import PNG, SECRET, WAV
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over

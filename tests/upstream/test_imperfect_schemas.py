@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from mcp_types import TextContent
 
-from mcp_bridge import Offer, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.status import STATUS_URI
 from mcp_bridge._contracts.extension import Publish
+from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 from tests.kits.upstream.trust_kit import ScriptedGateway, call_tool, describe_tool, list_tools
 from tests.kits.wire.speaking import entry_of

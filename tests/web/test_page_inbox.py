@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, TaskOptions, ToolTasks
+from mcp_bridge import CallContext
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.tasks import TASKS
@@ -19,6 +19,7 @@ from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._web import inbox
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of
 from tests.kits.http.http_hosting import PATIENCE, Road, registry_of, stateless_request

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Pipeline, Stage, ToolRegistry
+from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.running_call import RunningCall
@@ -16,6 +16,7 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._settings import load
 from mcp_bridge._web import history as histories
 from mcp_bridge._web.history import CallHistory
+from mcp_bridge.middleware import Pipeline, Stage
 from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import LEGACY, MODERN, TOKEN, served_page
 

@@ -12,19 +12,9 @@ from typing import Any, Optional
 import pydantic
 import pytest
 
-from mcp_bridge import (
-    CallContext,
-    DuplicateTool,
-    Image,
-    ToolCall,
-    ToolEntry,
-    ToolRegistry,
-    prompt,
-    resource,
-    tool,
-    tool_use,
-)
+from mcp_bridge import CallContext, Image, ToolCall, ToolEntry, ToolRegistry, prompt, resource, tool, tool_use
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge.errors import DuplicateTool
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 

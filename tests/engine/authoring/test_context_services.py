@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from mcp_bridge import CallContext, Pipeline, ResourceNotFound, Stage, State, ToolError, ToolRegistry, resource, tool
+from mcp_bridge import CallContext, ToolError, ToolRegistry, resource, tool
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.errors import Denied
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._transports.memory import make_client
+from mcp_bridge.errors import ResourceNotFound
+from mcp_bridge.middleware import Pipeline, Stage
+from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.isolation.isolation_kit import bridge_of
 

@@ -12,11 +12,12 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ResourceTemplateReference
 
-from mcp_bridge import CallContext, DuplicateTool, ToolRegistry
+from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge._json_schema.callables import find_context_parameter
+from mcp_bridge.errors import DuplicateTool
 from mcp_bridge.testing import connect
 
 

@@ -9,9 +9,10 @@ import anyio
 import pytest
 from mcp_types import ElicitResult
 
-from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolError, ToolRegistry, ToolResult, tool
+from mcp_bridge import CallContext, ChainStep, ToolChain, ToolError, ToolRegistry, ToolResult, tool
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import ResultStatus
 from tests.kits.loops import BOTH_LOOPS

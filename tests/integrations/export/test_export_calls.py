@@ -14,15 +14,14 @@ from mcp_bridge import (
     CallContext,
     EmbeddedResource,
     Image,
-    Pipeline,
     ResourceLink,
-    Stage,
     Text,
     ToolEntry,
     ToolRegistry,
     ToolResult,
 )
 from mcp_bridge.export import Export
+from mcp_bridge.middleware import Pipeline, Stage
 from tests.kits.export.export_kit import ALL, PNG, WITH_IDS, double, reference, registry, response, results, text
 
 JSON_TEXT = ("openai", "openai-responses")

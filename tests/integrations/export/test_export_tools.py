@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcp_bridge.export
-from mcp_bridge import ConfigError, ToolEntry, ToolRegistry
+from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._contracts.errors import ToolNotFound
+from mcp_bridge.errors import ConfigError
 from mcp_bridge.export import FORMATS, Export
 from tests.kits.export.export_kit import ALL, TREE, functions, registry
 from tests.kits.fuzzing import examples

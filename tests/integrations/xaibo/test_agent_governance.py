@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import Pipeline, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._engine.overrides import ToolOverride
 from mcp_bridge._engine.pipeline import ToolLimits
@@ -19,6 +19,7 @@ from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMi
 from mcp_bridge._integrations.xaibo.source import XaiboSource
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone
 from tests.kits.xaibo.xaibo_kit import told, written

@@ -9,11 +9,12 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from mcp_bridge import Pipeline, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 
 STATELESS = "2026-07-28"

@@ -13,7 +13,8 @@ import anyio
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
-from mcp_bridge import CallContext, Form, Link, Message, NeedsInput, Roots, Sampling, resource, tool
+from mcp_bridge import CallContext, Form, Message, resource, tool
+from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
 
 NAME = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
 

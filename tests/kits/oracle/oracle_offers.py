@@ -13,14 +13,7 @@ from mcp_bridge import (
     EmbeddedResource,
     Form,
     Image,
-    Link,
-    NeedsInput,
-    PromptArgument,
-    PromptEntry,
-    ResourceEntry,
     ResourceLink,
-    Roots,
-    Sampling,
     Text,
     ToolEntry,
     ToolError,
@@ -29,6 +22,8 @@ from mcp_bridge import (
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
+from mcp_bridge.sources import PromptArgument, PromptEntry, ResourceEntry
 
 IDENTITY = Identity(name="twins", version="1.0", title="Twins", instructions="Compare them.", page=5, ttl_ms=1000)
 PNG = b"\x89PNG\r\n\x1a\n"

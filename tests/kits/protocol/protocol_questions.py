@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge import CallContext, Form, NeedsInput, Roots, Sampling, prompt, resource, tool
+from mcp_bridge import CallContext, Form, prompt, resource, tool
+from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from tests.kits.protocol.protocol_tools import OFFERED, until_let_go
 
 NAME = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}

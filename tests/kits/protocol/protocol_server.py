@@ -7,11 +7,12 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge import State, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.serve import serve_stdio as serve_over_stdio
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.serving import State
 from tests.kits.protocol import (
     protocol_offers,  # noqa: F401 - for what it offers
     protocol_questions,  # noqa: F401 - likewise

@@ -14,12 +14,9 @@ import anyio
 from mcp_bridge import (
     Audio,
     CallContext,
-    Content,
     EmbeddedResource,
     Header,
     Image,
-    PromptEntry,
-    ResourceEntry,
     ResourceLink,
     Text,
     ToolEntry,
@@ -28,6 +25,8 @@ from mcp_bridge import (
     ToolResult,
     tool,
 )
+from mcp_bridge.content import Content
+from mcp_bridge.sources import PromptEntry, ResourceEntry
 
 OFFERED = ToolRegistry()
 """Everything that each server publishes."""

@@ -12,11 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import Pipeline, State, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge._transports import stdio
+from mcp_bridge.middleware import Pipeline
+from mcp_bridge.serving import State
 
 PATIENCE = 60.0
 STATELESS = "2026-07-28"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge.questions import NeedsInput
 from tests.kits.questions.asking_kit import NAME
 
 WHO = Form("Who?", NAME)

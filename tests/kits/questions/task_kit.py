@@ -8,9 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import TaskOptions, ToolRegistry, ToolTasks
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.tasks import MEMORY, TASKS
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.questions.asking_kit import EVERYTHING, PATIENCE, Json, Talk, bridge_of
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 

@@ -19,18 +19,15 @@ from mcp_bridge import (
     EmbeddedResource,
     Form,
     Message,
-    NeedsInput,
-    PromptArgument,
-    PromptEntry,
-    ResourceEntry,
     ResourceLink,
-    ResourceTemplate,
     Text,
     ToolEntry,
     ToolError,
     ToolRegistry,
     tool,
 )
+from mcp_bridge.questions import NeedsInput
+from mcp_bridge.sources import PromptArgument, PromptEntry, ResourceEntry, ResourceTemplate
 
 ALL = [os.environ[name] for name in ("API_KEY", "STATE_KEY", "HTTP_TOKEN")]
 SECRETS = " and ".join(ALL)

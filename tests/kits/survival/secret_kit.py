@@ -45,7 +45,7 @@ class Options(BaseModel):
         return "planted"
 
     async def run(self, publish):
-        from mcp_bridge import Offer
+        from mcp_bridge.sources import Offer
 
         publish(Offer())
 '''

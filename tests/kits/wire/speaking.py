@@ -16,9 +16,10 @@ import pytest
 from mcp.client import Client
 from mcp_types.methods import serialize_server_result
 
-from mcp_bridge import Offer, ToolEntry, ToolRegistry
+from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._sources.python import PythonSource
+from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 
 STATELESS = "2026-07-28"

@@ -163,7 +163,8 @@ async def test_who_declines_is_heard_whatever_was_allowed_in_between() -> None:
 
 def entry_that_needs() -> ToolEntry:
     """A tool that asks for a name by ending."""
-    from mcp_bridge import CallContext, Form, NeedsInput
+    from mcp_bridge import CallContext, Form
+    from mcp_bridge.questions import NeedsInput
 
     def needy(data: Any, ctx: CallContext) -> Any:
         if "name" not in ctx.answers:

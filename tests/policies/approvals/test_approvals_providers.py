@@ -10,7 +10,7 @@ import anyio
 import mcp_types as types
 import pytest
 
-from mcp_bridge import Pipeline, State, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._integrations.amplifier.interfaces import ApprovalProvider, ApprovalRequest
 from mcp_bridge._integrations.amplifier.mount_plan import read_plan
@@ -26,6 +26,8 @@ from mcp_bridge._policies.approvals.grants import GrantStore
 from mcp_bridge._policies.approvals.policy import ApprovalPolicy
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.amplifier import ModuleCoordinator
+from mcp_bridge.middleware import Pipeline
+from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 

@@ -16,13 +16,14 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.inbound import x_mcp_header_map
 
-from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.tool import ToolDefinition
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 from mcp_bridge._protocol.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
 from mcp_bridge._protocol.wire.tools import to_wire
 from mcp_bridge._server.tools.methods import ToolIndex
+from mcp_bridge.middleware import Pipeline, Stage
 from mcp_bridge.testing import connect
 from tests.kits.dialects.dialect_kit import ADDRESS, ALL, REFERRING, SHAPES, VALUES, bridge_with, registry_with
 

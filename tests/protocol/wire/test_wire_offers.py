@@ -9,25 +9,14 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import (
-    Audio,
-    EmbeddedResource,
-    Image,
-    Message,
-    PromptArgument,
-    PromptEntry,
-    ResourceEntry,
-    ResourceLink,
-    ResourceTemplate,
-    Text,
-    ToolResult,
-)
+from mcp_bridge import Audio, EmbeddedResource, Image, Message, ResourceLink, Text, ToolResult
 from mcp_bridge._contracts.content import Content
 from mcp_bridge._protocol.wire import listings
 from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.messages import render_messages, to_messages
 from mcp_bridge._protocol.wire.resource_contents import render_contents, to_contents
+from mcp_bridge.sources import PromptArgument, PromptEntry, ResourceEntry, ResourceTemplate
 
 NEW = "2026-07-28"
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import Audio, CallError, Content, EmbeddedResource, Image, ResourceLink, Text, ToolError, ToolResult
+from mcp_bridge import Audio, EmbeddedResource, Image, ResourceLink, Text, ToolError, ToolResult
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.tool import ToolDefinition
 from mcp_bridge._protocol.wire.outcomes import TABLE, to_error_result
 from mcp_bridge._protocol.wire.tools import WireTool, to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import to_result
+from mcp_bridge.content import Content
+from mcp_bridge.errors import CallError
 from mcp_bridge.tool_use import Result, ResultStatus
 from tests.kits.wire.speaking import (
     EVERY_VERSION,

@@ -11,10 +11,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_bridge import CallContext, Form, Link, NeedsInput, Roots, Sampling, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._server.questions.requests import AnswerMismatch, to_request
+from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
 from tests.kits.questions.asking_kit import (
     DEEP,
     EVERYTHING,

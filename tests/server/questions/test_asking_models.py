@@ -8,8 +8,9 @@ import anyio
 import mcp_types as types
 import pytest
 
-from mcp_bridge import CallContext, Form, Image, Message, Root, Roots, Sampled, Sampling, Text, ToolRegistry
+from mcp_bridge import CallContext, Form, Image, Message, Text, ToolRegistry
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge.questions import Root, Roots, Sampled, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, accept, code_of, names, said, sampled, talking
 from tests.kits.questions.asking_people import Model, Person, folders

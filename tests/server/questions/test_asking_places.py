@@ -8,10 +8,12 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import CallContext, Form, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, Form, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.authoring import prompt, resource, tool
+from mcp_bridge.middleware import Stage
+from mcp_bridge.questions import Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, code_of, governed, said, talking

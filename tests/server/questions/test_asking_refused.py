@@ -7,8 +7,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from mcp_bridge import CallContext, Form, Link, MissingCapability, Roots, Sampling, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge.errors import MissingCapability
+from mcp_bridge.questions import Link, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import EVERYTHING, HANDSHAKE, STATELESS, accept, code_of, said, talking
 from tests.kits.questions.asking_people import Person

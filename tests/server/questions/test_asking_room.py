@@ -6,8 +6,11 @@ from typing import Any
 
 import mcp_types as types
 
-from mcp_bridge import CallContext, Form, NeedsInput, Stage, State, ToolCall, ToolRegistry, tool
+from mcp_bridge import CallContext, Form, ToolCall, ToolRegistry, tool
 from mcp_bridge._app.bridge import Bridge
+from mcp_bridge.middleware import Stage
+from mcp_bridge.questions import NeedsInput
+from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, said, talking
 

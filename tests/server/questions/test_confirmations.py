@@ -12,10 +12,11 @@ import anyio
 import mcp_types as types
 import pytest
 
-from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._settings import load
+from mcp_bridge.questions import NeedsInput
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import EVERY_ERA, said
 from tests.kits.questions.asking_people import Person

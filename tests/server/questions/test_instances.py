@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import CallContext, Stage, State, Store, ToolCall, ToolResult
+from mcp_bridge import CallContext, ToolCall, ToolResult
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge.middleware import Stage
+from mcp_bridge.serving import State, Store
 from tests.kits.questions.asking_kit import (
     NAME,
     REFUSED,

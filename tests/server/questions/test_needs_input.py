@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import CallContext, Form, NeedsInput, Roots, Sampling, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import prompt, resource, tool
+from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import (
     EVERY_ERA,

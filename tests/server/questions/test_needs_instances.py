@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge import CallContext, Link, NeedsInput, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge.middleware import Stage
+from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
 from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, sampled, talking
 from tests.kits.questions.asking_tools import WHO, collecting
 

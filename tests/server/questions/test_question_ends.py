@@ -8,9 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Form, NeedsInput, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, Form, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge.middleware import Stage
+from mcp_bridge.questions import NeedsInput
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     HANDSHAKE,

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry, tool
+from mcp_bridge import CallContext, Form, ToolRegistry, tool
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.state import State
@@ -18,6 +18,7 @@ from mcp_bridge._protocol.peer.connection import IncomingRequest, Message
 from mcp_bridge._server.calls import rounds
 from mcp_bridge._server.questions.request_state import StateUse, UsedStates
 from mcp_bridge._storage.stores.memory import MemoryStore
+from mcp_bridge.questions import NeedsInput
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     CLIENT,

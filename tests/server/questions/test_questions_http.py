@@ -15,11 +15,12 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_bridge import CallContext, Form, Roots, Sampling, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen, serve
+from mcp_bridge.questions import Roots, Sampling
 from tests.kits.questions.asking_kit import (
     CLIENT,
     EVERY_ERA,
@@ -167,7 +168,7 @@ async def test_a_server_that_stops_cancels_the_calls_that_wait_for_answers() -> 
 
 
 async def test_two_servers_with_the_same_keys_serve_one_call() -> None:
-    from mcp_bridge import NeedsInput
+    from mcp_bridge.questions import NeedsInput
 
     ran: list[str] = []
 

@@ -7,8 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Form, Sampling, ToolRegistry
+from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import prompt, resource, tool
+from mcp_bridge.questions import Sampling
 from tests.kits.questions.asking_kit import NAME, accept, bridge_of, code_of, idle, names, said, sampled, soon, talking
 
 FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME}

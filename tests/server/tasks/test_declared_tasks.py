@@ -10,12 +10,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, TaskOptions, ToolEntry, ToolRegistry, ToolTasks, tool, tool_use
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool, tool_use
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.state import State
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
 from tests.kits.questions.asking_kit import PATIENCE, Talk, bridge_of, said, talking
 from tests.kits.questions.task_kit import ABLE, create, fetch
@@ -152,7 +153,8 @@ async def test_a_declaration_holds_for_a_call_that_arrives_before_its_tool_is_pu
 
 
 TOOLS = """
-from mcp_bridge import CallContext, ToolTasks, tool
+from mcp_bridge import CallContext, tool
+from mcp_bridge.tasks import ToolTasks
 
 @tool(tasks=ToolTasks(mode="required", retries=1, backoff=0))
 def work(ctx: CallContext) -> list[object]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge import CallContext, TaskOptions, ToolError, ToolRegistry, ToolTasks
+from mcp_bridge import CallContext, ToolError, ToolRegistry
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.questions.asking_kit import NAME, PATIENCE, accept, code_of, said, talking
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,

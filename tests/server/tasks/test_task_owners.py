@@ -11,13 +11,14 @@ import anyio
 import httpx2
 import pytest
 
-from mcp_bridge import TaskOptions, ToolRegistry, ToolTasks
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.jsonrpc import HEADER_MISMATCH, RpcError
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge._server.tasks.run import NoStream
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.http.http_hosting import ENVELOPE, hosted, stateless_request
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import bridge_of, code_of

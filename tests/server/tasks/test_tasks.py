@@ -7,9 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import CallContext, Form, NeedsInput, TaskOptions, ToolError, ToolRegistry, ToolTasks
+from mcp_bridge import CallContext, Form, ToolError, ToolRegistry
 from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge.questions import NeedsInput
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.questions.asking_kit import (
     EVERYTHING,
     HANDSHAKE,

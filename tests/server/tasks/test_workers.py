@@ -21,7 +21,8 @@ from tests.kits.survival.survival_kit import PATIENCE, bridge_of
 TOOLS = """
 import asyncio, os, signal
 from pathlib import Path
-from mcp_bridge import CallContext, ToolTasks, tool
+from mcp_bridge import CallContext, tool
+from mcp_bridge.tasks import ToolTasks
 
 @tool
 async def work(ctx: CallContext, name: str = "") -> int:

@@ -14,13 +14,15 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 
-from mcp_bridge import ConfigError, Offer, asgi_app
+from mcp_bridge import asgi_app
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.serve import serve_http, split_address, to_bridge
 from mcp_bridge._contracts.extension import Publish
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen
+from mcp_bridge.errors import ConfigError
+from mcp_bridge.sources import Offer
 from tests.kits.http.http_hosting import ROADS, Road, entry, registry_of, stateless_request
 from tests.kits.http.http_process import PATIENCE, command, refused, running
 

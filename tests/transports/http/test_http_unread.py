@@ -10,10 +10,11 @@ import anyio
 import httpx2
 import pytest
 
-from mcp_bridge import Pipeline, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._transports.http import session
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
+from mcp_bridge.middleware import Pipeline
 from tests.kits.http.http_hosting import PATIENCE, entry, hosted, soon
 from tests.kits.http.http_talking import Event, Talk, Work, client_of, events, opened
 

@@ -10,11 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge import State, ToolRegistry
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge.amplifier.testing import wait_for
+from mcp_bridge.serving import State
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import Served
 from tests.kits.amplifier.slow_tool import SLOW

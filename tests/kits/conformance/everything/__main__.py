@@ -13,7 +13,8 @@ import changes
 from long_calls import TASKS
 from shelf import registry
 
-from mcp_bridge import State, serve
+from mcp_bridge import serve
+from mcp_bridge.serving import State
 
 PARTS = ("content", "messages", "schemas", "resources", "prompts", "long_calls")
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from questions import CAPITAL, CHOICES, CONFIRM, CONTEXT, DEFAULTS, NAME, SEVERAL, STEP_1, STEP_2, USER, supported, told
 from shelf import registry
 
-from mcp_bridge import CallContext, Form, NeedsInput, Sampling, prompt, tool
+from mcp_bridge import CallContext, Form, prompt, tool
+from mcp_bridge.questions import NeedsInput, Sampling
 
 
 @tool(registry=registry)

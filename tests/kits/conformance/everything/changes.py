@@ -11,7 +11,8 @@ from pathlib import Path
 
 from shelf import registry
 
-from mcp_bridge import PromptEntry, ToolEntry, tool
+from mcp_bridge import ToolEntry, tool
+from mcp_bridge.sources import PromptEntry
 
 VISITING_TOOL = ToolEntry("test_visiting_tool", "Here one moment, gone the next.", lambda _: "still here")
 VISITING_PROMPT = PromptEntry("test_visiting_prompt", lambda _: "still here", "Here one moment, gone the next.")

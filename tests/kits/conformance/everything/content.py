@@ -7,7 +7,8 @@ import json
 from samples import RED_DOT, silence
 from shelf import registry
 
-from mcp_bridge import Audio, Content, EmbeddedResource, Image, Text, ToolError, tool
+from mcp_bridge import Audio, EmbeddedResource, Image, Text, ToolError, tool
+from mcp_bridge.content import Content
 
 
 @tool(registry=registry)

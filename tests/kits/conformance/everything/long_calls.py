@@ -7,7 +7,9 @@ import asyncio
 from questions import fields
 from shelf import registry
 
-from mcp_bridge import Answer, CallContext, Form, NeedsInput, TaskOptions, ToolError, ToolTasks, tool
+from mcp_bridge import Answer, CallContext, Form, ToolError, tool
+from mcp_bridge.questions import NeedsInput
+from mcp_bridge.tasks import TaskOptions, ToolTasks
 
 AT_ONCE = ToolTasks(after=0)
 TASKS = TaskOptions(

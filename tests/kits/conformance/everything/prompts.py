@@ -5,7 +5,8 @@ from __future__ import annotations
 from samples import RED_DOT
 from shelf import registry
 
-from mcp_bridge import Content, EmbeddedResource, Image, Text, prompt
+from mcp_bridge import EmbeddedResource, Image, Text, prompt
+from mcp_bridge.content import Content
 
 PLACES = ("paris", "park", "party")
 

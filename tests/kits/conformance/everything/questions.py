@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mcp_bridge import Answer, Form, Roots, Sampling
+from mcp_bridge import Answer, Form
+from mcp_bridge.questions import Roots, Sampling
 
 
 def fields(**properties: Any) -> dict[str, Any]:

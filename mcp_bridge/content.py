@@ -1,0 +1,6 @@
+"""What tools return and receive besides text and JSON."""
+
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge._contracts.message import Message
+
+__all__ = ["Audio", "Content", "EmbeddedResource", "Image", "Message", "ResourceLink", "Text"]

@@ -1,0 +1,6 @@
+"""What a call asks its client, and the answers. docs/questions.md describes them."""
+
+from mcp_bridge._contracts.handlers import NeedsInput
+from mcp_bridge._contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
+
+__all__ = ["Answer", "Form", "Link", "NeedsInput", "Root", "Roots", "Sampled", "Sampling"]
