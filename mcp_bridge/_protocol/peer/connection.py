@@ -217,8 +217,9 @@ class PeerConnection:
 
     def close(self) -> None:
         """Handle the end of the connection: cancel the requests of the other side, and fail those of this one."""
-        self._is_closed = True
-        self._counter.remove_request(len(self._requests))
+        if not self._is_closed:
+            self._is_closed = True
+            self._counter.remove_request(len(self._requests))
         for request in list(self._requests.values()):
             request.cancel()
         while self._pending:

@@ -62,6 +62,10 @@ async def test_closing_ends_ten_thousand_requests() -> None:
             left.output.send({"jsonrpc": "2.0", "id": number, "method": "wait"})
         await let_run()
         right.connection.close()
+        right.connection.close()
+        right.counter.add_request()
+        assert not await right.counter.wait_until_idle(0)
+        right.counter.remove_request()
         assert await right.counter.wait_until_idle(0)  # the shutdown does not wait for a client that has left
         await let_run()
         assert (len(cancelled), right.output.sent) == (10_000, [])
