@@ -30,7 +30,7 @@ _KNOWN_PACKAGES = {
     "amplifier_foundation": "git+https://github.com/microsoft/amplifier-foundation",
     "anthropic": f"{DISTRIBUTION}[anthropic]", "crewai": "crewai", "fastmcp": "fastmcp", "langchain": "langchain",
     "langchain_core": "langchain-core", "llama_index": "llama-index-core", "llm": "llm",
-    "openai": f"{DISTRIBUTION}[openai]", "pydantic_ai": "pydantic-ai-slim", "smolagents": "smolagents",
+    "openai": "openai", "pydantic_ai": "pydantic-ai-slim", "smolagents": "smolagents",
     "xaibo": "xaibo>=0.3,<0.4",
 }  # fmt: skip
 

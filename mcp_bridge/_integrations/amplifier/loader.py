@@ -36,7 +36,6 @@ OWN_MODULES = {
     "loop-basic": "loops.basic",
     "loop-streaming": "loops.streaming",
     "provider-anthropic": "providers.anthropic_provider",
-    "provider-openai": "providers.openai_provider",
     "provider-sampling": "providers.sampling_provider",
     "provider-scripted": "providers.scripted_provider",
     "tool-task": "agent.task_tool",

@@ -1,4 +1,4 @@
-"""A local HTTP server that responds as model APIs do, and checks requests with the models of the official SDKs."""
+"""A local HTTP server that responds as model APIs do, and checks requests with the models of the official SDK."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from select import select
 from typing import Any
 
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
-from openai.types.chat.completion_create_params import (
-    CompletionCreateParamsNonStreaming,
-    CompletionCreateParamsStreaming,
-)
 from pydantic import TypeAdapter
 
 
@@ -41,10 +37,8 @@ class ModelServer:
 
     def handle(self, path: str, body: bytes) -> Reply:
         given = json.loads(body) if body else {}
-        if body:
-            _load_adapter(
-                "anthropic" if path.endswith("/messages") else "openai", bool(given.get("stream"))
-            ).validate_python(given)
+        if path.endswith("/messages"):
+            _load_adapter(bool(given.get("stream"))).validate_python(given)
         self.requests.append(given)
         return self.respond(given)
 
@@ -53,10 +47,8 @@ class ModelServer:
 
 
 @cache
-def _load_adapter(api: str, is_stream: bool) -> TypeAdapter[Any]:
-    anthropic = (MessageCreateParamsNonStreaming, MessageCreateParamsStreaming)
-    openai = (CompletionCreateParamsNonStreaming, CompletionCreateParamsStreaming)
-    return TypeAdapter((anthropic if api == "anthropic" else openai)[is_stream])
+def _load_adapter(is_stream: bool) -> TypeAdapter[Any]:
+    return TypeAdapter(MessageCreateParamsStreaming if is_stream else MessageCreateParamsNonStreaming)
 
 
 @contextmanager

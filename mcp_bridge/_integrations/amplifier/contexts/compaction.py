@@ -5,14 +5,13 @@ All functions are pure. The history is never changed, and the same history gives
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from mcp_bridge._integrations.amplifier.results import encode_json
 
 Message = Mapping[str, Any]
-Strategy = Literal["truncate", "summarize", "importance"]
 
 CHARACTERS_PER_TOKEN = 4
 """An estimate for English text and code. Bytes are counted, because other scripts cost more tokens per character."""
@@ -23,9 +22,6 @@ SHORTEST = 200
 NOTICE = 20
 """Tokens of the notice that replaces a part of a text."""
 _KEPT_ROLES = frozenset({"system", "developer"})
-_WEIGHTS = {"user": 3.0, "assistant": 2.0}
-_RECENCY = 2.0
-"""How much more the newest message weighs than the oldest, compared with the weights of the roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,52 +102,26 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
     return [Unit(tuple(group), sum(sizes[each] for each in group), group[0] in orphans) for group in groups]
 
 
-def select_units(
-    messages: Sequence[Message], units: Sequence[Unit], *, strategy: Strategy, trigger: float, target: float
-) -> list[Unit]:
+def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger: float, target: float) -> list[Unit]:
     """Return the units that a request includes, in order, from a history of more than `trigger` tokens.
 
-    System messages and the latest message of the user stay, and at least one more unit. The others are reduced to about
-    `target` tokens. The selection then grows with the history until it exceeds `trigger` again, so that most requests
-    begin with the same messages as the one before, which providers cache.
+    System messages and the latest message of the user stay, and at least one more unit. Of the others, the oldest are
+    left out until about `target` tokens remain. The selection then grows with the history until it exceeds `trigger`
+    again, so that most requests begin with the same messages as the one before, which providers cache.
     """
     latest = next((unit for unit in reversed(units) if messages[unit.places[0]].get("role") == "user"), None)
     fixed = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
     others = [unit for unit in units if unit not in fixed and not unit.is_orphan]
     room = sum(unit.size for unit in fixed)
-    if strategy == "importance":
-        selected = {*fixed, *_drop_unimportant(messages, others, target - room)}
-    else:
-        selected = {*fixed, *_drop_oldest(others, trigger - room, target - room)}
-    return [unit for unit in units if unit in selected]
-
-
-def _drop_oldest(units: Sequence[Unit], trigger: float, target: float) -> Collection[Unit]:
     start = total = 0
-    for end, unit in enumerate(units):
+    for end, unit in enumerate(others):
         total += unit.size
-        if total > trigger:
-            while total > target and start < end:
-                total -= units[start].size
+        if total > trigger - room:
+            while total > target - room and start < end:
+                total -= others[start].size
                 start += 1
-    return units[start:]
-
-
-def _drop_unimportant(messages: Sequence[Message], units: Sequence[Unit], target: float) -> Collection[Unit]:
-    """Drop the units of least weight, never the newest one. Weights are those of the roles, and recency."""
-
-    def weigh(place: int) -> float:
-        unit = units[place]
-        role = _WEIGHTS.get(str(messages[unit.places[0]].get("role")), 1.0)
-        return (1.0 if len(unit.places) > 1 else role) + _RECENCY * place / len(units)
-
-    kept: list[Unit] = list(units[-1:])
-    total = sum(unit.size for unit in kept)
-    for place in sorted(range(len(units) - 1), key=weigh, reverse=True):
-        if total + units[place].size <= target:
-            kept.append(units[place])
-            total += units[place].size
-    return kept
+    selected = {*fixed, *others[start:]}
+    return [unit for unit in units if unit in selected]
 
 
 def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[str, Any]]:
@@ -177,11 +147,6 @@ def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[st
     return shortened
 
 
-def render_transcript(messages: Sequence[Message]) -> str:
-    """Return messages as plain text, for a summary."""
-    return "\n".join(f"{message.get('role')}: {_render_parts(message)}" for message in messages)
-
-
 def truncate_middle(text: str, most: int) -> str:
     """Return a text of at most `most` characters, plus a notice in place of its middle."""
     if len(text) <= most:
@@ -205,21 +170,6 @@ def _shorten_content(content: Any, characters: int) -> Any:
             characters -= len(text) - len(shorter)
             blocks[place] = {**block, key: shorter}
     return blocks
-
-
-def _render_parts(message: Message) -> str:
-    content = message.get("content")
-    parts = [content] if isinstance(content, str) else list(_render_blocks(content))
-    parts += [f"[calls {encode_json(call).decode()}]" for call in _list_calls(message)]
-    return " ".join(parts)
-
-
-def _render_blocks(content: Any) -> Iterator[str]:
-    for block in content if isinstance(content, list) else ():
-        if _has_type(block, "image"):
-            yield "[image]"
-        elif isinstance(block, Mapping) and not _has_type(block, "thinking", "redacted_thinking", "reasoning"):
-            yield block["text"] if isinstance(block.get("text"), str) else encode_json(block).decode()
 
 
 def _has_type(block: Any, *types: str) -> bool:

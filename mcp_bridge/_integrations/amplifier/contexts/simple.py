@@ -9,18 +9,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge._integrations.amplifier.contexts.compaction import (
-    CHARACTERS_PER_TOKEN,
-    Strategy,
     Unit,
     estimate_tokens,
     group_messages,
-    render_transcript,
     select_units,
     shorten_messages,
-    truncate_middle,
 )
 from mcp_bridge._integrations.amplifier.events import CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT
-from mcp_bridge._integrations.amplifier.message_models import ChatRequest, Message
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -28,12 +23,6 @@ __amplifier_module_type__ = "context"
 
 SAFETY_MARGIN = 1000
 """Tokens of a model's window that stay free (CONTEXT_CONTRACT, "get_messages_for_request")."""
-_SUMMARY_PREFIX = "Previous conversation summary: "
-_SUMMARY_TASK = (
-    "Summarize this beginning of a conversation for the assistant that continues it. Keep the user's goals and "
-    "constraints, decisions, facts and names that are still needed, results of tools, and what is left to do. "
-    "Reply with the summary only."
-)
 
 
 class ContextConfig(BaseModel):
@@ -43,8 +32,6 @@ class ContextConfig(BaseModel):
         max_tokens: The budget of a request if neither the caller nor the provider sets one.
         compaction_threshold: The share of the budget above which messages are left out.
         target_usage: The share of the budget that the remaining messages use.
-        strategy: What is left out: `truncate` the oldest messages, `summarize` them by the provider of the request, or
-            the least important ones by `importance`.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -52,7 +39,6 @@ class ContextConfig(BaseModel):
     max_tokens: int = Field(default=100_000, gt=0)
     compaction_threshold: float = Field(default=0.8, gt=0, le=1)
     target_usage: float = Field(default=0.5, gt=0, le=1)
-    strategy: Strategy = "truncate"
 
 
 class SimpleContext:
@@ -68,8 +54,6 @@ class SimpleContext:
         self._sizes: list[int] = []
         self._has_warned = False
         self._left_out: frozenset[int] = frozenset()
-        self._summarized: frozenset[int] = frozenset()
-        self._summary = ""
 
     async def add_message(self, message: dict[str, Any]) -> None:
         """Add a message to the end. Raises ValueError for one without a role."""
@@ -91,8 +75,8 @@ class SimpleContext:
             return [dict(message) for message in messages]
         units = group_messages(messages, sizes)
         target = min(budget * config.target_usage, trigger)
-        kept = select_units(messages, units, strategy=config.strategy, trigger=trigger, target=target)
-        return await self._compact(units, kept, budget, provider)
+        selected = select_units(messages, units, trigger=trigger, target=target)
+        return await self._compact(selected, budget)
 
     async def get_messages(self) -> list[dict[str, Any]]:
         """Return the complete history."""
@@ -120,7 +104,7 @@ class SimpleContext:
 
     def _forget(self) -> None:
         self._messages, self._sizes = [], []
-        self._left_out, self._summarized, self._summary = frozenset(), frozenset(), ""
+        self._left_out = frozenset()
 
     def _find_budget(self, token_budget: int | None, provider: Any) -> int:
         if token_budget is not None:
@@ -137,55 +121,18 @@ class SimpleContext:
             budget = 0
         return budget if budget > 0 else self._config.max_tokens
 
-    async def _compact(
-        self, units: Sequence[Unit], kept: Sequence[Unit], budget: int, provider: Any
-    ) -> list[dict[str, Any]]:
-        """Return copies of the messages of `kept`, and a summary of the others if that is the strategy.
-
-        The events are emitted when the selection of messages changes.
-        """
-        places = sorted(place for unit in kept for place in unit.places)
+    async def _compact(self, units: Sequence[Unit], budget: int) -> list[dict[str, Any]]:
+        """Return copies of the messages of units. The events are emitted when the selection of messages changes."""
+        places = sorted(place for unit in units for place in unit.places)
         left_out = frozenset(range(len(self._messages))).difference(places)
         is_new = left_out != self._left_out
         if is_new:
             self._left_out = left_out
             await self._emit(CONTEXT_PRE_COMPACT, len(self._messages), sum(self._sizes))
-        messages = [self._messages[place] for place in places]
-        if self._config.strategy == "summarize" and left_out and provider is not None:
-            summary = await self._summarize(sorted(left_out), budget, provider)
-            if summary:
-                first = next((at for at, message in enumerate(messages) if message["role"] != "system"), len(messages))
-                messages.insert(first, {"role": "system", "content": _SUMMARY_PREFIX + summary})
-        view = shorten_messages(messages, budget)
+        view = shorten_messages([self._messages[place] for place in places], budget)
         if is_new:
             await self._emit(CONTEXT_POST_COMPACT, len(view), sum(map(estimate_tokens, view)))
         return view
-
-    async def _summarize(self, places: Sequence[int], budget: int, provider: Any) -> str:
-        """Return a summary of the messages that are left out. It is kept, and extended when more are left out.
-
-        If the provider fails, the earlier summary is returned.
-        """
-        new = [self._messages[place] for place in places if place not in self._summarized]
-        if not new:
-            return self._summary
-        before = f"{_SUMMARY_PREFIX}{self._summary}\n\n" if self._summary else ""
-        transcript = truncate_middle(before + render_transcript(new), budget * CHARACTERS_PER_TOKEN // 2)
-        longest = max(1, budget // 10)
-        request = ChatRequest(
-            messages=[Message(role="system", content=_SUMMARY_TASK), Message(role="user", content=transcript)],
-            max_output_tokens=longest,
-        )
-        try:
-            response = await provider.complete(request)
-            text = "".join(block.text for block in response.content if block.type == "text").strip()
-        except Exception as error:
-            logger.warning("the provider did not summarize %d messages, so they are left out: %s", len(new), error)
-            return self._summary
-        if text:
-            self._summary = truncate_middle(text, longest * CHARACTERS_PER_TOKEN)
-            self._summarized = frozenset(places)
-        return self._summary
 
     async def _emit(self, event: str, messages: int, tokens: int) -> None:
         if self._hooks is not None:

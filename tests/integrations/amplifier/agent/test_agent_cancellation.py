@@ -128,7 +128,7 @@ class AskedContext(RunningCall):
 
 def serve(folder: Path, url: str, **plan: Any) -> Served:
     name = name_module(folder, "tools")
-    context = {"path": str(folder / "{session_id}.jsonl"), "strategy": "summarize"}
+    context = {"path": str(folder / "{session_id}.jsonl")}
     provider = {"base_url": url, "api_key": "sk-ant-x", "context_window": 5000, "max_tokens": 500, "max_retries": 0}
     whole: dict[str, Any] = {
         "session": {"orchestrator": "loop-streaming", "context": {"module": "context-persistent", "config": context}},

@@ -25,23 +25,21 @@ from mcp_bridge._integrations.amplifier.contexts import persistent, simple
 from mcp_bridge._integrations.amplifier.loops import basic, streaming
 from mcp_bridge._integrations.amplifier.providers import (
     anthropic_provider,
-    openai_provider,
     sampling_provider,
     scripted_provider,
 )
 from mcp_bridge.amplifier.testing import MockApprovals, MockProvider, MockTool
-from tests.integrations.amplifier.behavior.test_own_modules import CALL, AnthropicProviderTests, OpenAIProviderTests
+from tests.integrations.amplifier.behavior.test_own_modules import CALL, AnthropicProviderTests
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": {"module": "loop"}, "context": {"module": "context"}}}
 LOOPS, CONTEXTS = (basic, streaming), (simple, persistent)
-PROVIDERS = (scripted_provider, sampling_provider, anthropic_provider, openai_provider)
+PROVIDERS = (scripted_provider, sampling_provider, anthropic_provider)
 
 
 @pytest.fixture(autouse=True)
 def use_temporary_folders(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(name, "sk-sample")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-sample")
 
 
 class _OnSession(ModuleBehaviorTests):
@@ -189,7 +187,6 @@ async def open_provider(suite: Any, module: Any) -> AsyncIterator[Any]:
         (ProviderBehaviorTests, scripted_provider),
         (ProviderBehaviorTests, sampling_provider),
         (AnthropicProviderTests, anthropic_provider),
-        (OpenAIProviderTests, openai_provider),
     ],
 )
 async def test_providers_pass_the_behavior_tests_of_amplifier_core(suite: Any, module: Any) -> None:

@@ -18,13 +18,11 @@ from mcp_bridge._integrations.amplifier.contexts import persistent, simple
 from mcp_bridge._integrations.amplifier.loops import basic, streaming
 from mcp_bridge._integrations.amplifier.providers import (
     anthropic_provider,
-    openai_provider,
     sampling_provider,
     scripted_provider,
 )
 from mcp_bridge.amplifier.testing import MockContextManager, MockProvider
 from tests.integrations.amplifier.providers import test_anthropic_provider as anthropic_replies
-from tests.integrations.amplifier.providers import test_openai_provider as openai_replies
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
 from tests.kits.amplifier.model_server import Reply
 from tests.kits.amplifier.served_providers import SamplingProviderTests, ServedProviderTests
@@ -55,34 +53,17 @@ class AnthropicProviderTests(ServedProviderTests):
     }
 
 
-class OpenAIProviderTests(ServedProviderTests):
-    path = "/v1"
-    replies = {
-        "text": openai_replies.complete("It is large."),
-        "stream": openai_replies.stream({"role": "assistant", "content": "It is "}, {"content": "large."}),
-        "tool_call": openai_replies.complete("I look.", ("measure", '{"unit": "cm"}'), finish="tool_calls"),
-        "error": Reply({"error": {"message": "it broke"}}, 500),
-        "models": Reply(
-            {"object": "list", "data": [{"id": "one", "object": "model", "created": 0, "owned_by": "openai"}]}
-        ),
-    }
-
-
 @BOTH_HOSTS
 @BOTH_LOOPS
-@pytest.mark.parametrize(
-    ("module", "strategy"),
-    [(simple, "truncate"), (simple, "summarize"), (simple, "importance"), (persistent, "truncate")],
-)
-async def test_contexts_follow_their_contract(host: Any, module: Any, strategy: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", [simple, persistent])
+async def test_contexts_follow_their_contract(host: Any, module: Any, tmp_path: Path) -> None:
     class Suite(ContextBehaviorTests):
         number = 0
 
         @property
         def config(self) -> Any:  # type: ignore[override]
             Suite.number += 1
-            file = {"path": str(tmp_path / f"{Suite.number}.jsonl")} if module is persistent else {}
-            return {"strategy": strategy, **file}
+            return {"path": str(tmp_path / f"{Suite.number}.jsonl")} if module is persistent else {}
 
     assert await find_violations(Suite, module, host=host) == {}
 
@@ -100,13 +81,11 @@ async def test_orchestrators_follow_their_contract(host: Any, module: Any) -> No
     [
         (ProviderBehaviorTests, scripted_provider),
         (AnthropicProviderTests, anthropic_provider),
-        (OpenAIProviderTests, openai_provider),
         (SamplingProviderTests, sampling_provider),
     ],
 )
 async def test_providers_follow_their_contract(host: Any, suite: Any, module: Any, monkeypatch: Any) -> None:
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     names = ("tool_call", "error", "silence") if suite is SamplingProviderTests else ()
     situations = {"tool_call": CALL} if suite is ProviderBehaviorTests else {name: {} for name in names}
     assert await find_violations(suite, module, host=host, situations=situations) == {}

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from mcp_bridge._integrations.amplifier.contexts.compaction import estimate_tokens, list_call_ids, list_result_ids
 from mcp_bridge._integrations.amplifier.contexts.simple import ContextConfig, SimpleContext
-from mcp_bridge._integrations.amplifier.message_models import ChatRequest, ChatResponse
 from mcp_bridge._integrations.amplifier.models import ProviderInfo
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider
 
 Messages = list[dict[str, Any]]
-STRATEGIES = ("truncate", "summarize", "importance")
 BUDGET = 1500
 
 
@@ -56,18 +54,17 @@ def build_history(drawn: list[tuple[str, Any]]) -> Messages:
     return [{**message, "place": place} for place, message in enumerate(history)]
 
 
-async def select(history: Messages, strategy: Any, **config: Any) -> Messages:
-    context = SimpleContext(ContextConfig(strategy=strategy, **config))
+async def select(history: Messages) -> Messages:
+    context = SimpleContext()
     await context.set_messages(history)
-    return await context.get_messages_for_request(BUDGET, MockProvider(["The user wants words."]))
+    return await context.get_messages_for_request(BUDGET)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
 @given(drawn=turns)
 @settings(max_examples=60)
-async def test_a_selection_fits_keeps_calls_with_results_and_the_order(strategy: str, drawn: Any) -> None:
+async def test_a_selection_fits_keeps_calls_with_results_and_the_order(drawn: Any) -> None:
     history = build_history(drawn)
-    view = await select(history, strategy)
+    view = await select(history)
     assert sum(map(estimate_tokens, view)) <= BUDGET
     requested = [each for message in view for each in list_call_ids(message)]
     returned = [each for message in view for each in list_result_ids(message)]
@@ -87,7 +84,7 @@ async def test_a_selection_depends_on_the_history_alone(drawn: Any) -> None:
         await context.add_message(message)
         await context.get_messages_for_request(BUDGET)
     assert await context.get_messages() == history
-    assert await context.get_messages_for_request(BUDGET) == await select(history, "truncate")
+    assert await context.get_messages_for_request(BUDGET) == await select(history)
 
 
 async def test_200_turns_stay_within_the_window_of_the_provider_and_most_requests_begin_alike() -> None:
@@ -110,7 +107,7 @@ async def test_200_turns_stay_within_the_window_of_the_provider_and_most_request
 
 async def test_a_result_that_is_larger_than_the_window_is_shortened_in_the_middle() -> None:
     [call, result] = make_tool_use("big", ["first " + "word " * 10_000 + "last"])
-    view = await select([make_text("user", "Read it."), call, result], "truncate")
+    view = await select([make_text("user", "Read it."), call, result])
     assert [message["role"] for message in view] == ["user", "assistant", "tool"]
     text = view[-1]["content"]
     assert text.startswith("first word")
@@ -123,57 +120,15 @@ async def test_blocks_are_shortened_and_images_are_not_counted_as_text() -> None
     assert estimate_tokens({"role": "user", "content": [image]}) < 2000
     blocks = [{"type": "tool_result", "tool_call_id": "1", "output": {"text": "word " * 10_000}}, {"type": "other"}]
     call = {"role": "assistant", "content": [{"type": "tool_call", "id": "1", "name": "read", "input": {}}]}
-    view = await select([call, {"role": "tool", "content": blocks}], "truncate")
+    view = await select([call, {"role": "tool", "content": blocks}])
     assert sum(map(estimate_tokens, view)) <= BUDGET
     assert view[-1]["content"][1] == {"type": "other"}
 
 
 async def test_a_result_without_its_call_is_left_out_of_a_selection() -> None:
     orphan = {"role": "tool", "tool_call_id": "lost", "content": "word"}
-    view = await select([make_text("user", "word " * 2000), orphan, make_text("assistant", "word")], "truncate")
+    view = await select([make_text("user", "word " * 2000), orphan, make_text("assistant", "word")])
     assert [message["role"] for message in view] == ["user", "assistant"]
-
-
-async def test_importance_prefers_what_the_user_said_to_results_of_tools() -> None:
-    history = [make_text("user", f"wish {number}") for number in range(5)]
-    for number in range(20):
-        history += make_tool_use(f"turn{number}", ["word " * 100])
-    view = await select(history, "importance")
-    assert [message["content"] for message in view if message["role"] == "user"] == [f"wish {n}" for n in range(5)]
-    assert list_result_ids(view[-1]) == ["turn19.0"]
-
-
-class Summarizer(MockProvider):
-    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        if not self.responses:
-            raise ConnectionError("no network")
-        return await super().complete(request, **kwargs)
-
-
-async def test_a_summary_is_kept_and_extended_when_more_is_left_out() -> None:
-    provider = Summarizer(["The user has many words.", "The user has even more words."])
-    context = SimpleContext(ContextConfig(strategy="summarize"))
-    await context.add_message(make_text("system", "You are a sample."))
-    summaries = []
-    for number in range(30):
-        await context.add_message(make_text("user", f"message {number} " + "word " * 60))
-        view = await context.get_messages_for_request(BUDGET, provider)
-        summaries += [each["content"] for each in view if each["role"] == "system"][1:]
-    assert summaries[0] == "Previous conversation summary: The user has many words."
-    assert summaries[-1] == "Previous conversation summary: The user has even more words."
-    assert 2 <= provider.call_count < 10
-    asked = str(provider.requests[1].messages[1].content)
-    assert "The user has many words." in asked
-    assert "message 0 " not in asked
-
-
-@pytest.mark.parametrize("provider", [None, Summarizer([])])
-async def test_without_a_summary_the_oldest_messages_are_left_out(provider: Any) -> None:
-    context = SimpleContext(ContextConfig(strategy="summarize"))
-    await context.set_messages([make_text("user", f"message {number} " + "word " * 60) for number in range(30)])
-    view = await context.get_messages_for_request(BUDGET, provider)
-    assert [message["role"] for message in view] == ["user"] * len(view)
-    assert view[-1]["content"].startswith("message 29 ")
 
 
 async def test_events_report_a_compaction_once() -> None:

@@ -1,4 +1,4 @@
-"""The providers over an official SDK in the loops of an agent, those of the shape of the public ones too."""
+"""The provider for Anthropic in the loops of an agent, those of the shape of the public ones too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES, TOOLS, name_module
 from tests.integrations.amplifier.providers import test_anthropic_provider as anthropic
-from tests.integrations.amplifier.providers import test_openai_provider as openai
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.amplifier.public_shapes import write_shape
@@ -32,9 +31,7 @@ async def run_agent(
     folder: Path,
     host: str,
     loop: str,
-    provider: str,
     server: ModelServer,
-    path: str = "",
     *,
     tools: str = TOOLS,
     settings: dict[str, Any] | None = None,
@@ -48,12 +45,12 @@ async def run_agent(
         modules |= {name: write_shape(loop, PACKAGES[host])}
     context = name_module(folder, "context")
     modules |= {context: write_shape("context", PACKAGES[host])}
-    config = {"api_key": "sk-sample", "base_url": server.url + path, "max_retries": 0, **(settings or {})}
+    config = {"api_key": "sk-sample", "base_url": server.url, "max_retries": 0, **(settings or {})}
     served = Served(
         folder,
         modules,
         session={"orchestrator": {"module": name, "config": {"kwargs": KWARGS, **budgets}}, "context": context},
-        providers=[{"module": provider, "config": config}],
+        providers=[{"module": "provider-anthropic", "config": config}],
         tools=[{"module": name_module(folder, "tools")}],
     )
     async with served.client() as client:
@@ -66,7 +63,7 @@ async def run_agent(
 @BOTH_HOSTS
 async def test_anthropic_gets_its_thinking_and_the_result_back(loop: str, host: str, tmp_path: Path) -> None:
     with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("It ", "is empty."))) as server:
-        result = await run_agent(tmp_path, host, loop, "provider-anthropic", server)
+        result = await run_agent(tmp_path, host, loop, server)
     assert texts(result)[0] == "It is empty."
     assert result.structured_content["usage"] == {"input_tokens": 30, "output_tokens": 14, "total_tokens": 44}
     assert [tool["name"] for tool in server.requests[0]["tools"]] == ["read"]
@@ -84,43 +81,22 @@ async def test_anthropic_gets_its_thinking_and_the_result_back(loop: str, host: 
 
 @LOOPS
 @BOTH_HOSTS
-async def test_openai_gets_its_call_and_the_result_back(loop: str, host: str, tmp_path: Path) -> None:
-    if loop == "loop-streaming":
-        call = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-        replies = openai.stream({"tool_calls": [call]}, finish="tool_calls"), openai.stream({"content": "It is empty."})
-    else:
-        replies = openai.complete(None, ("read", "{}"), finish="tool_calls"), openai.complete("It is empty.")
-    with serve_model(*replies) as server:
-        result = await run_agent(tmp_path, host, loop, "provider-openai", server, "/v1")
-    assert texts(result)[0] == "It is empty."
-    assert result.structured_content["usage"] == {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
-    _, reply, answer = server.requests[1]["messages"]
-    assert reply["tool_calls"][0]["function"] == {"name": "read", "arguments": "{}"}
-    assert (answer["role"], answer["tool_call_id"]) == ("tool", "call_0")
-    assert json.loads(answer["content"]) == {"path": None}
-
-
-@LOOPS
-@BOTH_HOSTS
 async def test_an_error_of_the_api_is_a_failed_call(loop: str, host: str, tmp_path: Path) -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with serve_model(Reply(error, 529)) as server:
-        result = await run_agent(tmp_path, host, loop, "provider-anthropic", server)
+        result = await run_agent(tmp_path, host, loop, server)
     assert code_of(result) == ("agent_stopped" if loop.startswith("loop-") else "agent_failed")
     assert "Overloaded" in texts(result)[0]
 
 
-@pytest.mark.parametrize("api", [anthropic, openai])
-async def test_options_beside_the_request_come_first(api: Any) -> None:
-    reply = api.stream(api.text("Hello")) if api is anthropic else api.complete("Hello")
-    with serve_model(reply) as server:
-        provider = api.create_provider(server)
+async def test_options_beside_the_request_come_first() -> None:
+    with serve_model(anthropic.stream(anthropic.text("Hello"))) as server:
+        provider = anthropic.create_provider(server)
         options = {"model": "small", "temperature": 0.5, "max_output_tokens": None, "unknown": 1}
-        await provider.complete(api.ask(model="large", max_output_tokens=50), **options)
+        await provider.complete(anthropic.ask(model="large", max_output_tokens=50), **options)
         await provider.close()
     [sent] = server.requests
-    assert (sent["model"], sent["temperature"]) == ("small", 0.5)
-    assert sent.get("max_tokens", sent.get("max_completion_tokens")) == 50
+    assert (sent["model"], sent["temperature"], sent["max_tokens"]) == ("small", 0.5, 50)
 
 
 @LOOPS
@@ -137,7 +113,7 @@ async def test_a_response_that_is_not_complete_is_a_failed_call(
     replies: list[Reply], reason: str, loop: str, tmp_path: Path
 ) -> None:
     with serve_model(*replies) as server:
-        result = await run_agent(tmp_path, "native", loop, "provider-anthropic", server)
+        result = await run_agent(tmp_path, "native", loop, server)
     assert code_of(result) in ("agent_stopped", "agent_failed")
     assert reason in texts(result)[0]
 
@@ -158,7 +134,7 @@ async def mount(coordinator, config):
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
 async def test_the_model_gets_the_images_of_results_and_their_errors(loop: str, tmp_path: Path) -> None:
     with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("I see it."))) as server:
-        result = await run_agent(tmp_path, "native", loop, "provider-anthropic", server, tools=DRAW)
+        result = await run_agent(tmp_path, "native", loop, server, tools=DRAW)
     assert texts(result)[0] == "I see it."
     [block] = server.requests[1]["messages"][-1]["content"]
     assert block["is_error"] is True
@@ -170,7 +146,7 @@ async def test_max_cost_stops_a_run_by_the_prices_of_the_model(tmp_path: Path) -
     settings = {"prices": {"claude-*": {"input": 3, "output": 15}}}
     with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("It is empty."))) as server:
         budget = {"settings": settings, "max_cost": 0.0001}
-        result = await run_agent(tmp_path, "native", "loop-basic", "provider-anthropic", server, **budget)
+        result = await run_agent(tmp_path, "native", "loop-basic", server, **budget)
     assert len(server.requests) == 1
     assert code_of(result) == "agent_stopped"
     assert "0.0001 US dollars (max_cost)" in texts(result)[0]
@@ -178,6 +154,6 @@ async def test_max_cost_stops_a_run_by_the_prices_of_the_model(tmp_path: Path) -
 
 async def test_an_agent_with_max_cost_and_no_price_is_not_published(tmp_path: Path) -> None:
     with serve_model() as server:
-        [problem] = await run_agent(tmp_path, "native", "loop-basic", "provider-anthropic", server, max_cost=1)
+        [problem] = await run_agent(tmp_path, "native", "loop-basic", server, max_cost=1)
     assert "the agent of the plan is not published" in problem
     assert "Add the price of its model as `prices`" in problem

@@ -1,4 +1,4 @@
-"""The bridge's providers for Anthropic and OpenAI under the public loops, against a local server."""
+"""The bridge's provider for Anthropic and the public one for OpenAI under the public loops, against a local server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from mcp.client.stdio import stdio_client
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.amplifier.public_modules.agent_visits import LOOPS, AgentClient, build_small_plan
 from tests.kits.amplifier.public_modules.checks import STATELESS, Seen, server_parameters
-from tests.kits.amplifier.public_modules.plans import Repositories
+from tests.kits.amplifier.public_modules.plans import Repositories, build_module
 
 THINKING = {"type": "thinking", "thinking": "I need the file.", "signature": "c2lnbmF0dXJl"}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a.txt"}}
 TEXT = {"type": "text", "text": "It is done."}
-TOOL_CALL = {"id": "toolu_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.txt"}'}}
+FUNCTION_CALL = {
+    "type": "function_call", "id": "fc_1", "call_id": "toolu_1", "name": "read", "arguments": '{"path": "a.txt"}',
+    "status": "completed",
+}  # fmt: skip
+OUTPUT_TEXT = {
+    "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+    "content": [{"type": "output_text", "text": "It is done.", "annotations": []}],
+}  # fmt: skip
 
 
 def visit_models(repositories: Repositories, seen: Seen) -> None:
@@ -28,8 +35,8 @@ def visit_models(repositories: Repositories, seen: Seen) -> None:
     replies = {
         "provider-anthropic": [build_stream([THINKING, CALL], "tool_use"), build_stream([TEXT], "end_turn")],
         "provider-openai": [
-            build_completion("tool_calls", content=None, tool_calls=[TOOL_CALL]),
-            build_completion("stop", content="It is done."),
+            build_response(FUNCTION_CALL),
+            build_response(OUTPUT_TEXT),
         ],
     }
     for loop, provider in itertools.product(LOOPS, replies):
@@ -45,7 +52,8 @@ def write_agent(repositories: Repositories, loop: str, provider: str, server: Mo
     plan = build_small_plan(repositories, loop, public_loop=True, public_context=True, public_provider=False)
     plan["session"]["orchestrator"]["config"]["extended_thinking"] = True
     url = server.url + ("/v1" if provider == "provider-openai" else "")
-    plan["providers"] = [{"module": provider, "config": {"api_key": "sk-sample-key", "base_url": url}}]
+    config = {"api_key": "sk-sample-key", "base_url": url, "use_streaming": False}
+    plan["providers"] = [build_module(repositories, provider, public=provider == "provider-openai", **config)]
     return repositories.write_plan(f"{loop}-{provider}", plan)
 
 
@@ -61,11 +69,12 @@ async def visit(path: Path, seen: Seen) -> None:
 
 def check_requests(provider: str, requests: Sequence[Any], seen: Seen) -> None:
     """The second request has the first response unchanged, and the result of the tool."""
-    _, reply, result = requests[-1]["messages"]
     if provider == "provider-openai":
-        seen.check("the call", reply.get("tool_calls"), lambda calls: calls[0]["function"]["name"] == "read")
-        seen.check("the result", json.loads(result["content"]), lambda found: found == {"shown": "a.txt"})
+        _, call, result = requests[-1]["input"]
+        seen.check("the call", call.get("name"), lambda name: name == "read")
+        seen.check("the result", json.loads(result["output"]), lambda found: found == {"shown": "a.txt"})
         return
+    _, reply, result = requests[-1]["messages"]
     seen.check("thinking", requests[0].get("thinking"), lambda found: found == {"type": "adaptive"})
     seen.check("the response", reply["content"], lambda found: found == [THINKING, CALL])
     [block] = result["content"]
@@ -100,9 +109,11 @@ def list_deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": f"{name}_delta", name: block[name]} for name in names]
 
 
-def build_completion(finish: str, **message: Any) -> Reply:
-    """A response of the Chat Completions API."""
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
-    head = {"id": "c1", "created": 0, "model": "sample", "object": "chat.completion"}
-    return Reply({**head, "choices": [choice], "usage": usage})
+def build_response(item: dict[str, Any]) -> Reply:
+    """A response of the Responses API."""
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, **details}
+    head = {"id": "resp_1", "object": "response", "created_at": 0, "model": "sample", "status": "completed"}
+    return Reply(
+        {**head, "output": [item], "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": usage}
+    )
