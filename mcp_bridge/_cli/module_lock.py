@@ -112,5 +112,4 @@ def _describe_module(module: LockedModule) -> dict[str, Any]:
         "hash": entry.hash,
         "was": module.previous_commit or None,
         "folder": str(module.folder),
-        "installed": list(entry.installed),
     }

@@ -32,19 +32,19 @@ class RecordedMethod:
 
 
 class TestCoordinator(ModuleCoordinator):
-    """The coordinator of a session `test-session`. It records mounts and messages, and approves every request.
+    """The coordinator of a session, which records mounts and messages, and approves every request.
 
     `approvals.answer` is the user's choice, `approvals.asked` has the requests, `display.shown` the messages.
     """
 
     __test__ = False  # pytest would collect it
 
-    def __init__(self, config: dict[str, Any] | None = None) -> None:
+    def __init__(self, config: dict[str, Any] | None = None, session_id: str = "test-session") -> None:
         self.mount_history: list[dict[str, Any]] = []
         self.unmount_history: list[dict[str, Any]] = []
         self.approvals, self.display = MockApprovals(), MockDisplay()
         plan = config or {"session": {"orchestrator": "test-orchestrator", "context": "test-context"}}
-        session = SimpleNamespace(session_id="test-session", parent_id=None, config=plan)
+        session = SimpleNamespace(session_id=session_id, parent_id=None, config=plan)
         super().__init__(session, self.approvals, self.display)
 
     def mount(self, mount_point: str, module: Any, name: str | None = None) -> Completed:

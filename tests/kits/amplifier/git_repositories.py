@@ -1,18 +1,13 @@
-"""Repositories with modules for the tests: bare ones in a folder, settings that name them, wheels that they need."""
+"""Repositories with modules for the tests: bare ones in a folder, and settings that name them."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.source.git import parse_address
@@ -114,32 +109,3 @@ class Place:
     def bridge(self) -> Any:
         """A bridge as the settings say."""
         return build_from_settings(load(self.file, dict(os.environ)))
-
-
-def wheel(folder: Path, name: str, version: str, files: Mapping[str, str], needs: Sequence[str] = ()) -> Path:
-    """A wheel in a folder, for pip to find."""
-    folder.mkdir(exist_ok=True)
-    info = f"{name}-{version}.dist-info"
-    requires = "".join(f"Requires-Dist: {one}\n" for one in needs)
-    content = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{path},sha256={_hash(text)},{len(text.encode())}\n" for path, text in content.items())
-    made = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(made, "w") as archive:
-        for path, text in {**content, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
-            archive.writestr(path, text)
-    return made
-
-
-def only_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have pip look into this folder, and nowhere else."""
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-
-
-def _hash(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 from unittest import SkipTest
+from uuid import uuid4
 
 import anyio
 
@@ -53,7 +54,7 @@ class ModuleBehaviorTests:
     def create_coordinator(self) -> Any:
         """Return a coordinator whose `approvals.answer` is what the user chooses."""
         if self.host == "native":
-            return TestCoordinator()
+            return TestCoordinator(session_id=uuid4().hex)
         from mcp_bridge._integrations.amplifier.core import CoreCoordinator, CoreHooks
 
         plan = {"session": {"orchestrator": "test-orchestrator", "context": "test-context"}}

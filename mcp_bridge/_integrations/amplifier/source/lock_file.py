@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,20 +16,12 @@ from mcp_bridge._integrations.amplifier.source.checkouts import (
     Checkout,
     Checkouts,
     check_links,
-    check_python,
-    describe_clashes,
-    get_packages_folder,
-    has_same_versions,
     hash_files,
-    install,
-    list_installed,
     move_into_place,
-    read_requirements,
     remove_compiled,
 )
 from mcp_bridge._integrations.amplifier.source.git import COMMIT, Git, GitAddress
 from mcp_bridge._runtime.file_replacement import replace_file
-from mcp_bridge._runtime.requirements import find_missing
 
 LOCK_FILE_NAME = "amplifier.lock.json"
 VERSION = 1
@@ -39,12 +30,11 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEntry:
-    """One module: its commit, the hash of its files, the settings files that use it, and the packages installed."""
+    """One module: its commit, the hash of its files, and the settings files that use it."""
 
     commit: str
     hash: str
     used_by: tuple[str, ...] = ()
-    installed: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, given: Any) -> LockEntry:
@@ -52,14 +42,13 @@ class LockEntry:
         commit, content = given["commit"], given["hash"]
         if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
             raise ValueError("a commit has 40 digits, a hash 64")
-        lists = [given.get(name, []) for name in ("used_by", "installed")]
-        if not all(isinstance(one, list) and all(isinstance(part, str) for part in one) for one in lists):
-            raise TypeError("used_by and installed are lists of text")
-        return cls(commit=commit, hash=content, used_by=tuple(lists[0]), installed=tuple(lists[1]))
+        users = given.get("used_by", [])
+        if not isinstance(users, list) or not all(isinstance(name, str) for name in users):
+            raise TypeError("used_by is a list of text")
+        return cls(commit=commit, hash=content, used_by=tuple(users))
 
     def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
-        return data | ({"installed": list(self.installed)} if self.installed else {})
+        return {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +159,16 @@ class ModuleLocker:
     def _lock_module(self, module: RequestedModule) -> LockedModule:
         address, checkouts = module.address, Checkouts(module.checkouts_folder)
         before = self._lock.modules.get(address.uri)
-        pinned = before if before is not None and not self._update else None
-        commit = pinned.commit if pinned is not None else self._find_commit(address)
+        commit = before.commit if before is not None and not self._update else self._find_commit(address)
         checkout = checkouts.locate(address, commit)
         expected = before.hash if before is not None and before.commit == commit else ""
         content = self._ensure_files(address, commit, checkouts, checkout, expected)
         if not checkout.get_module_folder(address.subdirectory).is_dir():
             raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
-        versions = pinned.installed if pinned is not None else ()
         entry = LockEntry(
             commit=commit,
             hash=content,
             used_by=tuple(sorted({*(self._list_users(before) if before is not None else ()), self._file})),
-            installed=self._ensure_packages(address, checkouts, checkout, versions),
         )
         was = before.commit if before is not None else ""
         return LockedModule(
@@ -236,31 +222,6 @@ class ModuleLocker:
                     if not _has_content(checkout, content):
                         raise
         return content
-
-    def _ensure_packages(
-        self, address: GitAddress, checkouts: Checkouts, checkout: Checkout, versions: Sequence[str]
-    ) -> tuple[str, ...]:
-        """Install the requirements that the bridge's environment lacks beside the module; return their versions."""
-        folder = checkout.get_module_folder(address.subdirectory)
-        check_python(folder, address.uri)
-        requirements = read_requirements(folder, address.uri)
-        if not requirements:
-            return ()
-        clashes = describe_clashes(requirements, sys.path)
-        if clashes:
-            raise ModuleLoadError(f"{address.uri} needs {', '.join(clashes)} with the bridge, which takes precedence")
-        absent = find_missing(requirements, sys.path)
-        if not absent:
-            return tuple(versions)
-        site = get_packages_folder(checkout.sites, address.subdirectory)
-        installed = list_installed(site)
-        if not self._update and not find_missing(absent, [str(site)]) and has_same_versions(installed, versions):
-            return tuple(versions or installed)
-        self._report(f"installing {', '.join(str(one) for one in absent)}")
-        with checkouts.create_temporary_folder() as room:
-            install(absent, room / "site", address.uri, versions)
-            move_into_place(room / "site", site, room)
-        return tuple(versions or list_installed(site))
 
 
 def _has_content(checkout: Checkout, content: str) -> bool:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge._integrations.amplifier.module_sources import FileSource, GitSource, PackageSource
-from mcp_bridge._integrations.amplifier.source.checkouts import (
-    Checkout,
-    Checkouts,
-    get_packages_folder,
-    hash_files,
-    read_requirements,
-    remove_compiled,
-)
+from mcp_bridge._integrations.amplifier.source.checkouts import Checkout, Checkouts, hash_files, remove_compiled
 from mcp_bridge._integrations.amplifier.source.git import GitAddress, is_git_source, parse_address, redact_userinfo
 from mcp_bridge._integrations.amplifier.source.lock_file import LockFile
-from mcp_bridge._runtime.requirements import find_missing
 from mcp_bridge._settings.documents.value_text import describe_value
 
 
@@ -76,7 +67,6 @@ class Resolver:
                 f"{address.uri} is locked, but commit {entry.commit[:12]} is not on this machine. Run: {self._command}"
             )
         self._check_files(checkout, entry.hash, address)
-        self._add_packages(checkout, address)
         return GitSource(address.uri, checkout.get_module_folder(address.subdirectory))
 
     def _check_files(self, checkout: Checkout, expected: str, address: GitAddress) -> None:
@@ -93,15 +83,3 @@ class Resolver:
                 f"{address.uri}: the files in {checkout.files} have changed since they were locked, and are not run. "
                 f"To fetch them again, run: {self._command}"
             )
-
-    def _add_packages(self, checkout: Checkout, address: GitAddress) -> None:
-        """Append the module's packages to the import path. Raises ModuleNotFoundError where one is missing."""
-        requirements = read_requirements(checkout.get_module_folder(address.subdirectory), address.uri)
-        absent = find_missing(requirements, sys.path) if requirements else []
-        if not absent:
-            return
-        site = str(get_packages_folder(checkout.sites, address.subdirectory))
-        if find_missing(absent, [site]):
-            names = ", ".join(str(one) for one in absent)
-            raise ModuleNotFoundError(f"{address.uri} needs {names}, which is missing. Run: {self._command}")
-        sys.path.append(site)

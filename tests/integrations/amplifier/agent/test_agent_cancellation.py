@@ -101,8 +101,6 @@ class AgentModel(ModelServer):
             calls = {each["id"] for each in before["content"] if each["type"] == "tool_use"}
             results = {each["tool_use_id"] for each in after["content"] if each["type"] == "tool_result"}
             assert calls == results, f"calls without results: {messages}"
-        if not given.get("tools"):
-            return stream("A summary.")
         if messages[-1]["content"][-1]["type"] == "tool_result":
             return stream("Done.")
         return stream("I look.", "first", "second", "third", number=len(self.requests))
@@ -204,7 +202,6 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_nothing_behind(how: s
             history = await find_context(served, handle).get_messages()
     assert number > 20
     assert [each.output["text"] for each in results] == ["Done."] * 3
-    assert any(not request.get("tools") for request in model.requests), "nothing was summarized"
     assert history == read_history(tmp_path)
     calls = [call["id"] for message in history for call in message.get("tool_calls") or ()]
     assert sorted(calls) == sorted(message["tool_call_id"] for message in history if message["role"] == "tool")

@@ -38,7 +38,7 @@ async def test_a_mounted_context_declares_its_events(mount: Any, tmp_path: Path)
     assert ["context:pre_compact", "context:post_compact"] in contributed
 
 
-@pytest.mark.parametrize("config", [{"max_tokens": 0}, {"compaction_threshold": 2}, {"strategy": "forget"}])
+@pytest.mark.parametrize("config", [{"max_tokens": 0}, {"compaction_threshold": 2}])
 async def test_an_invalid_configuration_is_rejected(config: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(config))):
         await simple.mount(TestCoordinator(), config)
