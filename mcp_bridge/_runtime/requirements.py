@@ -28,7 +28,7 @@ _USER_INFO = re.compile(r"//[^/@]*@")
 _KNOWN_PACKAGES = {
     "agents": "openai-agents", "amplifier_core": f"{DISTRIBUTION}[amplifier]",
     "amplifier_foundation": "git+https://github.com/microsoft/amplifier-foundation",
-    "anthropic": f"{DISTRIBUTION}[anthropic]", "crewai": "crewai", "fastmcp": "fastmcp", "langchain": "langchain",
+    "anthropic": "anthropic", "crewai": "crewai", "fastmcp": "fastmcp", "langchain": "langchain",
     "langchain_core": "langchain-core", "llama_index": "llama-index-core", "llm": "llm",
     "openai": "openai", "pydantic_ai": "pydantic-ai-slim", "smolagents": "smolagents",
     "xaibo": "xaibo>=0.3,<0.4",

@@ -35,7 +35,6 @@ OWN_MODULES = {
     "context-simple": "contexts.simple",
     "loop-basic": "loops.basic",
     "loop-streaming": "loops.streaming",
-    "provider-anthropic": "providers.anthropic_provider",
     "provider-sampling": "providers.sampling_provider",
     "provider-scripted": "providers.scripted_provider",
     "tool-task": "agent.task_tool",

@@ -26,6 +26,31 @@ class Reply:
     is_endless: bool = False
 
 
+USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
+MESSAGE: dict[str, Any] = {
+    "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [],
+    "stop_reason": None, "stop_sequence": None, "usage": USAGE,
+}  # fmt: skip
+THINKING = {"type": "thinking", "thinking": "", "signature": ""}
+TOOL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
+
+
+def build_stream(*blocks: tuple[dict[str, Any], list[dict[str, Any]]], stop: str = "end_turn") -> Reply:
+    """A response as a stream of blocks, each with its deltas."""
+    events: list[Any] = [{"type": "message_start", "message": MESSAGE}]
+    for index, (block, deltas) in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    events.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 7}})
+    return Reply([*events, {"type": "message_stop"}])
+
+
+def build_text(*parts: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A block of text, with its deltas."""
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in parts]
+
+
 class ModelServer:
     """Gives its replies in turn. `requests` are the bodies that it has received, `open` those without a response."""
 
@@ -36,7 +61,9 @@ class ModelServer:
         self.open = 0
 
     def handle(self, path: str, body: bytes) -> Reply:
-        given = json.loads(body) if body else {}
+        if not body:
+            return Reply({"error": {"message": "not found"}}, 404)
+        given = json.loads(body)
         if path.endswith("/messages"):
             _load_adapter(bool(given.get("stream"))).validate_python(given)
         self.requests.append(given)

@@ -28,8 +28,8 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 _INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 _NO_PRICE = (
-    "The budget max_cost cannot be kept, because the cost of the provider '{}' is not known. Add the price of its "
-    "model as `prices` to its configuration, or set max_tokens instead."
+    "The budget max_cost cannot be kept, because the cost of the provider '{}' is not known. Use a provider that "
+    "reports it, or set max_tokens instead."
 )
 _CONTINUE = {"role": "user", "content": "Your response was truncated. Continue where it stopped, and repeat nothing."}
 

@@ -22,6 +22,7 @@ from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import Served
 from tests.kits.amplifier.cancel_steps import cancel_at_step
+from tests.kits.amplifier.messages_provider import MODULE
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.hooks.hooks_kit import Someone
 from tests.kits.loops import BOTH_LOOPS
@@ -125,16 +126,16 @@ class AskedContext(RunningCall):
 
 
 def serve(folder: Path, url: str, **plan: Any) -> Served:
-    name = name_module(folder, "tools")
+    name, model = name_module(folder, "tools"), name_module(folder, "model")
     context = {"path": str(folder / "{session_id}.jsonl")}
     provider = {"base_url": url, "api_key": "sk-ant-x", "context_window": 5000, "max_tokens": 500, "max_retries": 0}
     whole: dict[str, Any] = {
         "session": {"orchestrator": "loop-streaming", "context": {"module": "context-persistent", "config": context}},
-        "providers": [{"module": "provider-anthropic", "config": provider}],
+        "providers": [{"module": model, "config": provider}],
         "tools": [{"module": name}],
         **plan,
     }
-    return Served(folder, {name: TOOLS}, **whole)
+    return Served(folder, {name: TOOLS, model: MODULE}, **whole)
 
 
 async def call_agent(served: Served, **arguments: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_cancellation import check_nothing_is_left, count_tasks, serve, stream
+from tests.kits.amplifier import messages_provider
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.http.http_process import command, running
 from tests.kits.survival.survival_kit import ACCEPT, META, STATELESS
@@ -60,7 +62,8 @@ async def test_a_closed_response_over_http_ends_the_run(isolation: Any, tmp_path
 def write_settings(folder: Path, model: ModelServer, isolation: Any) -> None:
     plan = {
         "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
-        "providers": [{"module": "provider-anthropic", "config": {"base_url": model.url, "api_key": "sk-ant-x"}}],
+        "providers": [{"module": "messages", "config": {"base_url": model.url, "api_key": "sk-ant-x"}}],
     }
+    shutil.copy(messages_provider.__file__, folder / "messages.py")
     source = {"type": "amplifier", "plan": plan, **({"isolation": isolation} if isolation else {})}
     (folder / "agent.json").write_text(json.dumps({"sources": [source]}))

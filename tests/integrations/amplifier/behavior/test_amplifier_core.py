@@ -24,22 +24,20 @@ from mcp_bridge._integrations.amplifier.behavior import (
 from mcp_bridge._integrations.amplifier.contexts import persistent, simple
 from mcp_bridge._integrations.amplifier.loops import basic, streaming
 from mcp_bridge._integrations.amplifier.providers import (
-    anthropic_provider,
     sampling_provider,
     scripted_provider,
 )
 from mcp_bridge.amplifier.testing import MockApprovals, MockProvider, MockTool
-from tests.integrations.amplifier.behavior.test_own_modules import CALL, AnthropicProviderTests
+from tests.integrations.amplifier.behavior.test_own_modules import CALL
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": {"module": "loop"}, "context": {"module": "context"}}}
 LOOPS, CONTEXTS = (basic, streaming), (simple, persistent)
-PROVIDERS = (scripted_provider, sampling_provider, anthropic_provider)
+PROVIDERS = (scripted_provider, sampling_provider)
 
 
 @pytest.fixture(autouse=True)
 def use_temporary_folders(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-sample")
 
 
 class _OnSession(ModuleBehaviorTests):
@@ -186,7 +184,6 @@ async def open_provider(suite: Any, module: Any) -> AsyncIterator[Any]:
     [
         (ProviderBehaviorTests, scripted_provider),
         (ProviderBehaviorTests, sampling_provider),
-        (AnthropicProviderTests, anthropic_provider),
     ],
 )
 async def test_providers_pass_the_behavior_tests_of_amplifier_core(suite: Any, module: Any) -> None:

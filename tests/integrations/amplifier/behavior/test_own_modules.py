@@ -17,40 +17,15 @@ from mcp_bridge._integrations.amplifier.behavior import (
 from mcp_bridge._integrations.amplifier.contexts import persistent, simple
 from mcp_bridge._integrations.amplifier.loops import basic, streaming
 from mcp_bridge._integrations.amplifier.providers import (
-    anthropic_provider,
     sampling_provider,
     scripted_provider,
 )
 from mcp_bridge.amplifier.testing import MockContextManager, MockProvider
-from tests.integrations.amplifier.providers import test_anthropic_provider as anthropic_replies
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
-from tests.kits.amplifier.model_server import Reply
-from tests.kits.amplifier.served_providers import SamplingProviderTests, ServedProviderTests
+from tests.kits.amplifier.served_providers import SamplingProviderTests
 from tests.kits.loops import BOTH_LOOPS
 
 CALL: Any = {"responses": [{"text": "I look.", "calls": [{"name": "measure", "arguments": {"unit": "cm"}}]}]}
-
-
-class AnthropicProviderTests(ServedProviderTests):
-    replies = {
-        "text": anthropic_replies.stream(anthropic_replies.text("It is ", "large.")),
-        "tool_call": anthropic_replies.stream(
-            anthropic_replies.text("I look."), ({**anthropic_replies.TOOL, "name": "measure"}, []), stop="tool_use"
-        ),
-        "thinking": anthropic_replies.stream(
-            (anthropic_replies.THINKING, [{"type": "signature_delta", "signature": "c2ln"}]),
-            anthropic_replies.text("It is large."),
-        ),
-        "error": Reply({"type": "error", "error": {"type": "api_error", "message": "it broke"}}, 500),
-        "models": Reply(
-            {
-                "data": [{"type": "model", "id": "one", "display_name": "One", "created_at": "2026-01-01T00:00:00Z"}],
-                "has_more": False,
-                "first_id": "one",
-                "last_id": "one",
-            }
-        ),
-    }
 
 
 @BOTH_HOSTS
@@ -80,12 +55,10 @@ async def test_orchestrators_follow_their_contract(host: Any, module: Any) -> No
     ("suite", "module"),
     [
         (ProviderBehaviorTests, scripted_provider),
-        (AnthropicProviderTests, anthropic_provider),
         (SamplingProviderTests, sampling_provider),
     ],
 )
 async def test_providers_follow_their_contract(host: Any, suite: Any, module: Any, monkeypatch: Any) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     names = ("tool_call", "error", "silence") if suite is SamplingProviderTests else ()
     situations = {"tool_call": CALL} if suite is ProviderBehaviorTests else {name: {} for name in names}
     assert await find_violations(suite, module, host=host, situations=situations) == {}

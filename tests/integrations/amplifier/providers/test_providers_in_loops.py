@@ -1,4 +1,4 @@
-"""The provider for Anthropic in the loops of an agent, those of the shape of the public ones too."""
+"""A provider over an SDK in the loops of an agent, those of the shape of the public ones too."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from typing import Any
 import pytest
 
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES, TOOLS, name_module
-from tests.integrations.amplifier.providers import test_anthropic_provider as anthropic
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
-from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
+from tests.kits.amplifier.messages_provider import MODULE
+from tests.kits.amplifier.model_server import (
+    THINKING,
+    TOOL,
+    ModelServer,
+    Reply,
+    build_stream,
+    build_text,
+    serve_model,
+)
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.hooks.hooks_kit import code_of, texts
 
 LOOPS = pytest.mark.parametrize("loop", ["basic", "streaming", "loop-basic", "loop-streaming"])
 KWARGS = {"extended_thinking": True, "stream": False}
-THINKING = [
+DELTAS = [
     {"type": "thinking_delta", "thinking": "I need the file."},
     {"type": "signature_delta", "signature": "c2lnbmF0dXJl"},
 ]
 ARGUMENTS = [{"type": "input_json_delta", "partial_json": '{"path": "a.txt"}'}]
-ANTHROPIC_CALL = anthropic.stream(
-    (anthropic.THINKING, THINKING), anthropic.text("I look."), (anthropic.TOOL, ARGUMENTS), stop="tool_use"
-)
+TOOL_CALL = build_stream((THINKING, DELTAS), build_text("I look."), (TOOL, ARGUMENTS), stop="tool_use")
 
 
 async def run_agent(
@@ -38,7 +44,8 @@ async def run_agent(
     **budgets: Any,
 ) -> Any:
     """The result of a task, of an agent whose model is at the server."""
-    modules = {name_module(folder, "tools"): tools}
+    provider = name_module(folder, "provider")
+    modules = {name_module(folder, "tools"): tools, provider: MODULE}
     name = loop
     if not loop.startswith("loop-"):
         name = name_module(folder, loop)
@@ -50,7 +57,7 @@ async def run_agent(
         folder,
         modules,
         session={"orchestrator": {"module": name, "config": {"kwargs": KWARGS, **budgets}}, "context": context},
-        providers=[{"module": "provider-anthropic", "config": config}],
+        providers=[{"module": provider, "config": config}],
         tools=[{"module": name_module(folder, "tools")}],
     )
     async with served.client() as client:
@@ -61,8 +68,8 @@ async def run_agent(
 
 @LOOPS
 @BOTH_HOSTS
-async def test_anthropic_gets_its_thinking_and_the_result_back(loop: str, host: str, tmp_path: Path) -> None:
-    with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("It ", "is empty."))) as server:
+async def test_the_model_gets_its_thinking_and_the_result_back(loop: str, host: str, tmp_path: Path) -> None:
+    with serve_model(TOOL_CALL, build_stream(build_text("It ", "is empty."))) as server:
         result = await run_agent(tmp_path, host, loop, server)
     assert texts(result)[0] == "It is empty."
     assert result.structured_content["usage"] == {"input_tokens": 30, "output_tokens": 14, "total_tokens": 44}
@@ -89,23 +96,13 @@ async def test_an_error_of_the_api_is_a_failed_call(loop: str, host: str, tmp_pa
     assert "Overloaded" in texts(result)[0]
 
 
-async def test_options_beside_the_request_come_first() -> None:
-    with serve_model(anthropic.stream(anthropic.text("Hello"))) as server:
-        provider = anthropic.create_provider(server)
-        options = {"model": "small", "temperature": 0.5, "max_output_tokens": None, "unknown": 1}
-        await provider.complete(anthropic.ask(model="large", max_output_tokens=50), **options)
-        await provider.close()
-    [sent] = server.requests
-    assert (sent["model"], sent["temperature"], sent["max_tokens"]) == ("small", 0.5, 50)
-
-
 @LOOPS
 @pytest.mark.parametrize(
     ("replies", "reason"),
     [
-        ([anthropic.stream(anthropic.text("I will not."), stop="refusal")], "refused to respond"),
-        ([anthropic.stream()], "The model's response was empty."),
-        ([anthropic.stream(anthropic.text("It is"), stop="max_tokens")] * 4, "The model's response was truncated"),
+        ([build_stream(build_text("I will not."), stop="refusal")], "refused to respond"),
+        ([build_stream()], "The model's response was empty."),
+        ([build_stream(build_text("It is"), stop="max_tokens")] * 4, "The model's response was truncated"),
     ],
     ids=["refused", "empty", "truncated"],
 )
@@ -133,7 +130,7 @@ async def mount(coordinator, config):
 
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
 async def test_the_model_gets_the_images_of_results_and_their_errors(loop: str, tmp_path: Path) -> None:
-    with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("I see it."))) as server:
+    with serve_model(TOOL_CALL, build_stream(build_text("I see it."))) as server:
         result = await run_agent(tmp_path, "native", loop, server, tools=DRAW)
     assert texts(result)[0] == "I see it."
     [block] = server.requests[1]["messages"][-1]["content"]
@@ -143,8 +140,8 @@ async def test_the_model_gets_the_images_of_results_and_their_errors(loop: str, 
 
 
 async def test_max_cost_stops_a_run_by_the_prices_of_the_model(tmp_path: Path) -> None:
-    settings = {"prices": {"claude-*": {"input": 3, "output": 15}}}
-    with serve_model(ANTHROPIC_CALL, anthropic.stream(anthropic.text("It is empty."))) as server:
+    settings = {"price": "0.00001"}
+    with serve_model(TOOL_CALL, build_stream(build_text("It is empty."))) as server:
         budget = {"settings": settings, "max_cost": 0.0001}
         result = await run_agent(tmp_path, "native", "loop-basic", server, **budget)
     assert len(server.requests) == 1
@@ -156,4 +153,4 @@ async def test_an_agent_with_max_cost_and_no_price_is_not_published(tmp_path: Pa
     with serve_model() as server:
         [problem] = await run_agent(tmp_path, "native", "loop-basic", server, max_cost=1)
     assert "the agent of the plan is not published" in problem
-    assert "Add the price of its model as `prices`" in problem
+    assert "the cost of the provider 'messages' is not known" in problem

@@ -26,6 +26,7 @@ AGENT_PINS = {
     "loop-basic": ("microsoft", "937a53fadf8b1562a4383efbe56b9591f6e7b0e9"),
     "loop-streaming": ("microsoft", "e5438b4c99977b6dd8b01962fd9ab33b92d93aa7"),
     "provider-mock": ("microsoft", "934d3f141e2b4de3d4157c6f344039c8bff75acc"),
+    "provider-anthropic": ("gszep", "199d725df3e02fb5d4e6a70c34fe33d2d7f3f059"),
     "provider-openai": ("microsoft", "ec5f9c9c96110b690505b2cee8bc4e0fda6b1ed3"),
     "context-simple": ("colombod", "54ca117e925cb4607e37f0618a56502430c8b070"),
     "tool-task": ("microsoft", "54013225036717ff64b175691ab7721268e5c7a5"),

@@ -1,12 +1,9 @@
-"""`provider-anthropic`: models of Anthropic, and endpoints that speak its Messages API (extra `anthropic`)."""
+"""A provider over an official SDK: models that speak the Messages API, for tests with a local server."""
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from typing import Any
 
 import anthropic
@@ -46,83 +43,37 @@ from mcp_bridge._integrations.amplifier.providers.history import (
     split_output,
 )
 
-logger = logging.getLogger("mcp_bridge.amplifier")
-
 __amplifier_module_type__ = "provider"
 
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
-_NAME = "anthropic"
-_LENGTH_ERRORS = ("context_length", "context length", "too long", "maximum context")
+MODULE = "from tests.kits.amplifier.messages_provider import mount"
+"""The code of a module with this provider."""
+_NAME = "messages"
 _OPTIONS = frozenset({"model", "temperature", "top_p", "max_output_tokens", "stop", "reasoning_effort"})
-_BY_STATUS: dict[int, type[llm_errors.LLMError]] = {
-    400: llm_errors.InvalidRequestError,
-    401: llm_errors.AuthenticationError,
-    403: llm_errors.AccessDeniedError,
-    404: llm_errors.NotFoundError,
-    408: llm_errors.LLMTimeoutError,
-    413: llm_errors.ContextLengthError,
-    422: llm_errors.InvalidRequestError,
-    429: llm_errors.RateLimitError,
-}
 
 
-class ModelPrice(BaseModel):
-    """The price of a model in US dollars per million tokens. Cached tokens cost as much as others by default."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    input: Decimal = Field(ge=0)
-    output: Decimal = Field(ge=0)
-    cache_read: Decimal | None = Field(default=None, ge=0)
-    cache_write: Decimal | None = Field(default=None, ge=0)
-
-    def compute_cost(self, usage: Usage) -> Decimal:
-        read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-        cached = read * (self.input if self.cache_read is None else self.cache_read)
-        cached += written * (self.input if self.cache_write is None else self.cache_write)
-        uncached = max(0, usage.input_tokens - read - written)
-        return (uncached * self.input + cached + usage.output_tokens * self.output) / 1_000_000
-
-
-class AnthropicConfig(BaseModel):
-    """The configuration of `provider-anthropic`.
-
-    Attributes:
-        api_key: The key; by default that of the environment variable.
-        base_url: The address of a compatible endpoint.
-        default_model: The model of requests that do not name one.
-        max_tokens: The most tokens of a response.
-        context_window: The window of the model in tokens, from which contexts compute their budget.
-        timeout: Seconds that one attempt may take.
-        max_retries: How often the SDK repeats a request that failed for a transient reason, with growing pauses.
-        prices: The prices of models by name or pattern; the first that matches is used.
-    """
+class ModelConfig(BaseModel):
+    """The configuration of the provider. `price` is that of a token."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
-    api_key: SecretStr | None = None
-    base_url: str | None = None
+    api_key: SecretStr
+    base_url: str
     default_model: str = "claude-sonnet-5-5"
     max_tokens: int = Field(default=16_000, gt=0)
     context_window: int = Field(default=200_000, gt=0)
-    timeout: float = Field(default=600.0, gt=0)
     max_retries: int = Field(default=4, ge=0)
-    prices: dict[str, ModelPrice] = Field(default_factory=dict)
-
-    def find_price(self, model: str) -> ModelPrice | None:
-        return next((price for name, price in self.prices.items() if fnmatchcase(model, name)), None)
+    price: Decimal | None = None
 
 
-class AnthropicProvider:
-    """Models over the Messages API. The SDK repeats requests that fail for a transient reason."""
+class MessagesProvider:
+    """Models over the Messages API."""
 
     name = _NAME
 
-    def __init__(self, config: AnthropicConfig, api_key: str) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         self._config = config
-        self._client = anthropic.AsyncAnthropic(
-            api_key=api_key, base_url=config.base_url, timeout=config.timeout, max_retries=config.max_retries
-        )
+        key = config.api_key.get_secret_value()
+        self._client = anthropic.AsyncAnthropic(api_key=key, base_url=config.base_url, max_retries=config.max_retries)
         self.info_model = ProviderInfo
         self.events = ProviderEvents()
 
@@ -132,30 +83,12 @@ class AnthropicProvider:
         return self.info_model(
             id=self.name,
             display_name="Anthropic",
-            credential_env_vars=[KEY_VARIABLE],
             capabilities=["streaming", "tools", "vision"],
             defaults={"model": config.default_model, **sizes},
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models of the account; those whose sizes the API does not report have the configured ones.
-
-        Raises LLMError.
-        """
-        try:
-            found = [model async for model in self._client.models.list()]
-        except Exception as error:  # the SDK raises what its parsing raises
-            raise _to_llm_error(error, "") from error
-        config = self._config
-        return [
-            ModelInfo(
-                id=model.id,
-                display_name=getattr(model, "display_name", model.id),
-                context_window=getattr(model, "max_input_tokens", None) or config.context_window,
-                max_output_tokens=getattr(model, "max_tokens", None) or config.max_tokens,
-            )
-            for model in found
-        ]
+        return []
 
     async def complete(
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
@@ -165,9 +98,8 @@ class AnthropicProvider:
         model = given.model or self._config.default_model
         async with self.events.report_completion(self.name, model, given) as report:
             response = await self._complete(given, model, on_text, kwargs)
-            price = self._config.find_price(model)
-            if price is not None and response.usage is not None:
-                response.usage.cost_usd = price.compute_cost(response.usage)
+            if self._config.price is not None and response.usage is not None:
+                response.usage.cost_usd = response.usage.total_tokens * self._config.price
             report.usage = response.usage
         return response
 
@@ -214,7 +146,7 @@ class AnthropicProvider:
 
     def has_price(self) -> bool:
         """Whether the price of the default model is known."""
-        return self._config.find_price(self._config.default_model) is not None
+        return self._config.price is not None
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         return parse_tool_calls(response)
@@ -314,39 +246,12 @@ def _read_response(message: Any, model: str) -> ChatResponse:
 
 
 def _to_llm_error(error: Exception, model: str) -> llm_errors.LLMError:
-    """Convert an error of the SDK. Other errors come from responses that it cannot parse."""
-    name, status = type(error).__name__, getattr(error, "status_code", None)
-    details: dict[str, Any] = {"provider": _NAME, "model": model, "status_code": status}
     text = f"{_NAME}: {getattr(error, 'message', None) or error}"
-    if "Timeout" in name:
-        return llm_errors.LLMTimeoutError(text, **details)
-    if "Connection" in name:
-        return llm_errors.NetworkError(text, **details)
-    if not isinstance(status, int):
-        return llm_errors.StreamError(f"{_NAME}: the response is not one of this API ({name})", **details)
-    if status in (400, 422) and any(words in text.lower() for words in _LENGTH_ERRORS):
-        return llm_errors.ContextLengthError(text, **details)
-    kind = _BY_STATUS.get(status) or (
-        llm_errors.ProviderUnavailableError if status >= 500 else llm_errors.InvalidRequestError
-    )
-    return kind(text, retry_after=_read_retry_after(error), **details)
+    return llm_errors.ProviderUnavailableError(text, provider=_NAME, model=model)
 
 
-def _read_retry_after(error: Exception) -> float | None:
-    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
-    try:
-        return float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-
-
-async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]] | None:
-    """Mount the provider, and return its cleanup; None without an API key, with a line in the log."""
-    options = AnthropicConfig(**(config or {}))
-    key = options.api_key.get_secret_value() if options.api_key is not None else os.environ.get(KEY_VARIABLE, "")
-    if not key.strip():
-        logger.warning("the provider is not mounted: set %s, or `api_key` in its configuration", KEY_VARIABLE)
-        return None
-    provider = AnthropicProvider(options, key.strip())
+async def mount(coordinator: Any, config: dict[str, Any]) -> Callable[[], Awaitable[None]]:
+    """Mount the provider, and return its cleanup."""
+    provider = MessagesProvider(ModelConfig(**config))
     await mount_provider(coordinator, provider)
     return provider.close
