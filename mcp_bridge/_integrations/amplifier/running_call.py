@@ -1,8 +1,8 @@
-"""The call and the run of an agent in which modules run, as context variables."""
+"""The call, and the run of an agent, in which modules and hooks run, as context variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -10,14 +10,37 @@ from typing import Any
 import anyio
 
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._policies.approvals.gate import ApprovalQuestion
 from mcp_bridge._runtime.cancellation import Deadline
 
+RUNNING_CALL: ContextVar[BoundCall | None] = ContextVar("running_call", default=None)
+"""The call that the hooks which run now ask about."""
 AGENT_CALL: ContextVar[RunningCall | None] = ContextVar("agent_call", default=None)
 """The call that runs the agent, for providers that use the client's model."""
 TOOL_CALL: ContextVar[RunningCall | None] = ContextVar("tool_call", default=None)
 """The call to the running tool, for modules that start other agents."""
 AGENT_RUN: ContextVar[AgentRun | None] = ContextVar("agent_run", default=None)
 """The run of the agent whose tool is running."""
+
+
+class BoundCall:
+    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event.
+
+    `unanswered` are the questions of hooks that decided without an answer of the user.
+    """
+
+    __slots__ = ("_token", "call", "ctx", "unanswered")
+
+    def __init__(self, call: ToolCall, ctx: RunningCall) -> None:
+        self.call, self.ctx = call, ctx
+        self.unanswered: Sequence[ApprovalQuestion] = ()
+
+    def __enter__(self) -> None:
+        self._token = RUNNING_CALL.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        RUNNING_CALL.reset(self._token)
 
 
 class AgentRun:

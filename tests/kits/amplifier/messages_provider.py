@@ -10,8 +10,8 @@ import anthropic
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from mcp_bridge._integrations.amplifier import llm_errors
-from mcp_bridge._integrations.amplifier.endings import TRUNCATED
 from mcp_bridge._integrations.amplifier.message_models import (
+    TRUNCATED,
     Block,
     ChatRequest,
     ChatResponse,

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from secrets import token_urlsafe
 from typing import Any
 from weakref import WeakKeyDictionary
+
+import anyio
 
 from mcp_bridge._contracts.content import Text
 from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall, AgentHooks, AgentTool
-from mcp_bridge._integrations.amplifier.agent.counted_provider import CountedProvider
-from mcp_bridge._integrations.amplifier.agent.turns import TurnQueue
-from mcp_bridge._integrations.amplifier.endings import describe_unfinished
-from mcp_bridge._integrations.amplifier.governance.bound_call import BoundCall
 from mcp_bridge._integrations.amplifier.interfaces import ResumableContext
 from mcp_bridge._integrations.amplifier.loops.loop import AgentLoop
-from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL, AGENT_RUN, AgentRun, bind_value
+from mcp_bridge._integrations.amplifier.message_models import describe_unfinished
+from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL, AGENT_RUN, AgentRun, BoundCall, bind_value
 from mcp_bridge._integrations.amplifier.session import ModuleSession
-from mcp_bridge._integrations.amplifier.sessions.conversations import get_session_id
+from mcp_bridge._integrations.amplifier.sessions.client_session import get_session_id
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge._protocol.wire.values import as_text
@@ -39,6 +41,10 @@ _ENDED = (
 _UNMOUNTED = (
     "The agent cannot run in this conversation, because one of its modules is not mounted; the server's log says why. "
     "Omit 'session' to begin a new one."
+)
+_WAITING = (
+    "The conversation waits for the user's answer to a question of an earlier call. Retry when that call has ended, or "
+    "omit 'session' to begin a new conversation."
 )
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -252,6 +258,71 @@ class _AgentExecution(AgentRun):
     async def _report_text(self, delta: str) -> None:
         self._text = (self._text + delta)[-_SHOWN:]
         await self.report(self._text)
+
+
+class TurnQueue:
+    """Runs the executions of one conversation one after another.
+
+    The queue is a `Hold` of the running execution, so it is paused while that execution waits for its client. Other
+    executions fail then instead of waiting: the client may never respond, or may itself be the next caller.
+    """
+
+    deadline = math.inf
+
+    def __init__(self) -> None:
+        self._is_taken = self._is_paused = False
+        self._changed = anyio.Event()
+
+    @asynccontextmanager
+    async def take_turn(self, ctx: RunningCall) -> AsyncIterator[None]:
+        """Wait for the turn of this call, and keep it for the block. Raises ToolError if the wait could be endless."""
+        while self._is_taken:
+            if self._is_paused:
+                raise ToolError(_WAITING, code="session_busy")
+            await self._changed.wait()
+        self._is_taken = True
+        ctx.holds.append(self)
+        try:
+            yield
+        finally:
+            ctx.holds.remove(self)
+            self._is_taken = self._is_paused = False
+            self._notify()
+
+    def pause(self) -> None:
+        self._is_paused = True
+        self._notify()
+
+    def resume(self) -> None:
+        self._is_paused = False
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+class CountedProvider:
+    """A provider of the session. It reports each response, which not every orchestrator does."""
+
+    def __init__(self, provider: Any, add_response: Callable[[Any], None]) -> None:
+        self._provider = provider
+        self._add_response = add_response
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    @property
+    def complete(self) -> Callable[..., Awaitable[Any]]:
+        """The provider's own `complete`, with its signature."""
+        complete = self._provider.complete
+
+        @wraps(complete)
+        async def complete_and_report(*args: Any, **kwargs: Any) -> Any:
+            response = await complete(*args, **kwargs)
+            self._add_response(response)
+            return response
+
+        return complete_and_report
 
 
 def _accepts_provider(execute: Callable[..., Any]) -> bool:

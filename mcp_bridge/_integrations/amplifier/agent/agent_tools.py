@@ -20,12 +20,11 @@ from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.running_call import NestedCall, RunningCall
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS
-from mcp_bridge._integrations.amplifier.governance.bound_call import RUNNING_CALL, BoundCall
 from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
 from mcp_bridge._integrations.amplifier.models import HookResult, ToolResult
 from mcp_bridge._integrations.amplifier.results import list_images, render_content
-from mcp_bridge._integrations.amplifier.running_call import bind_value
-from mcp_bridge._integrations.amplifier.sessions.conversations import AGENT_KEYS
+from mcp_bridge._integrations.amplifier.running_call import RUNNING_CALL, BoundCall, bind_value
+from mcp_bridge._integrations.amplifier.sessions.client_session import AGENT_KEYS
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 
 if TYPE_CHECKING:

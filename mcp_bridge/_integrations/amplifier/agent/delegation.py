@@ -31,7 +31,7 @@ from mcp_bridge._integrations.amplifier.events import SESSION_FORK, SESSION_RESU
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_agent
 from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL, AGENT_RUN, TOOL_CALL
 from mcp_bridge._integrations.amplifier.session import ModuleSession
-from mcp_bridge._integrations.amplifier.sessions.conversations import AGENT_KEYS
+from mcp_bridge._integrations.amplifier.sessions.client_session import AGENT_KEYS
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
 
 logger = logging.getLogger("mcp_bridge.amplifier")

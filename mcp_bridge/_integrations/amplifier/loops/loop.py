@@ -15,11 +15,17 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge._integrations.amplifier import events
-from mcp_bridge._integrations.amplifier.endings import TRUNCATED, describe_unfinished
 from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
 from mcp_bridge._integrations.amplifier.llm_errors import InvalidToolCallError, LLMError
 from mcp_bridge._integrations.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
-from mcp_bridge._integrations.amplifier.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from mcp_bridge._integrations.amplifier.message_models import (
+    TRUNCATED,
+    ChatRequest,
+    Message,
+    ToolCall,
+    ToolSpec,
+    describe_unfinished,
+)
 from mcp_bridge._integrations.amplifier.results import encode_json
 from mcp_bridge._integrations.amplifier.running_call import pause_while_asking
 from mcp_bridge._runtime.third_party import describe_error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
 
+AGENT_KEYS = "agent/"
+"""The prefix of the keys of sessions that belong to conversations with an agent."""
 EVENTS_LOG = "events-log"  # name of the bridge's own handlers, which write the events log
 
 
@@ -93,3 +96,12 @@ class DenyingHooks:
 def list_module_handlers(handlers: Mapping[str, Iterable[str]]) -> set[str]:
     """The names of handlers, given by event, without those of the bridge."""
     return {name for names in handlers.values() for name in names} - {EVENTS_LOG}
+
+
+def get_session_id(key: str) -> str:
+    """Return the id of the session of a conversation.
+
+    Each process derives the same one, so modules that store data by it find the data again. It does not reveal the key,
+    and is safe in the name of a file.
+    """
+    return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -18,8 +18,12 @@ from mcp_bridge._integrations.amplifier.governance.hook_middleware import Sessio
 from mcp_bridge._integrations.amplifier.hooks import HookRegistry
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
-from mcp_bridge._integrations.amplifier.sessions.client_session import ClientSession, DenyingHooks
-from mcp_bridge._integrations.amplifier.sessions.conversations import AGENT_KEYS, get_session_id
+from mcp_bridge._integrations.amplifier.sessions.client_session import (
+    AGENT_KEYS,
+    ClientSession,
+    DenyingHooks,
+    get_session_id,
+)
 from mcp_bridge._integrations.amplifier.sessions.roots import AskRoot, log_fallback
 from mcp_bridge._runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge._runtime.thread_pool import is_abandoned
