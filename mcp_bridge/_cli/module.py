@@ -209,7 +209,9 @@ class ProbedModule:
                     message = probe.receive_report(self._timeout + SLACK if self._rule else START_TIMEOUT)
                 except queue.Empty:
                     probe.end()
-                    return self._fail_rule(f"it blocked the process for {self._timeout:g} s")
+                    return self._fail_rule(
+                        f"it blocked the process for {self._timeout if self._rule else START_TIMEOUT:g} s"
+                    )
                 if message is None:
                     return self._fail_rule(probe.describe_end())
                 if message["say"] == "over":
