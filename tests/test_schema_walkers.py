@@ -32,11 +32,11 @@ from mcp_bridge._integrations.xaibo.registry_provider import RegistryToolProvide
 from mcp_bridge._json_schema.forms import create_form
 from mcp_bridge._json_schema.headers import check_headers, list_headers
 from mcp_bridge._json_schema.inlining import inline_definitions, inline_references
+from mcp_bridge._json_schema.schema_checks import check_schema, make_checkable, repair_schemas, repair_third_party_schema
 from mcp_bridge._json_schema.size_limits import count_expanded
 from mcp_bridge._json_schema.text_arguments import list_choices
-from mcp_bridge._json_schema.tool_schemas import repair_schemas
 from mcp_bridge._json_schema.type_sets import list_types
-from mcp_bridge._json_schema.validator import Validator, check_schema
+from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 from mcp_bridge._protocol.dialects.flattening import flatten_root
@@ -145,7 +145,8 @@ WALKERS: dict[str, Callable[[Schema], object]] = {
     "_json_schema/headers.py": lambda schema: [check_headers(schema), list_headers(schema)],
     "_json_schema/inlining.py": lambda schema: [inline_references(schema), inline_definitions(schema)],
     "_json_schema/library_errors.py": lambda schema: Validator(schema).describe_problems(ARGUMENTS),
-    "_json_schema/schema_repair.py": check_schema,
+    "_json_schema/schema_checks.py": lambda schema: [check_schema(schema), make_checkable(schema)],
+    "_json_schema/schema_repair.py": lambda schema: repair_third_party_schema(schema),
     "_json_schema/size_limits.py": count_expanded,
     "_json_schema/text_arguments.py": lambda schema: list_choices({"properties": {}, **schema}),
     "_json_schema/type_sets.py": lambda schema: list_types(schema, schema),

@@ -35,7 +35,7 @@ from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.selection import Selection
-from mcp_bridge._json_schema.tool_schemas import repair_tools
+from mcp_bridge._json_schema.schema_checks import repair_tools
 from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge._protocol.wire.values import sanitize_text
 from mcp_bridge._runtime.redaction import Redactor

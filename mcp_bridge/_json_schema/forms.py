@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcp_bridge._json_schema.callables import parse_docstring
 from mcp_bridge._json_schema.messages import format_path
+from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._json_schema.secret_names import is_secret_name
 from mcp_bridge._json_schema.type_sets import get_type
-from mcp_bridge._json_schema.validator import Validator, check_schema
+from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 
 if TYPE_CHECKING:

@@ -96,6 +96,15 @@ _ADDRESS_KEYWORDS = frozenset({"$id", "$anchor", "$dynamicAnchor"})
 _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef)":')
 
 
+def may_have_references(schema: Any) -> bool:
+    """Whether a schema may refer to itself. Only then it can have more values than its text has."""
+    try:
+        text = dump_json(schema, default=str)
+        return b'ref":' in text or b'Ref":' in text
+    except (TypeError, ValueError):
+        return True
+
+
 def is_too_large_expanded(schema: Any) -> bool:
     """Whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._json_schema.walking import UNIONS, list_values, walk_applied_schemas
 
 Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -66,26 +67,21 @@ def _parse_json(text: Any) -> Any:
 
 def list_choices(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """For each property of a function's schema that lists its values (enum, `Literal`, boolean), the values as text."""
-    definitions = schema.get("$defs", {})
-    found = {
-        name: tuple(dict.fromkeys(_list_values(part, definitions, set())))
-        for name, part in schema["properties"].items()
-    }
-    return {name: values for name, values in found.items() if values}
+    choices = {}
+    for name, part in schema["properties"].items():
+        if values := dict.fromkeys(_list_texts(part, schema)):
+            choices[name] = tuple(values)
+    return choices
 
 
-def _list_values(schema: Mapping[str, Any], definitions: Mapping[str, Any], seen: set[str]) -> Iterator[str]:
-    """The values that pydantic's keywords list, in a union those of every branch. Each reference is followed once."""
-    if "$ref" in schema:
-        if schema["$ref"] in seen:
-            return
-        seen.add(schema["$ref"])
-        schema = definitions.get(schema["$ref"].rsplit("/", 1)[-1], {})
-    for part in schema.get("anyOf", ()):
-        yield from _list_values(part, definitions, seen)
-    known = schema.get("enum", (True, False) if schema.get("type") == "boolean" else ())
-    for value in (schema["const"],) if "const" in schema else known:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, bool | int | float):
-            yield json.dumps(value)
+def _list_texts(schema: Any, root: Mapping[str, Any]) -> Iterator[str]:
+    """The values that a schema lists, in a union those of every branch."""
+    for part in walk_applied_schemas(schema, root, UNIONS):
+        listed = list_values(part)
+        if listed is None and part.get("type") == "boolean":
+            listed = [True, False]
+        for value in listed or ():
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, bool | int | float):
+                yield json.dumps(value)

@@ -17,9 +17,7 @@ from mcp_bridge._contracts.similar_names import find_similar_name
 from mcp_bridge._contracts.tool_use_results import ValidationResult
 from mcp_bridge._json_schema.library_errors import FALSE_SCHEMA, list_causes
 from mcp_bridge._json_schema.messages import MODEL_WORDING, TOOL_USE_WORDING, ValidationProblem, Wording, find_problems
-from mcp_bridge._json_schema.plain_schemas import is_plain
-from mcp_bridge._json_schema.references import resolve_pointer
-from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, is_too_large_expanded
+from mcp_bridge._json_schema.size_limits import SizeLimits, is_too_large_expanded, may_have_references
 from mcp_bridge._json_schema.walking import has_any_keyword
 from mcp_bridge._runtime.exact_json import dump_json
 
@@ -38,11 +36,9 @@ Of larger data it reports only the first error, unless there are alternatives: t
 """
 _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
 """The problems of one validation; a single `enum` may be long."""
-_MAX_LISTED = 20
-"""The problems of a schema. The reason of each may take as long as compiling the whole schema."""
 _MAX_SUGGESTIONS, _MAX_NAMES = 10, 200
 """How often a name that a client misspelt is compared, and with how many names at most."""
-_TOO_LARGE = ("#/$ref",)
+TOO_LARGE = ("#/$ref",)
 """The ignored keywords of a schema whose references multiply it."""
 _MAX_DEPTH = 200
 """How deep data is validated, because the library's recursion is not bounded."""
@@ -69,17 +65,17 @@ class Validator:
             self._validator = _compile({"not": {}})
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
-        self._may_recurse = _has_references(schema)
+        self._may_recurse = may_have_references(schema)
         if self._may_recurse and is_too_large_expanded(schema):
-            self.ignored_keywords = _TOO_LARGE
+            self.ignored_keywords = TOO_LARGE
             return None
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
         from mcp_bridge._json_schema.schema_repair import repair_schema
 
-        repaired, self.ignored_keywords = repair_schema(schema, _is_checkable)
-        self._unknown = [place for place in self.ignored_keywords if _is_external(place, _get_value(schema, place))]
+        repaired, self.ignored_keywords = repair_schema(schema, is_checkable)
+        self._unknown = [place for place in self.ignored_keywords if _is_external(place, get_value(schema, place))]
         return _compile(repaired, check_formats=self._check_formats)
 
     @cached_property
@@ -106,7 +102,7 @@ class Validator:
         """
         if self._unknown:
             return [
-                f"{place}: {_get_value(self.schema, place)!r} is not known here, so nothing fits the schema"
+                f"{place}: {get_value(self.schema, place)!r} is not known here, so nothing fits the schema"
                 for place in self._unknown
             ]
         return list(_limit(problem.text for problem in self._find(data, TOOL_USE_WORDING)))
@@ -167,49 +163,6 @@ def validate(data: Any, schema: Any) -> ValidationResult:
     return Validator(schema).check(data)
 
 
-def check_schema(schema: Any) -> list[str]:
-    """The problems of a schema itself, one line each; empty if all of it is understood."""
-    if is_plain(schema):
-        return []
-    advice = ": write it without look-around"
-    places = Validator(schema).ignored_keywords
-    problems = [f"{place}: {_format_reason(schema, place, advice)}" for place in places[:_MAX_LISTED]]
-    more = [f"$: there are {len(places)} such keywords; only the first are listed"] if places[_MAX_LISTED:] else []
-    return problems + more
-
-
-def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
-    """Return a schema as clients get it, and a line for each keyword that is left out of it or not checked.
-
-    Clients get the patterns that only this validator cannot check, such as those with look-around.
-    """
-    if not isinstance(schema, Mapping) or is_plain(schema):
-        return schema, []
-    ignored = Validator(schema).ignored_keywords
-    if not ignored:
-        return schema, []
-    from mcp_bridge._json_schema.schema_repair import reduce_schema, repair_schema
-
-    if ignored == _TOO_LARGE:
-        reduced = reduce_schema(schema, lambda part: not is_too_large_expanded(part))
-        repaired, removed = repair_schema(reduced, _is_readable)
-        return repaired, [f"reduced: {_format_reason(schema, place)}" for place in [*ignored, *removed][:_MAX_LISTED]]
-    repaired, removed = repair_schema(schema, _is_readable)
-    return repaired, [
-        f"{place} is {'left out' if place in removed else 'not checked'}: {_format_reason(schema, place)}"
-        for place in [*dict.fromkeys([*ignored, *removed])][:_MAX_LISTED]
-    ]
-
-
-def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema without the keywords that this validator cannot check."""
-    if is_plain(schema) or not Validator(schema).ignored_keywords:
-        return schema
-    from mcp_bridge._json_schema.schema_repair import repair_schema
-
-    return repair_schema(schema, _is_checkable)[0]
-
-
 def _format_for_model(problems: Iterable[ValidationProblem], root: str) -> Iterator[str]:
     """The texts with paths that start with `root`, and with the property that a misspelt one may mean."""
     left = _MAX_SUGGESTIONS
@@ -238,23 +191,15 @@ def _limit(texts: Iterable[str]) -> Iterator[str]:
 
 def _compile(schema: Mapping[str, Any], *, check_formats: bool = False) -> jsonschema_rs.Validator | None:
     with contextlib.suppress(Exception):
-        return _build_validator(dict(schema), check_formats=check_formats)
+        return build_validator(dict(schema), check_formats=check_formats)
     return None
 
 
-def _is_checkable(schema: Mapping[str, Any]) -> bool:
+def is_checkable(schema: Mapping[str, Any]) -> bool:
     return _compile(schema) is not None
 
 
-def _is_readable(schema: Mapping[str, Any]) -> bool:
-    """Whether clients understand a schema: their patterns may have look-around and references (ECMA-262)."""
-    with contextlib.suppress(Exception):
-        _build_validator(dict(schema), may_backtrack=True)
-        return True
-    return False
-
-
-def _build_validator(
+def build_validator(
     schema: Any, *, check_formats: bool = False, may_backtrack: bool = False
 ) -> jsonschema_rs.Validator:
     """Raises what the library raises for an invalid schema."""
@@ -278,40 +223,13 @@ def _is_date_time(text: str) -> bool:
         return False
 
 
-def _has_references(schema: Mapping[str, Any]) -> bool:
-    """Only references can lead back to the schema itself."""
-    try:
-        text = dump_json(schema, default=str)
-        return b'ref":' in text or b'Ref":' in text
-    except (TypeError, ValueError):
-        return True
-
-
 def _is_external(place: str, value: Any) -> bool:
     """Whether a schema refers to another document or an unknown draft, whose meaning is not known here."""
     keyword = place.rsplit("/", 1)[-1]
     return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
 
 
-def _format_reason(schema: Any, place: str, advice: str = "") -> str:
-    """Why the keyword at a place is not understood. The advice is for the author of a pattern with look-around."""
-    keyword, value = place.rsplit("/", 1)[-1], _get_value(schema, place)
-    if place == "#/$ref" and is_too_large_expanded(schema):
-        return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
-    if keyword == "pattern" and isinstance(value, str):
-        if _is_readable({"pattern": value}):
-            return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
-        return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
-    # A reference that leads somewhere is explained by the whole schema, where other keywords may fail first.
-    leads_somewhere = isinstance(value, str) and resolve_pointer(value, schema) is not None
-    try:
-        _build_validator(schema if keyword == "$ref" and leads_somewhere else {keyword: value})
-    except Exception as error:
-        return str(error).splitlines()[0]
-    return "this cannot be understood"
-
-
-def _get_value(schema: Any, place: str) -> Any:
+def get_value(schema: Any, place: str) -> Any:
     """The value at a path of schema_repair, or None if a key in the path contains a slash."""
     node = schema
     for step in place.split("/")[1:]:

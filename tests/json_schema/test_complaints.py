@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge._json_schema.validator import check_schema
+from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._sources.python import PythonSource
 
 CASES = {

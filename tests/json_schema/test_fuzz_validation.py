@@ -20,7 +20,8 @@ from mcp_bridge import ToolEntry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.extension import Publish
 from mcp_bridge._contracts.offer import Offer
-from mcp_bridge._json_schema.validator import Validator, check_schema
+from mcp_bridge._json_schema.schema_checks import check_schema
+from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._server.tools.methods import ToolIndex
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.schema.fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND

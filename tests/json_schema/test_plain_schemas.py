@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge._json_schema.plain_schemas import is_plain
+from mcp_bridge._json_schema.schema_checks import is_plain
 from mcp_bridge._json_schema.validator import Validator
 
 COUNTS = ("minLength", "maxLength", "minItems", "maxItems")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcp_bridge._json_schema.schema_checks import repair_third_party_schema
 from mcp_bridge._json_schema.schema_repair import reduce_schema
-from mcp_bridge._json_schema.validator import Validator, repair_third_party_schema
+from mcp_bridge._json_schema.validator import Validator
 
 UNUSABLE = "^[\\w-.]+$"
 VALUES: list[Any] = ["b", "a-b", 1, None, [], ["b"], [1, 2], {}, {"b": 1}, {"a": "b"}, {"x-a": 1}]

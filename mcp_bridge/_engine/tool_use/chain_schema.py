@@ -8,7 +8,8 @@ from typing import Any
 
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.tool_use.steps import ChainStep
-from mcp_bridge._json_schema.validator import check_schema, validate
+from mcp_bridge._json_schema.schema_checks import check_schema
+from mcp_bridge._json_schema.validator import validate
 
 FindTool = Callable[[str], ToolEntry | None]
 """Returns the tool of a name."""

@@ -17,7 +17,7 @@ from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
 from mcp_bridge._engine.tool_use.chain_tool import ChainTool
 from mcp_bridge._engine.tool_use.chain_wiring import find_wiring_problems
 from mcp_bridge._engine.tool_use.steps import ChainStep
-from mcp_bridge._json_schema.validator import check_schema
+from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._runtime.thread_pool import make_call_soon
 
 if TYPE_CHECKING:  # pydantic

@@ -15,7 +15,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.extension import Publish
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._json_schema.tool_schemas import find_schema_problems
+from mcp_bridge._json_schema.schema_checks import find_schema_problems
 from mcp_bridge._runtime import process_group, sandbox
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.tasks import own_tasks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._json_schema.type_sets import TYPES
-from mcp_bridge._json_schema.validator import check_schema
 from mcp_bridge._json_schema.walking import COMBINATORS
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._sources.openapi.document import Json

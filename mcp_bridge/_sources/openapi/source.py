@@ -15,7 +15,7 @@ from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.extension import Publish
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._json_schema.tool_schemas import repair_tools
+from mcp_bridge._json_schema.schema_checks import repair_tools
 from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError, HttpResponse
 from mcp_bridge._sources.openapi.credentials import ApiCredentials, SecretSettings
 from mcp_bridge._sources.openapi.document import read_document

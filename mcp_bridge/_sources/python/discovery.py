@@ -21,7 +21,7 @@ from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.server_info import ServerInfo
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, is_foreign, is_server
-from mcp_bridge._json_schema.tool_schemas import find_schema_problems
+from mcp_bridge._json_schema.schema_checks import find_schema_problems
 
 T = TypeVar("T")
 _SERVER_NAMES = ("mcp", "server", "app")

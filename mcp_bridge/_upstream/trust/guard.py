@@ -20,7 +20,8 @@ from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._json_schema.schema_repair import reduce_schema
-from mcp_bridge._json_schema.size_limits import count_expanded
+from mcp_bridge._json_schema.size_limits import count_expanded, may_have_references
+from mcp_bridge._json_schema.walking import get_mapping, walk_schemas
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._upstream.trust.definition_lock import Definition, DefinitionLockError
 from mcp_bridge._upstream.trust.fingerprints import (
@@ -354,7 +355,7 @@ def _describe_excess(schema: Any) -> str | None:
         return excess
     if _count_patterns(schema) > MAX_PATTERNS:
         return f"more than {MAX_PATTERNS} patterns"
-    if _has_references(schema) and count_expanded(schema) > MAX_EXPANDED:
+    if may_have_references(schema) and count_expanded(schema) > MAX_EXPANDED:
         return f"its references come to more than {MAX_EXPANDED} values"
     return None
 
@@ -382,14 +383,8 @@ def _has_valid_meta(entry: PublishedEntry, problems: list[str]) -> bool:
     return not excess
 
 
-def _has_references(schema: Any) -> bool:
-    text = dump_json(schema)
-    return b'ref":' in text or b'Ref":' in text
-
-
 def _count_patterns(schema: Any) -> int:
-    if isinstance(schema, Mapping):
-        own, several = isinstance(schema.get("pattern"), str), schema.get("patternProperties")
-        count = own + (len(several) if isinstance(several, Mapping) else 0)
-        return count + sum(_count_patterns(value) for value in schema.values())
-    return sum(_count_patterns(value) for value in schema) if isinstance(schema, list) else 0
+    count = 0
+    for _, part in walk_schemas(schema):
+        count += isinstance(part.get("pattern"), str) + len(get_mapping(part, "patternProperties"))
+    return count

@@ -202,7 +202,7 @@ def screen_question(question: Question, server: str) -> Question:
         if find_hidden_text(schema) is not None:
             raise ValueError("the form has invisible characters in names or values")
         message = f"[{server}] {screen.screen_text(question.message, '')}"
-        from mcp_bridge._json_schema.validator import make_checkable  # a start needs no validator
+        from mcp_bridge._json_schema.schema_checks import make_checkable  # a start needs no validator
 
         # The server itself checks the response by what is left out here.
         return replace(question, message=message, schema=make_checkable(screen.screen_schema(schema, "")))

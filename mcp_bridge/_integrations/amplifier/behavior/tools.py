@@ -18,7 +18,8 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import (
 )
 from mcp_bridge._integrations.amplifier.results import to_result
 from mcp_bridge._json_schema.references import resolve_pointer
-from mcp_bridge._json_schema.validator import Validator, check_schema
+from mcp_bridge._json_schema.schema_checks import check_schema
+from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._runtime.third_party import describe_error, resolve_awaitable
 
 _MAX_DEPTH = 8

@@ -1,0 +1,191 @@
+"""Checks and repairs schemas before tools are published: those of the user's own tools, and those of third parties.
+
+A schema of the user's own that cannot be checked is rejected: its author would believe that arguments are checked. The
+schema of a third party costs the tool nothing but the keyword, because the tool checks its arguments itself. Plain
+schemas, which are surely understood, need no validator, so that a start does not import one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.type_sets import TYPES
+
+_SIDES = {"input_schema": "input schema", "output_schema": "output schema"}
+_MAX_LISTED = 20
+"""The problems of a schema. The reason of each may take as long as compiling the whole schema."""
+_MAX_DEPTH = 16
+_MAX_NUMBER = 2**53
+
+
+def find_schema_problems(entry: ToolEntry) -> list[str]:
+    """Return why a tool of the user's own is not published."""
+    problems = [f"{side} {problem}" for key, side in _SIDES.items() for problem in check_schema(getattr(entry, key))]
+    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
+
+
+def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[str]]:
+    """Return tools with schemas that clients understand, and a note for everything that is not checked or left out."""
+    tools, notes = [], list[str]()
+    for entry in entries:
+        tool, lines = repair_schemas(entry)
+        tools.append(tool)
+        notes += lines
+    return tools, notes
+
+
+def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:
+    """Return a tool with schemas that clients understand, and a note for everything that is not checked or left out."""
+    schemas: dict[str, Any] = {}
+    notes: list[str] = []
+    for key, side in _SIDES.items():
+        schema = getattr(entry, key)
+        schemas[key], lines = repair_third_party_schema(schema)
+        notes += [f"tool '{entry.name}': {side} {line}" for line in lines]
+    return (replace(entry, **schemas), notes) if notes else (entry, [])
+
+
+def check_schema(schema: Any) -> list[str]:
+    """The problems of a schema itself, one line each; empty if all of it is understood."""
+    if is_plain(schema):
+        return []
+    from mcp_bridge._json_schema.validator import Validator
+
+    advice = ": write it without look-around"
+    places = Validator(schema).ignored_keywords
+    problems = [f"{place}: {_format_reason(schema, place, advice)}" for place in places[:_MAX_LISTED]]
+    more = [f"$: there are {len(places)} such keywords; only the first are listed"] if places[_MAX_LISTED:] else []
+    return problems + more
+
+
+def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
+    """Return a schema as clients get it, and a line for each keyword that is left out of it or not checked.
+
+    Clients get the patterns that only this validator cannot check, such as those with look-around.
+    """
+    if not isinstance(schema, Mapping) or is_plain(schema):
+        return schema, []
+    from mcp_bridge._json_schema.schema_repair import reduce_schema, repair_schema
+    from mcp_bridge._json_schema.size_limits import is_too_large_expanded
+    from mcp_bridge._json_schema.validator import TOO_LARGE, Validator
+
+    ignored = Validator(schema).ignored_keywords
+    if not ignored:
+        return schema, []
+    if ignored == TOO_LARGE:
+        reduced = reduce_schema(schema, lambda part: not is_too_large_expanded(part))
+        repaired, removed = repair_schema(reduced, _is_readable)
+        return repaired, [f"reduced: {_format_reason(schema, place)}" for place in [*ignored, *removed][:_MAX_LISTED]]
+    repaired, removed = repair_schema(schema, _is_readable)
+    return repaired, [
+        f"{place} is {'left out' if place in removed else 'not checked'}: {_format_reason(schema, place)}"
+        for place in [*dict.fromkeys([*ignored, *removed])][:_MAX_LISTED]
+    ]
+
+
+def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema without the keywords that this validator cannot check."""
+    if is_plain(schema):
+        return schema
+    from mcp_bridge._json_schema.schema_repair import repair_schema
+    from mcp_bridge._json_schema.validator import Validator, is_checkable
+
+    return repair_schema(schema, is_checkable)[0] if Validator(schema).ignored_keywords else schema
+
+
+def _is_readable(schema: Mapping[str, Any]) -> bool:
+    """Whether clients understand a schema: their patterns may have look-around and references (ECMA-262)."""
+    from mcp_bridge._json_schema.validator import build_validator
+
+    with contextlib.suppress(Exception):
+        build_validator(dict(schema), may_backtrack=True)
+        return True
+    return False
+
+
+def _format_reason(schema: Any, place: str, advice: str = "") -> str:
+    """Why the keyword at a place is not understood. The advice is for the author of a pattern with look-around."""
+    from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, is_too_large_expanded
+    from mcp_bridge._json_schema.validator import build_validator, get_value
+
+    keyword, value = place.rsplit("/", 1)[-1], get_value(schema, place)
+    if place == "#/$ref" and is_too_large_expanded(schema):
+        return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
+    if keyword == "pattern" and isinstance(value, str):
+        if _is_readable({"pattern": value}):
+            return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
+        return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
+    # A reference that leads somewhere is explained by the whole schema, where other keywords may fail first.
+    leads_somewhere = isinstance(value, str) and resolve_pointer(value, schema) is not None
+    try:
+        build_validator(schema if keyword == "$ref" and leads_somewhere else {keyword: value})
+    except Exception as error:
+        return str(error).splitlines()[0]
+    return "this cannot be understood"
+
+
+def is_plain(schema: Any, depth: int = 0) -> bool:
+    """Return whether a schema only has common keywords with valid values; what it leaves out may be valid too."""
+    if type(schema) is not dict or depth > _MAX_DEPTH:
+        return False
+    for keyword, value in schema.items():
+        if keyword == "properties":
+            if not _is_object(value) or not all(is_plain(part, depth + 1) for part in value.values()):
+                return False
+        elif keyword in ("items", "additionalProperties"):
+            if type(value) is not bool and not is_plain(value, depth + 1):
+                return False
+        elif keyword in ("anyOf", "oneOf", "allOf"):
+            if type(value) is not list or not value or not all(is_plain(part, depth + 1) for part in value):
+                return False
+        elif keyword not in _CHECKS or not _CHECKS[keyword](value):
+            return False
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and (value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value))
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_text, value))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= _MAX_NUMBER
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MAX_NUMBER
+
+
+def _is_scalar(value: Any) -> bool:
+    return _is_text(value) or value is None or type(value) is bool or _is_number(value)
+
+
+def _is_list_of(value: Any, check: Callable[[Any], bool]) -> bool:
+    return type(value) is list and all(map(check, value))
+
+
+def _is_type(value: Any) -> bool:
+    return (type(value) is str and value in TYPES) or (_is_names(value) and bool(value) and TYPES.issuperset(value))
+
+
+def _is_names(value: Any) -> bool:
+    return _is_list_of(value, _is_text) and len({*value}) == len(value)
+
+
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "type": _is_type,
+    "required": _is_names,
+    "enum": lambda value: _is_list_of(value, _is_scalar) and bool(value),
+    **dict.fromkeys(("title", "description"), _is_text),
+    **dict.fromkeys(("const", "default"), _is_scalar),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+}
