@@ -32,7 +32,12 @@ from mcp_bridge._integrations.xaibo.registry_provider import RegistryToolProvide
 from mcp_bridge._json_schema.forms import create_form
 from mcp_bridge._json_schema.headers import check_headers, list_headers
 from mcp_bridge._json_schema.inlining import inline_definitions, inline_references
-from mcp_bridge._json_schema.schema_checks import check_schema, make_checkable, repair_schemas, repair_third_party_schema
+from mcp_bridge._json_schema.schema_checks import (
+    check_schema,
+    make_checkable,
+    repair_schemas,
+    repair_third_party_schema,
+)
 from mcp_bridge._json_schema.size_limits import count_expanded
 from mcp_bridge._json_schema.text_arguments import list_choices
 from mcp_bridge._json_schema.type_sets import list_types

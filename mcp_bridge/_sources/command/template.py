@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -124,8 +123,8 @@ class ArgumentTemplate:
             InvalidArguments: No word can contain a value, or a value would turn its word into an option: it begins with
                 a dash and the word in the template does not, and no word `--` precedes it.
         """
-        self._check_size(values)
         words: list[str] = []
+        size = 0
         is_past_options = False
         for word, chosen in self._select_words(values):
             for text in fill_word(word, chosen):
@@ -139,20 +138,10 @@ class ArgumentTemplate:
                 ):
                     raise InvalidArguments([f"$.{first.name}: {_DASH}"])
                 words.append(text)
+                size += len(text)
+                _check_size(len(words), size, self.names, values)
             is_past_options = is_past_options or word == (_END_OF_OPTIONS,)
         return words
-
-    def _check_size(self, values: Mapping[str, Any]) -> None:
-        """Raise InvalidArguments if the lists in the parts multiply to too many words, or to too much text."""
-        count, size = 0, 0
-        for part in self.parts:
-            if isinstance(part, OptionalWords) and not _is_complete(part, values):
-                continue
-            repeated = _list_repeated(part, values) if isinstance(part, OptionalWords) else {}
-            for word in _list_words(part):
-                word_count, word_size = _measure_word(word, values, repeated)
-                count, size = count + word_count, size + word_size
-        check_size(count, size, values.keys() & self.names, values)
 
     def _select_words(self, values: Mapping[str, Any]) -> Iterator[tuple[Word, Mapping[str, Any]]]:
         for part in self.parts:
@@ -169,65 +158,33 @@ class ArgumentTemplate:
 
 def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the values for each time that the words are there."""
-    if not _is_complete(part, values):
+    if not all(name in values for word in part.words for name in _list_names(word)):
         return
-    lists = _list_repeated(part, values)
+    pieces = [piece for word in part.words for piece in word if isinstance(piece, Placeholder)]
+    repeated = [piece.name for piece in pieces if piece.separator is None and isinstance(values[piece.name], list)]
+    lists = {name: values[name] for name in repeated}
     for items in product(*lists.values()):
         yield {**values, **dict(zip(lists, items, strict=True))}
 
 
-def _is_complete(part: OptionalWords, values: Mapping[str, Any]) -> bool:
-    """Whether all parameters of the words are given."""
-    return all(name in values for word in part.words for name in _list_names(word))
-
-
-def _list_repeated(part: OptionalWords, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the lists for each item of which the words are there."""
-    pieces = [piece for word in part.words for piece in word if isinstance(piece, Placeholder)]
-    return {piece.name: values[piece.name] for piece in pieces if _is_repeated(piece, values)}
-
-
-def _measure_word(word: Word, values: Mapping[str, Any], repeated: Mapping[str, Any] = {}) -> tuple[int, int]:
-    """Return how many words a word becomes, and their characters, without building them.
-
-    `repeated` are the lists for each item of which the word is there.
-    """
-    pieces = [piece for piece in word if isinstance(piece, Placeholder)]
-    count = math.prod(map(len, repeated.values()))
-    for piece in pieces:
-        if piece.name not in repeated and piece.separator is None and isinstance(values.get(piece.name), list):
-            count *= len(values[piece.name])
-    size = count * sum(len(piece) for piece in word if isinstance(piece, str))
-    for piece in pieces:
-        value = values.get(piece.name)
-        items = value if isinstance(value, list) else [value]
-        total = sum(len(item) if isinstance(item, str) else len(str(item)) for item in items)
-        if piece.separator is not None:
-            size += count * (total + len(items) * (len(piece.separator) + 1))
-        else:
-            size += count * total // (len(items) or 1)
-    return count, size
-
-
-def check_size(count: int, size: int, names: Iterable[str], values: Mapping[str, Any]) -> None:
-    """Raise InvalidArguments for too many words or characters, before they are built."""
+def _check_size(count: int, size: int, names: Iterable[str], values: Mapping[str, Any]) -> None:
+    """Raise InvalidArguments for too many words or characters: lists in a word multiply them."""
     if count > MAX_WORDS or size > MAX_CHARACTERS:
         lists = ", ".join(sorted(name for name in names if isinstance(values.get(name), list)))
         advice = f"Pass shorter lists: {lists}" if lists else "Pass less text"
-        found = f"{count} words with {size} characters"
         limit = f"{MAX_WORDS} words with {MAX_CHARACTERS} characters"
-        raise InvalidArguments([f"$: the command would have {found}, and at most {limit} are allowed. {advice}"])
-
-
-def _is_repeated(placeholder: Placeholder, values: Mapping[str, Any]) -> bool:
-    return placeholder.separator is None and isinstance(values[placeholder.name], list)
+        raise InvalidArguments([f"$: the command would have more than the limit of {limit}. {advice}"])
 
 
 def fill_word(word: Word, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the text of a word, once for each item of a list in it. Raises InvalidArguments."""
-    check_size(*_measure_word(word, values), _list_names(word), values)
     choices = [[piece] if isinstance(piece, str) else _list_texts(piece, values[piece.name]) for piece in word]
-    yield from ("".join(pieces) for pieces in product(*choices))
+    size = 0
+    for count, pieces in enumerate(product(*choices), 1):
+        text = "".join(pieces)
+        size += len(text)
+        _check_size(count, size, _list_names(word), values)
+        yield text
 
 
 def _list_texts(placeholder: Placeholder, value: Any) -> list[str]:
