@@ -9,24 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge._contracts.content import Content, ResourceLink, Text
 from mcp_bridge._protocol.wire.values import as_text, from_bytes
-
-
-def from_data(data: bytes, mime_type: str | None = None) -> Content:
-    """Return bytes as content of their media type; without one, the first bytes decide."""
-    kind = (mime_type or "").lower()
-    if kind.startswith("image/"):
-        return Image(data, kind)
-    if kind.startswith("audio/"):
-        return Audio(data, kind)
-    return EmbeddedResource(f"data:{kind}", data, kind) if kind else from_bytes(data)
 
 
 def from_base64(text: str | bytes, mime_type: str | None = None) -> Content:
     """Return base64 data as content; text that is not base64 stays text."""
     try:
-        return from_data(base64.b64decode(text, validate=True), mime_type)
+        return from_bytes(base64.b64decode(text, validate=True), mime_type)
     except (binascii.Error, ValueError):
         return Text(text if isinstance(text, str) else text.decode(errors="replace"))
 
@@ -39,12 +29,12 @@ def from_url(url: str, mime_type: str | None = None) -> Content:
     kind, *options = head.split(";")
     if "base64" in options:
         return from_base64(body, kind or mime_type)
-    return from_data(unquote_to_bytes(body), kind or mime_type or "text/plain")
+    return from_bytes(unquote_to_bytes(body), kind or mime_type or "text/plain")
 
 
 def from_file(path: str | Path, mime_type: str | None = None) -> Content:
     """Return the content of a file that a tool has written. Raises OSError."""
-    return from_data(Path(path).read_bytes(), mime_type)
+    return from_bytes(Path(path).read_bytes(), mime_type)
 
 
 def from_mapping(block: Mapping[str, Any]) -> Content:
@@ -60,7 +50,7 @@ def from_mapping(block: Mapping[str, Any]) -> Content:
     mime_type = mime_type if isinstance(mime_type, str) else {"image": "image/png", "audio": "audio/wav"}.get(str(kind))
     data = fields.get("base64", fields.get("data"))
     if isinstance(data, bytes):
-        return from_data(data, mime_type)
+        return from_bytes(data, mime_type)
     if isinstance(data, str):
         return from_base64(data, mime_type)
     return from_url(url, mime_type) if isinstance(url, str) else Text(as_text(dict(block)))

@@ -18,9 +18,9 @@ from mcp_bridge._integrations.frameworks.common import (
     make_failure,
     to_json_schema,
 )
-from mcp_bridge._integrations.frameworks.content_blocks import from_base64, from_data, from_file, from_url
+from mcp_bridge._integrations.frameworks.content_blocks import from_base64, from_file, from_url
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import as_text, from_bytes
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "llama_index"
@@ -90,10 +90,10 @@ def _convert_media(block: Any, data: Any, mime_type: str | None) -> Content:
     """Return the data of a block, which LlamaIndex stores as base64, a stream, a path or a URL."""
     if isinstance(data, bytes | str):
         content = from_base64(data, mime_type)
-        return from_data(data, mime_type) if isinstance(content, Text) and isinstance(data, bytes) else content
+        return from_bytes(data, mime_type) if isinstance(content, Text) and isinstance(data, bytes) else content
     if hasattr(data, "read"):
         data.seek(0)
-        return from_data(data.read(), mime_type)
+        return from_bytes(data.read(), mime_type)
     if block.path is not None:
         return from_file(block.path, mime_type)
     return from_url(str(block.url), mime_type) if block.url is not None else Text("")

@@ -13,9 +13,9 @@ from mcp_bridge._contracts.content import Content, Text
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, get_description, get_tool_name, is_a, to_json_schema
-from mcp_bridge._integrations.frameworks.content_blocks import from_data, from_file, from_url
+from mcp_bridge._integrations.frameworks.content_blocks import from_file, from_url
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import as_text, from_bytes
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "llm"
@@ -87,7 +87,7 @@ def _convert_returned(returned: Any) -> Any:
 
 def _convert_attachment(item: Any) -> Content:
     if item.content:
-        return from_data(item.content, item.type)
+        return from_bytes(item.content, item.type)
     if item.path:
         return from_file(item.path, item.type)
     return from_url(str(item.url or ""), item.type)

@@ -23,10 +23,10 @@ from mcp_bridge._integrations.frameworks.common import (
     make_failure,
     require_approval,
 )
-from mcp_bridge._integrations.frameworks.content_blocks import from_data, from_url
+from mcp_bridge._integrations.frameworks.content_blocks import from_url
 from mcp_bridge._integrations.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge._json_schema.inlining import inline_definitions
-from mcp_bridge._protocol.wire.values import as_text, to_result
+from mcp_bridge._protocol.wire.values import as_text, from_bytes, to_result
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 from mcp_bridge._runtime.third_party import resolve_awaitable
 
@@ -210,7 +210,7 @@ def _convert_returned(returned: Any) -> ToolResult:
 
 def _convert_block(item: Any) -> Content:
     if is_a(item, PACKAGE, "BinaryContent"):
-        return from_data(item.data, item.media_type)
+        return from_bytes(item.data, item.media_type)
     if is_a(item, PACKAGE, "FileUrl"):
         return from_url(item.url)
     if is_a(item, PACKAGE, "TextContent"):

@@ -13,8 +13,9 @@ from mcp_bridge._contracts.content import Content
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._integrations.frameworks.common import Json, get_description, get_tool_name, is_a
-from mcp_bridge._integrations.frameworks.content_blocks import from_data, from_file, from_url
+from mcp_bridge._integrations.frameworks.content_blocks import from_file, from_url
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
+from mcp_bridge._protocol.wire.values import from_bytes
 
 PACKAGE = "smolagents"
 _OBJECTS = frozenset(("image", "audio"))
@@ -88,7 +89,7 @@ def _convert_returned(returned: Any, kind: str) -> Any:
     if is_a(returned, "PIL", "Image"):
         return _encode_image(returned)
     if kind in _OBJECTS and isinstance(returned, bytes):
-        return from_data(returned)
+        return from_bytes(returned)
     if kind in _OBJECTS and isinstance(returned, str | Path):
         return _convert_file(returned)
     if kind in _OBJECTS and returned is not None:  # arrays, which smolagents can encode
@@ -100,7 +101,7 @@ def _convert_returned(returned: Any, kind: str) -> Any:
 def _encode_image(image: Any) -> Content:
     written = io.BytesIO()
     image.save(written, format="png")
-    return from_data(written.getvalue(), "image/png")
+    return from_bytes(written.getvalue(), "image/png")
 
 
 def _convert_file(place: str | Path) -> Content:

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.content import render_block
-from mcp_bridge._protocol.wire.values import as_text, from_bytes, to_data, to_text
+from mcp_bridge._protocol.wire.values import as_text, detect_mime_type, to_data, to_text
 
 JSON = "application/json"
 
@@ -50,11 +50,6 @@ def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> Embedde
     if isinstance(item, Image | Audio):
         return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
     if isinstance(item, bytes | bytearray | memoryview):
-        return EmbeddedResource(uri, bytes(item), mime_type or _detect_mime_type(bytes(item)))
+        return EmbeddedResource(uri, bytes(item), mime_type or detect_mime_type(bytes(item)))
     value = to_data(item)  # dates and paths become text
     return EmbeddedResource(uri, to_text(value), mime_type or ("text/plain" if isinstance(value, str) else JSON))
-
-
-def _detect_mime_type(data: bytes) -> str:
-    mime_type: str | None = getattr(from_bytes(data), "mime_type", None)
-    return mime_type or "application/octet-stream"

@@ -362,18 +362,24 @@ def as_block(item: Any) -> Content:
     return Text(to_text(to_data(item)))
 
 
-def from_bytes(data: bytes) -> Content:
-    """Return bytes as an image, audio or embedded resource, depending on their signature."""
-    from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image
-
+def detect_mime_type(data: bytes) -> str:
+    """Return the media type of an image or of audio by its signature; of other bytes, the one for binary data."""
     kind = next((mime for start, mime in _SIGNATURES if data.startswith(start)), "application/octet-stream")
     if data[:4] == b"RIFF":
         kind = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], kind)
+    return kind
+
+
+def from_bytes(data: bytes, mime_type: str | None = None, uri: str | None = None) -> Content:
+    """Return bytes as an image, audio or embedded resource, by their media type or else by their signature."""
+    from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image
+
+    kind = (mime_type or "").lower() or detect_mime_type(data)
     if kind.startswith("image/"):
         return Image(data, kind)
     if kind.startswith("audio/"):
         return Audio(data, kind)
-    return EmbeddedResource(f"data:{kind}", data, kind)
+    return EmbeddedResource(uri or f"data:{kind}", data, kind)
 
 
 def _from_result(result: Result) -> ToolResult:

@@ -6,14 +6,16 @@ import json
 import mimetypes
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
+from mcp_bridge._protocol.wire.values import from_bytes
 from mcp_bridge._sources.command.program import EXIT_NOT_EXECUTED, ProgramExit
 
 EXIT_CODE = "mcp-bridge/exit_code"
@@ -108,15 +110,11 @@ def _reject_constant(name: str) -> None:
 
 def make_content(data: bytes, media_type: str, uri: str) -> Content:
     """Return bytes as the content that their media type asks for."""
-    if media_type.startswith("image/"):
-        return Image(data, media_type)
-    if media_type.startswith("audio/"):
-        return Audio(data, media_type)
-    try:
-        text: str | bytes = data.decode()
-    except UnicodeDecodeError:
-        text = data
-    return EmbeddedResource(uri, text, media_type)
+    content = from_bytes(data, media_type, uri)
+    if isinstance(content, EmbeddedResource):
+        with suppress(UnicodeDecodeError):
+            return EmbeddedResource(uri, data.decode(), media_type)
+    return content
 
 
 def _make_failed_result(text: str, meta: Mapping[str, Any]) -> ToolResult:

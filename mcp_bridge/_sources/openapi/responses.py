@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.content import Content, Text
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge._json_schema.validator import Validator
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import as_text, from_bytes
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.http_client.requests import HttpResponse
 from mcp_bridge._upstream.trust.screening import shorten_text
@@ -142,13 +142,9 @@ def _list_headers(response: HttpResponse) -> list[Content]:
 
 
 def _to_block(response: HttpResponse, kind: str) -> Content:
-    if kind.startswith("image/") and "svg" not in kind:
-        return Image(response.body, kind)
-    if kind.startswith("audio/"):
-        return Audio(response.body, kind)
     if _is_text(kind) or (not kind and _is_utf8(response.body)):
         return Text(_decode_body(response))
-    return EmbeddedResource(response.url, response.body, kind or "application/octet-stream")
+    return from_bytes(response.body, kind or "application/octet-stream", response.url)
 
 
 def _get_media_type(response: HttpResponse) -> str:

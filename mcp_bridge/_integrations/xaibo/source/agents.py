@@ -11,14 +11,14 @@ from urllib.parse import quote
 
 from anyio import to_thread
 
-from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
 from mcp_bridge._contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.xaibo.source import agent_config
 from mcp_bridge._integrations.xaibo.source.providers import make_redactor
 from mcp_bridge._integrations.xaibo.source.running_call import RUNNING, ProviderCall
-from mcp_bridge._protocol.wire.values import from_bytes
+from mcp_bridge._protocol.wire.values import detect_mime_type, from_bytes
 from mcp_bridge._runtime.python_import import report_errors
 from mcp_bridge._runtime.third_party import describe_error
 
@@ -122,15 +122,11 @@ def convert_attachment(attachment: Any, name: str) -> Content:
     named = getattr(attachment, "mime_type", None)
     mime = named if isinstance(named, str) else ""
     mime = mime or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
-    if kind == "image" and mime.startswith("image/"):
-        return Image(data, mime)
-    if kind == "audio" and mime.startswith("audio/"):
-        return Audio(data, mime)
     uri = f"xaibo://{quote(name)}" + (f"/{quote(file)}" if file else "")
     if mime.startswith("text/") or mime == _BINARY:
         with suppress(UnicodeDecodeError):
             return EmbeddedResource(uri, data.decode(), "text/plain" if mime == _BINARY else mime)
-    return EmbeddedResource(uri, data, mime)
+    return from_bytes(data, mime, uri) if mime.startswith(f"{kind}/") else EmbeddedResource(uri, data, mime)
 
 
 def _read_bytes(content: Any) -> bytes:
@@ -147,9 +143,9 @@ def _read_bytes(content: Any) -> bytes:
 
 
 def _detect_mime_type(data: bytes, kind: str) -> str:
-    found = getattr(from_bytes(data), "mime_type", None)
-    if found and found != _BINARY:
-        return str(found)
+    mime = detect_mime_type(data)
+    if mime != _BINARY:
+        return mime
     if kind not in ("image", "audio"):
         return ""
     rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(kind))
