@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge._json_schema.references import extend_path, resolve_pointer
+from mcp_bridge._json_schema.type_sets import get_type, has_type, list_declared_types
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS, has_feature
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 
@@ -27,9 +28,6 @@ _MAX_KEY = 100
 """The maximum number of characters of a client's key that a message repeats."""
 _MAX_WALKED = 10
 """The maximum number of items that are walked. Beyond it, a compiled validator first finds the invalid ones."""
-_TYPES = {
-    str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array", type(None): "null",
-}  # fmt: skip
 _REQUIRED = "required field missing"
 
 _Schema = Mapping[str, Any]
@@ -96,10 +94,11 @@ class MessageSchema:
 
     def _walk(self, data: Any, schema: _Schema, path: str) -> Iterator[_Problem]:
         alternatives = [*self._iter_alternatives(schema)]
-        fitting = [part for part in alternatives if _has_type(data, _list_types(part))]
+        fitting = [part for part in alternatives if "type" not in part or has_type(data, list_declared_types(part))]
         if not fitting:
-            types = dict.fromkeys(name for part in alternatives for name in _list_types(part) if name != "null")
-            yield path, f"expected type {' or '.join(types)}, got {_TYPES.get(type(data), type(data).__name__)}"
+            types = dict.fromkeys(name for part in alternatives for name in list_declared_types(part))
+            types.pop("null", None)
+            yield path, f"expected type {' or '.join(types)}, got {get_type(data)}"
         elif len(fitting) > 1 and (problem := _check_tag(data, fitting)):
             yield extend_path(path, problem[0]), problem[1]
         else:
@@ -149,22 +148,6 @@ def _load_schemas(is_stateless: bool) -> dict[str, dict[str, MessageSchema]]:
         group: {method: MessageSchema(schema, root) for method, schema in root[group].items()}
         for group in ("params", "results")
     }
-
-
-def _list_types(schema: _Schema) -> list[str]:
-    """The types of a schema without alternatives; none of them if it has no `type`."""
-    types = schema.get("type", [])
-    return [types] if isinstance(types, str) else types
-
-
-def _has_type(data: Any, types: list[str]) -> bool:
-    name = _TYPES.get(type(data))
-    return (
-        not types
-        or name in types
-        or (name == "integer" and "number" in types)
-        or (name == "number" and "integer" in types and data.is_integer())
-    )
 
 
 def _get_tags(schema: _Schema) -> dict[str, Any]:
