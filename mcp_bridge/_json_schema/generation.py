@@ -10,7 +10,7 @@ import json
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -26,6 +26,7 @@ from mcp_bridge._contracts.tool_use_results import Result
 from mcp_bridge._json_schema.callables import parse_docstring
 from mcp_bridge._json_schema.inlining import inline_definitions
 from mcp_bridge._json_schema.plain_types import UNTYPED, is_untyped_list
+from mcp_bridge._json_schema.type_sets import list_types
 
 UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type that it does not support, or that JSON Schema cannot describe."""
@@ -72,21 +73,9 @@ def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -
     """
     schema = make(mode=mode, schema_generator=PlainGenerator)
     for part in schema.get("properties", {}).values():
-        if part.get("default", ...) is None and not _is_nullable(part, schema.get("$defs", {})):
+        if part.get("default", ...) is None and "null" not in list_types(part, schema):
             del part["default"]
     return inline_definitions(schema)
-
-
-def _is_nullable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    """Whether null fits a schema that pydantic has written."""
-    if "$ref" in schema:
-        return _is_nullable(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            return any(_is_nullable(part, definitions) for part in schema[keyword])
-    if "enum" in schema or "const" in schema:
-        return None in schema.get("enum", [schema.get("const", ...)])
-    return bool(schema.get("type", "null") == "null")
 
 
 class PlainGenerator(GenerateJsonSchema):

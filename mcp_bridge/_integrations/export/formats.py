@@ -44,6 +44,8 @@ class OpenAIChat(Format):
 
     name = "openai"
     strict = True
+    path: ClassVar[Sequence[str]] = ("choices", "message", "tool_calls")
+    """Where the calls are in a response."""
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
         strict = [{} if tool.strict is None else {"strict": tool.strict} for tool in tools]
@@ -52,7 +54,7 @@ class OpenAIChat(Format):
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
         """The calls of the first choice, custom tools included: they are never exported, but need a result."""
-        for item in list_items(response, "choices", "message", "tool_calls"):
+        for item in list_items(response, *self.path):
             function = get_field(item, "function", "custom")
             if (name := get_field(function, "name")) is not None:
                 arguments = get_field(function, "arguments", "input")
@@ -204,19 +206,12 @@ class Bedrock(Format):
         return {"text": format_block(block)}
 
 
-class Ollama(Format):
+class Ollama(OpenAIChat):
     """Ollama's chat API: functions as OpenAI has them, but calls have no ids, and their arguments are objects."""
 
     name = "ollama"
-
-    def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        return [{"type": "function", "function": {**tool.labels, "parameters": tool.schema}} for tool in tools]
-
-    def find_calls(self, response: Any) -> Iterator[RawCall]:
-        for item in list_items(response, "message", "tool_calls"):
-            function = get_field(item, "function")
-            if (name := get_field(function, "name")) is not None:
-                yield RawCall(id=get_field(item, "id"), name=str(name), arguments=get_field(function, "arguments"))
+    strict = False
+    path = ("message", "tool_calls")
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
         """A message. The format only has text, also for errors."""

@@ -137,7 +137,7 @@ class DefinitionGuard:
             offer,
             tools=[screen.screen_tool(tool) for tool in offer.tools],
             resources=[screen.screen_resource(one) for one in offer.resources],
-            templates=[screen.screen_template(one) for one in offer.templates],
+            templates=[screen.screen_resource(one) for one in offer.templates],
             prompts=[screen.screen_prompt(one) for one in offer.prompts],
             problems=problems,
             server=screen.screen_server(offer.server) if offer.server is not None else None,

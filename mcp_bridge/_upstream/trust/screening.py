@@ -61,6 +61,7 @@ _SCREENED_KEYS = frozenset({"title", "description", "$comment"})
 """The keywords of a schema that are texts. All others have a meaning that must not change."""
 
 T = TypeVar("T", ToolEntry, ResourceEntry, ResourceTemplate, PromptEntry)
+R = TypeVar("R", ResourceEntry, ResourceTemplate)
 
 
 @dataclass(slots=True)
@@ -83,22 +84,16 @@ class TextScreen:
             annotations=self._screen_data(tool.annotations, place),
         )
 
-    def screen_resource(self, resource: ResourceEntry) -> ResourceEntry:
-        """Return a resource with screened texts."""
-        place = f"resource '{resource.uri}'"
+    def screen_resource(self, resource: R) -> R:
+        """Return a resource or a resource template with screened texts."""
+        if isinstance(resource, ResourceTemplate):
+            place = f"resource template '{resource.uri_template}'"
+        else:
+            place = f"resource '{resource.uri}'"
         return replace(
             self._screen_entry(resource, place),
             name=self.screen_text(resource.name, place),
             annotations=self._screen_data(resource.annotations, place),
-        )
-
-    def screen_template(self, template: ResourceTemplate) -> ResourceTemplate:
-        """Return a resource template with screened texts."""
-        place = f"resource template '{template.uri_template}'"
-        return replace(
-            self._screen_entry(template, place),
-            name=self.screen_text(template.name, place),
-            annotations=self._screen_data(template.annotations, place),
         )
 
     def screen_prompt(self, prompt: PromptEntry) -> PromptEntry:
@@ -129,9 +124,7 @@ class TextScreen:
         if text.isascii() and text.isprintable() and len(text) <= self.limit and "<!--" not in text:
             return text  # nearly all texts
         screened, kinds = _screen(text, self.limit)
-        if kinds:
-            known = self.changes.setdefault(place, [])
-            known += [kind for kind in kinds if kind not in known]
+        self._add_changes(place, kinds)
         return screened
 
     def list_changes(self) -> list[str]:
@@ -155,9 +148,13 @@ class TextScreen:
         screen = TextScreen(limit=META_LIMITS.size)
         screened = screen.screen_values(value)
         for kinds in screen.changes.values():
+            self._add_changes(place, kinds)
+        return screened
+
+    def _add_changes(self, place: str, kinds: Sequence[str]) -> None:
+        if kinds:
             known = self.changes.setdefault(place, [])
             known += [kind for kind in kinds if kind not in known]
-        return screened
 
     def screen_schema(self, schema: Any, place: str) -> Any:
         """Return a schema with screened texts; its depth is bounded already."""
