@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import orjson
 
@@ -92,7 +93,6 @@ class SizeLimits(NamedTuple):
 
 _REFERENCE = re.compile(rb'"\$ref":"(#/\$defs/[\w.-]+"|)')
 """A reference in JSON, with the name of its definition if it has the usual form."""
-_ADDRESS_KEYWORDS = frozenset({"$id", "$anchor", "$dynamicAnchor"})
 _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef)":')
 
 
@@ -158,10 +158,11 @@ def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Seque
 def count_expanded(schema: Any) -> int:
     """How many values a schema has if its references are followed; a loop counts once. Never raises.
 
-    Stops soon after MAX_SUBSCHEMAS. A reference that is no JSON pointer counts as one to every schema with an address
-    or an anchor.
+    Stops soon after MAX_SUBSCHEMAS. Where it is not certain what a reference leads to, all that it may mean count.
     """
-    addressed: list[Any] | None = None
+    addresses = _Addresses(schema)
+    if addresses.is_incomplete:
+        return MAX_SUBSCHEMAS + 1
     sizes: dict[int, int] = {}
     references: dict[int, list[int]] = {}
     spent, waiting = 0, [schema]
@@ -173,17 +174,52 @@ def count_expanded(schema: Any) -> int:
         for node in iter_values(target):
             sizes[id(target)] += 1
             spent += 1
-            if spent > MAX_SUBSCHEMAS:
-                return spent
             for keyword in REFERRING & node.keys() if isinstance(node, Mapping) else ():
-                match = resolve_pointer(str(node[keyword]), schema)
-                if match is None and addressed is None:
-                    addressed = [part for part in iter_values(schema, ()) if _has_address(part)]
-                targets = [match] if match is not None else addressed or []
+                targets = addresses.list_targets(node[keyword])
                 spent += len(targets)
                 references[id(target)] += map(id, targets)
                 waiting += targets
+            if spent + addresses.number_of_attempts > MAX_SUBSCHEMAS:
+                return MAX_SUBSCHEMAS + 1
     return sum_references(id(schema), sizes, references)
+
+
+class _Addresses:
+    """The parts of a schema that references may lead to.
+
+    `is_incomplete` means that it has too many values. `number_of_attempts` limits the time.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self.number_of_attempts = 0
+        self._resources: dict[str, list[Any]] = {"": [schema]}
+        self._anchors: dict[str, list[Any]] = {}
+        values = list(iter_values(schema, ()))
+        self.is_incomplete = len(values) > MAX_SUBSCHEMAS
+        for node in values:
+            if not isinstance(node, Mapping):
+                continue
+            if isinstance(node.get("$id"), str) and node is not schema:
+                self._resources.setdefault(_get_stem(node["$id"].partition("#")[0]), []).append(node)
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(keyword), str):
+                    self._anchors.setdefault(node[keyword], []).append(node)
+
+    def list_targets(self, reference: Any) -> list[Any]:
+        """Return what a reference may lead to, whatever address it is relative to."""
+        if not isinstance(reference, str):
+            return []
+        address, _, fragment = reference.partition("#")
+        if fragment and not unquote(fragment).startswith("/"):
+            return self._anchors.get(unquote(fragment), [])
+        stem = _get_stem(address)
+        if stem and stem in self._resources:
+            resources = [*self._resources[""], *self._resources[stem]]
+        else:
+            resources = [node for nodes in self._resources.values() for node in nodes]
+        self.number_of_attempts += len(resources)
+        targets = (resolve_pointer(f"#{fragment}", node) for node in resources)
+        return [target for target in targets if target is not None]
 
 
 def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[Any]:
@@ -200,5 +236,7 @@ def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[
             stack += node
 
 
-def _has_address(value: Any) -> bool:
-    return isinstance(value, Mapping) and not _ADDRESS_KEYWORDS.isdisjoint(value)
+def _get_stem(address: str) -> str:
+    """Return the end of an address, by which it is compared; empty if it may mean any."""
+    stem = unquote(address).rpartition("/")[2]
+    return "" if stem in (".", "..") else stem
