@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp_bridge._app.opening import open_bridge
     from mcp_bridge._app.serve import asgi_app, serve
-    from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
+    from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image, Message, ResourceLink, Text
     from mcp_bridge._contracts.context import CallContext
-    from mcp_bridge._contracts.depends import Depends
     from mcp_bridge._contracts.errors import BridgeError, ToolError
     from mcp_bridge._contracts.extension import Middleware
-    from mcp_bridge._contracts.header import Header
-    from mcp_bridge._contracts.message import Message
+    from mcp_bridge._contracts.parameters import Depends, Header
     from mcp_bridge._contracts.question import Answer, Form
     from mcp_bridge._contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge._engine.authoring import prompt, resource, tool
@@ -32,13 +30,11 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "mcp_bridge._version": "__version__",
     "mcp_bridge._engine.authoring": "prompt resource tool",
-    "mcp_bridge._contracts.content": "Audio EmbeddedResource Image ResourceLink Text",
+    "mcp_bridge._contracts.content": "Audio EmbeddedResource Image Message ResourceLink Text",
     "mcp_bridge._contracts.context": "CallContext",
-    "mcp_bridge._contracts.depends": "Depends",
     "mcp_bridge._contracts.errors": "BridgeError ToolError",
     "mcp_bridge._contracts.extension": "Middleware",
-    "mcp_bridge._contracts.header": "Header",
-    "mcp_bridge._contracts.message": "Message",
+    "mcp_bridge._contracts.parameters": "Depends Header",
     "mcp_bridge._contracts.question": "Answer Form",
     "mcp_bridge._contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
     "mcp_bridge._engine.registry": "ToolRegistry",

@@ -1,6 +1,5 @@
 """What tools return and receive besides text and JSON."""
 
-from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
-from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Message, ResourceLink, Text
 
 __all__ = ["Audio", "Content", "EmbeddedResource", "Image", "Message", "ResourceLink", "Text"]

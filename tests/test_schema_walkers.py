@@ -70,7 +70,7 @@ FOLLOWING = re.compile(
 """What a module uses that walks schemas: the walks of `_json_schema`, which are the only ones, and references."""
 OWN = frozenset(
     {
-        "_contracts/header.py", "_engine/authoring/resources.py",
+        "_contracts/parameters.py", "_engine/authoring/resources.py",
         "_protocol/dialects/profile.py", "_protocol/dialects/table.py",
         "_json_schema/generation.py",
         "_json_schema/walking.py", "_json_schema/references.py", "_server/params.py", "_settings/schema.py",

@@ -1,4 +1,7 @@
-"""Content blocks: what a tool may return (MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result")."""
+"""Content blocks: what a tool may return, and the messages of prompts and of sampling.
+
+MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result", server/prompts and client/sampling.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 _SDK_PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 _SDK_CONTENT = frozenset(
@@ -100,6 +103,14 @@ class ResourceLink(Content):
     mime_type: str | None = None
     size: int | None = None
     icons: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Content):
+    """One message of a prompt or of a sampling request. `content` is a block, text or bytes."""
+
+    content: Content | str | bytes
+    role: Literal["user", "assistant"] = "user"
 
 
 def is_sdk_content(kind: type) -> bool:

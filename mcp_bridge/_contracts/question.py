@@ -10,8 +10,7 @@ from collections.abc import Coroutine, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from mcp_bridge._contracts.content import Content, Text
-from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.content import Content, Message, Text
 
 __all__ = ["Answer", "Form", "Link", "PendingAnswer", "Question", "Root", "Roots", "Sampled", "Sampling"]
 

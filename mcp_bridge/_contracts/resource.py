@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from mcp_bridge._contracts.prompt import Completions
+from mcp_bridge._contracts.prompt import Completions, PromptEntry
 
 
 @dataclass
@@ -64,3 +64,11 @@ class ResourceTemplate:
     def __post_init__(self) -> None:
         if not callable(self.handler):
             raise TypeError(f"resource template '{self.uri_template}' needs a callable handler")
+
+
+@dataclass(frozen=True)
+class CompletionEntry:
+    """A function that completes one argument of a prompt or template, as an entry whose handler can be called."""
+
+    handler: Callable[[Any], Any]
+    completed: PromptEntry | ResourceTemplate

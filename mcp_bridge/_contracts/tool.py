@@ -1,10 +1,10 @@
-"""Tools as data: definition, entry, call, result."""
+"""Tools as data: definition, hints (MCP server/tools, "ToolAnnotations"), entry, call, result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 if TYPE_CHECKING:  # content is imported for the first call
     from mcp_bridge._contracts.content import Content
@@ -45,6 +45,39 @@ def _to_list(value: Any) -> list[Any]:
 
 def _to_dict(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
+
+
+class ToolHints(TypedDict, total=False):
+    """What a tool does, which helps clients decide when to ask users. Hints are not enforced."""
+
+    read_only: bool | None
+    """It changes nothing."""
+    destructive: bool | None
+    """It may delete or overwrite, rather than only add."""
+    idempotent: bool | None
+    """A second call with the same arguments changes nothing more."""
+    open_world: bool | None
+    """It interacts with an open set of things, such as the web."""
+
+
+_ANNOTATIONS = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+
+
+def add_hints(annotations: Mapping[str, Any] | None, hints: ToolHints) -> dict[str, Any]:
+    """Return MCP's annotations with these hints, except those that are None. Raises TypeError for one given twice."""
+    added = dict(annotations or {})
+    for name, value in cast("Mapping[str, Any]", hints).items():
+        if value is None:
+            continue
+        if _ANNOTATIONS[name] in added:
+            raise TypeError(f"tool(): give either {name}= or '{_ANNOTATIONS[name]}' in annotations=")
+        added[_ANNOTATIONS[name]] = value
+    return added
 
 
 @dataclass

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, Unpack, overload
 
-from mcp_bridge._contracts.hints import ToolHints
 from mcp_bridge._contracts.prompt import Completions
-from mcp_bridge._contracts.tool import Tags
+from mcp_bridge._contracts.tool import Tags, ToolHints
 from mcp_bridge._engine.plugins import load_object
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,10 +9,9 @@ from typing import Any
 import anyio
 
 from mcp_bridge._contracts import errors
-from mcp_bridge._contracts.content import Content
+from mcp_bridge._contracts.content import Content, Message
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.handlers import NeedsInput
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolResult

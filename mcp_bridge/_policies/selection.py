@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
-from mcp_bridge._contracts.completion import CompletionEntry
 from mcp_bridge._contracts.listing import BuiltInEntry
 from mcp_bridge._contracts.prompt import PromptEntry
-from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.resource import CompletionEntry, ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._json_schema.uris import includes_uri

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from itertools import islice
 from typing import Any
 
-from mcp_bridge._contracts.completion import CompletionEntry
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge._contracts.prompt import PromptEntry
-from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.resource import CompletionEntry, ResourceTemplate
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry

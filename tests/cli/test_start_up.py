@@ -26,7 +26,7 @@ if sys.platform == "linux":  # elsewhere there is no supervisor
 LATE = {
     f"mcp_bridge.{name}"
     for name in (
-        "_engine.authoring.dependencies", "_contracts.content", "_contracts.message", "_engine.call_log",
+        "_engine.authoring.dependencies", "_contracts.content", "_engine.call_log",
         "_runtime.secret_forms", "_json_schema.inference", "_json_schema.messages", "_json_schema.secret_names",
         "_json_schema.text_arguments", "_json_schema.validator", "_server.completions", "_protocol.wire.content",
         "_protocol.wire.messages", "_protocol.wire.resource_contents",

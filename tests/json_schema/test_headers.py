@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, SecretStr
 from typing_extensions import TypeAliasType
 
 from mcp_bridge import tool
-from mcp_bridge._contracts.header import Header
+from mcp_bridge._contracts.parameters import Header
 from mcp_bridge._json_schema.headers import check_headers
 from mcp_bridge.testing import connect
 from tests.kits.fuzzing import examples

@@ -11,11 +11,10 @@ from mcp_types import ElicitResult
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._contracts.content import EmbeddedResource
+from mcp_bridge._contracts.content import EmbeddedResource, Message
 from mcp_bridge._contracts.errors import ResourceNotFound
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import ToolListing
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.middleware import Pipeline

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from mcp_bridge._contracts.depends import Depends
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.parameters import Depends
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._json_schema.callables import (
     find_context_parameter,

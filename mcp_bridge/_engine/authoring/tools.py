@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from mcp_bridge._contracts.hints import ToolHints, add_hints
-from mcp_bridge._contracts.tool import Tags, ToolEntry, list_tags
+from mcp_bridge._contracts.tool import Tags, ToolEntry, ToolHints, add_hints, list_tags
 from mcp_bridge._engine.authoring.functions import (
     Decorator,
     F,

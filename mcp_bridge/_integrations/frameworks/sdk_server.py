@@ -11,11 +11,10 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
+from mcp_bridge._contracts.content import Content, EmbeddedResource, Message, Text
 from mcp_bridge._contracts.errors import MissingCapability, PromptNotFound, ResourceNotFound
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate

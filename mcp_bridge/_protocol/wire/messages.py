@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_bridge._contracts.content import Content
-from mcp_bridge._contracts.message import Message
+from mcp_bridge._contracts.content import Content, Message
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.content_reader import from_block

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge._contracts.hints import add_hints
-from mcp_bridge._contracts.tool import ToolEntry, ToolResult
+from mcp_bridge._contracts.tool import ToolEntry, ToolResult, add_hints
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError, HttpResponse
 from mcp_bridge._sources.openapi.bodies import BodyWriter, build_body_writer

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
+from mcp_bridge._contracts.content import Content, EmbeddedResource, Message, Text
 from mcp_bridge._contracts.errors import (
     CallError,
     InvalidArguments,
@@ -18,7 +18,6 @@ from mcp_bridge._contracts.errors import (
 )
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INVALID_PARAMS, MISSING_CAPABILITY, RpcError
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall

@@ -10,9 +10,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference
 
 from mcp_bridge import CallContext, ToolRegistry
-from mcp_bridge._contracts.content import Image, Text
+from mcp_bridge._contracts.content import Image, Message, Text
 from mcp_bridge._contracts.errors import InvalidArguments
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._engine.authoring import prompt
 from mcp_bridge.errors import DuplicateTool

@@ -19,8 +19,8 @@ from mcp_bridge import (
     ToolError,
     ToolRegistry,
 )
+from mcp_bridge._contracts.content import Message
 from mcp_bridge._contracts.identity import Identity
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.resource import ResourceTemplate
 from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
 from mcp_bridge.sources import PromptArgument, PromptEntry, ResourceEntry

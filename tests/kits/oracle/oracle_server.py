@@ -33,11 +33,10 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 from starlette.applications import Starlette
 
-from mcp_bridge._contracts.completion import CompletionEntry
 from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.prompt import PromptEntry
-from mcp_bridge._contracts.resource import ResourceTemplate
+from mcp_bridge._contracts.resource import CompletionEntry, ResourceTemplate
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry

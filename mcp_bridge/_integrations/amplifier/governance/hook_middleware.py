@@ -11,11 +11,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
-from mcp_bridge._contracts.content import Content, InjectedText, Text
+from mcp_bridge._contracts.content import Content, InjectedText, Message, Text
 from mcp_bridge._contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.log_levels import Level
-from mcp_bridge._contracts.message import Message
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._integrations.amplifier import events

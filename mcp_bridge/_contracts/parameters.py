@@ -1,11 +1,24 @@
-"""Header: an argument that HTTP clients copy into a request header (MCP 2026-07-28, server/tools "x-mcp-header")."""
+"""Marks of parameters in `Annotated`: `Depends` for those that the server fills in, `Header` for HTTP headers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.tool import X_MCP_HEADER
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """Marks a parameter, as in `Annotated[Database, Depends(open_database)]`: its value is what the function returns.
+
+    The function is called once per call, before the tool, however many parameters need it. It may be async, and may
+    itself have parameters with `Depends` or annotated `CallContext`. If it yields its value, the code after the `yield`
+    runs after the tool. Clients do not see the parameter.
+    """
+
+    function: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
