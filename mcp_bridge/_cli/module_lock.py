@@ -40,11 +40,10 @@ def lock_modules(command: LockOptions) -> None:
     wanted = _find_git_modules(settings)
     lock_file = LockFile.read(settings.directory)
     progress = (lambda _: None) if command.as_json else report
-    outcome = ModuleLocker(lock_file, file.name, update=command.update, report=progress).lock(wanted)
+    outcome = ModuleLocker(lock_file, update=command.update, report=progress).lock(wanted)
     if command.as_json:
         rows = [_describe_module(module) for module in outcome.locked]
-        removed, failed = outcome.removed, outcome.errors
-        write_json({"lock": str(lock_file.path), "modules": rows, "removed": removed, "errors": failed})
+        write_json({"lock": str(lock_file.path), "modules": rows, "errors": outcome.errors})
     else:
         _report_outcome(outcome, lock_file.path)
     raise SystemExit(ExitCode.FAILED if outcome.errors else ExitCode.OK)
@@ -93,7 +92,6 @@ def _report_outcome(outcome: LockOutcome, path: Path) -> None:
         return
     for module in outcome.locked:
         print_lines(f"{_describe_change(module):8} {module.entry.commit[:12]}  {module.uri}")
-    print_lines(*(f"{'removed':8} {'':12}  {uri}" for uri in outcome.removed))
     print_lines(f"{path.name}: {format_count(len(outcome.locked), 'module')} from git")
 
 

@@ -86,7 +86,6 @@ async def test_a_locked_module_is_served_and_the_lock_names_commit_and_hash(
     assert data["version"] == 1
     assert data["modules"][uri]["commit"] == repository.git("rev-parse", "HEAD")
     assert data["modules"][uri]["hash"].startswith("sha256:")
-    assert data["modules"][uri]["used_by"] == ["mine.yaml"]
     assert await said(place) == ["first"]
     assert [path.name for path in place.files(uri).iterdir() if path.name != "__pycache__"] == ["one.py"]
 
@@ -250,7 +249,7 @@ def test_a_repository_that_gives_other_files_than_were_locked_is_an_error(
     place: Place, uri: str, tmp_path: Path
 ) -> None:
     entry = place.locked().locked[0].entry
-    place.lock.write({uri: LockEntry(commit=entry.commit, hash=f"sha256:{'0' * 64}", used_by=entry.used_by)})
+    place.lock.write({uri: LockEntry(commit=entry.commit, hash=f"sha256:{'0' * 64}")})
     (failed,) = place.locked().errors
     assert "differ from those that were locked" in failed
     assert place.lock.modules[uri].hash == f"sha256:{'0' * 64}"
@@ -327,24 +326,11 @@ def test_one_module_that_fails_leaves_the_lock_as_it_was(tmp_path: Path, uri: st
     assert place.lock.path.read_bytes() == before
 
 
-def test_what_no_settings_use_any_more_goes_and_what_others_use_stays(
-    tmp_path: Path, uri: str, repository: Repository
-) -> None:
-    other = repository.uri
-    mine, theirs = (
-        Place(tmp_path / "place", {"one": uri, "two": other}),
-        written(tmp_path / "place", {"other.yaml": ""}),
-    )
-    mine.locked()
-    lock, users = mine.lock, ("mine.yaml", "other.yaml", "gone.yaml")
-    lock.write({name: replace(one, used_by=users) for name, one in lock.modules.items()})
+def test_the_entries_of_other_settings_stay(tmp_path: Path, uri: str, repository: Repository) -> None:
+    Place(tmp_path / "place", {"one": uri, "two": repository.uri}).locked()
     fewer = Place(tmp_path / "place", {"one": uri})
-    assert fewer.locked().removed == []
-    assert fewer.lock.modules[uri].used_by == ("mine.yaml", "other.yaml")
-    assert fewer.lock.modules[other].used_by == ("other.yaml",)
-    (theirs / "other.yaml").unlink()
-    assert fewer.locked().removed == [other]
-    assert list(fewer.lock.modules) == [uri]
+    fewer.locked()
+    assert sorted(fewer.lock.modules) == sorted([uri, repository.uri])
 
 
 async def test_a_missing_dependency_is_reported_with_the_command_that_installs_it(

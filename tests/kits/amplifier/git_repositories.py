@@ -99,7 +99,7 @@ class Place:
     def locked(self, *, update: bool = False) -> LockOutcome:
         """Lock what the plan names."""
         wanted = [RequestedModule(parse_address(uri), self.kept) for uri in self._uris]
-        return ModuleLocker(self.lock, self.file.name, update=update, report=lambda text: None).lock(wanted)
+        return ModuleLocker(self.lock, update=update, report=lambda text: None).lock(wanted)
 
     def files(self, uri: str) -> Path:
         """Where the files of a locked module's commit are."""

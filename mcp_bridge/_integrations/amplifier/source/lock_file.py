@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,10 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEntry:
-    """One module: its commit, the hash of its files, and the settings files that use it."""
+    """One module: its commit, and the hash of its files."""
 
     commit: str
     hash: str
-    used_by: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, given: Any) -> LockEntry:
@@ -42,13 +41,10 @@ class LockEntry:
         commit, content = given["commit"], given["hash"]
         if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
             raise ValueError("a commit has 40 digits, a hash 64")
-        users = given.get("used_by", [])
-        if not isinstance(users, list) or not all(isinstance(name, str) for name in users):
-            raise TypeError("used_by is a list of text")
-        return cls(commit=commit, hash=content, used_by=tuple(users))
+        return cls(commit=commit, hash=content)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
+        return {"commit": self.commit, "hash": self.hash}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +96,9 @@ class LockedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOutcome:
-    """What was locked, and which addresses were removed. Where there are `errors`, nothing was written."""
+    """What was locked. Where there are `errors`, nothing was written."""
 
     locked: Sequence[LockedModule] = ()
-    removed: Sequence[str] = ()
     errors: Sequence[str] = ()
 
 
@@ -116,14 +111,13 @@ class RequestedModule:
 
 
 class ModuleLocker:
-    """Locks the modules that the settings `file` uses. `report` receives a line before each slow step.
+    """Locks modules. `report` receives a line before each slow step.
 
-    With `update`, modules that are locked move to the newest commit as well.
+    With `update`, modules that are locked move to the newest commit as well. Entries of other settings files stay.
     """
 
-    def __init__(self, lock: LockFile, file: str, *, update: bool = False, report: Callable[[str], None]) -> None:
+    def __init__(self, lock: LockFile, *, update: bool = False, report: Callable[[str], None]) -> None:
         self._lock = lock
-        self._file = file
         self._update = update
         self._report = report
         self._commits: dict[tuple[str, str], str] = {}
@@ -140,21 +134,8 @@ class ModuleLocker:
                 failed.append(str(error))
         if failed:
             return LockOutcome(errors=list(dict.fromkeys(failed)))
-        entries = {uri: entry for uri, entry in self._list_others() if uri not in locked}
-        entries |= {uri: one.entry for uri, one in locked.items()}
-        removed = sorted(set(self._lock.modules) - set(entries))
-        self._lock.write(entries)
-        return LockOutcome(locked=list(locked.values()), removed=removed)
-
-    def _list_others(self) -> Iterator[tuple[str, LockEntry]]:
-        """The entries that other settings in the folder use."""
-        for uri, entry in self._lock.modules.items():
-            users = tuple(name for name in self._list_users(entry) if name != self._file)
-            if users:
-                yield uri, replace(entry, used_by=users)
-
-    def _list_users(self, entry: LockEntry) -> list[str]:
-        return [name for name in entry.used_by if (self._lock.path.parent / name).is_file()]
+        self._lock.write({**self._lock.modules, **{uri: module.entry for uri, module in locked.items()}})
+        return LockOutcome(locked=list(locked.values()))
 
     def _lock_module(self, module: RequestedModule) -> LockedModule:
         address, checkouts = module.address, Checkouts(module.checkouts_folder)
@@ -165,11 +146,7 @@ class ModuleLocker:
         content = self._ensure_files(address, commit, checkouts, checkout, expected)
         if not checkout.get_module_folder(address.subdirectory).is_dir():
             raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
-        entry = LockEntry(
-            commit=commit,
-            hash=content,
-            used_by=tuple(sorted({*(self._list_users(before) if before is not None else ()), self._file})),
-        )
+        entry = LockEntry(commit=commit, hash=content)
         was = before.commit if before is not None else ""
         return LockedModule(
             uri=address.uri, entry=entry, previous_commit=was, folder=checkout.get_module_folder(address.subdirectory)

@@ -333,7 +333,7 @@ async def test_max_cost_stops_before_a_request_whose_price_is_not_known() -> Non
     scene.model.has_price = lambda: False
     text = await scene.run(config={"max_cost": 1})
     assert "the cost of the provider 'mock' is not known" in text
-    assert "`prices`" in text
+    assert "or set max_tokens instead" in text
     assert scene.model.call_count == 0
 
 
